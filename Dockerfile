@@ -1,5 +1,5 @@
-# The image of epsilond: built in one stage, run in another that holds the shared libraries and nothing of the
-# compiler. Every RUN line is plain shell, so that docker/check.sh can execute this file without an engine.
+# The image of epsilond: built in one stage, run in another one that contains the shared libraries but not the compiler.
+# Every RUN line is plain shell, so that docker/check.sh can execute this file without a container engine.
 #
 #   docker build -t epsilond . && docker run -p 8080:8080 -v epsilond:/var/lib/epsilond epsilond
 #

@@ -1,15 +1,15 @@
-# The one Makefile of epsilond, written by hand: libepsilon, the daemon, every kind of test, the bench, the
-# packaging. Sources are found by wildcard, headers by the compiler (-MMD), libraries by pkg-config, and that
-# only when a recipe needs them, so that `make deps` can run on a machine that has nothing but make.
-# Each flavour (release, debug, asan, tsan, verify, clang, fuzz) builds in its own build/<flavour>/.
+# The only Makefile of epsilond, written by hand: libepsilon, the daemon, all tests, the benchmarks and the packaging.
+# Sources are found by wildcard, headers by the compiler (-MMD), and libraries by pkg-config, which is called only when
+# a recipe needs it, so that `make deps` works on a machine that has only make. Each flavour (release, debug, asan,
+# tsan, verify, clang, fuzz) builds in its own build/<flavour>/.
 #
 #   make -s all      build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc
-#   make demo        install what is missing, build, run a server, ask it three questions
-#   make test        install what is missing, build, run every test
+#   make demo        install missing packages, build, run a server, send it three questions
+#   make test        install missing packages, build, run all tests
 #   make help        the other targets
 #
-# Variables: FLAVOUR, CC, WERROR= (for packagers: warnings do not stop the build), PREFIX, DESTDIR,
-# FUZZ_SECONDS, SHARE, SOAK_MINUTES, PYTHON, JOBS (default: one a core), and B and BIN, where objects and products go.
+# Variables: FLAVOUR, CC, WERROR= (for packagers: warnings do not stop the build), PREFIX, DESTDIR, FUZZ_SECONDS, SHARE,
+# SOAK_MINUTES, PYTHON, JOBS (default: the number of cores), and B and BIN, the folders of objects and products.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -23,15 +23,16 @@ WERROR ?= -Werror
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 
 VERSION := $(shell sed -n 's/^\#define EPS_VERSION "\(.*\)"/\1/p' lib/epsilon.h)
-# What programs ask the loader for. While the major version is 0, each minor one may change the structs of epsilon.h.
+# The name that programs request from the loader. While the major version is 0, each minor version may change the
+# structs of epsilon.h.
 NUMBERS := $(subst ., ,$(VERSION))
 SOVERSION := $(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 
-# Objects go to B. The release's products lie one folder higher, where the documentation names them.
+# Objects are in B. The products of the release flavour are one folder higher, as documented.
 B := build/$(FLAVOUR)
 BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 
-# ---------------------------------------------------------------- what Debian must have
+# ---------------------------------------------------------------- Debian packages
 
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
               libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev librandom123-dev libsleef-dev \
@@ -45,14 +46,14 @@ DEPS_FORMAT := clang-format-14
 DEPS_BENCH := curl jq wrk python3 python3-venv ca-certificates
 DEPS ?= $(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(DEPS_LINT) $(DEPS_FORMAT) $(DEPS_BENCH))
 
-# ---------------------------------------------------------------- how to compile
+# ---------------------------------------------------------------- compiler flags
 
 ifeq ($(origin CC),default)
 CC := $(if $(filter clang fuzz,$(FLAVOUR)),clang-14,gcc)
 endif
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wvla $(WERROR)
-# Sums and products must round as written, on every machine: no contraction, no -march, no -ffast-math.
+# Sums and products must be rounded as written, on every machine: no contraction, no -march, no -ffast-math.
 LANGUAGE := -std=gnu17 -D_GNU_SOURCE -I. -fPIC -ffp-contract=off -fstack-protector-strong -fvisibility=hidden -pthread
 
 OPT_release := -O2 -g -D_FORTIFY_SOURCE=2
@@ -67,14 +68,14 @@ ifeq ($(OPT),)
 $(error FLAVOUR=$(FLAVOUR) is none of release, debug, clang, asan, tsan, verify, fuzz)
 endif
 
-# Of the OpenBLAS packages the serial one counts, whatever the machine's alternatives point at: our own workers
-# are the threads. The rpath makes the loader agree, for LAPACKE's BLAS too (hence not a runpath).
+# The serial OpenBLAS is used, whatever the alternatives of the machine select, because our own workers are the threads.
+# The rpath makes the loader use it too, also for the BLAS of LAPACKE (hence not a runpath).
 SERIAL = $(wildcard /usr/lib/*/openblas-serial/pkgconfig)
 PKG = PKG_CONFIG_PATH="$(SERIAL):$$PKG_CONFIG_PATH" pkg-config
 PKG_LIB := openblas lapacke gsl fftw3 libsodium
 PKG_SERVER := libmicrohttpd jansson sqlite3
 
-# lazy,NAME,command: asks once, and only when NAME is first used.
+# lazy,NAME,command: runs the command once, when NAME is first used.
 lazy = $(eval $(1) := $$(shell $(2)))$($(1))
 CFLAGS_LIB = $(call lazy,CFLAGS_LIB,$(PKG) --cflags $(PKG_LIB) $(PKG_SERVER))
 LIBS_PKG = $(call lazy,LIBS_PKG,$(PKG) --libs $(PKG_LIB))
@@ -86,13 +87,13 @@ LIBS_LIB = $(LIBS_PKG) -lsleef -lquadmath -Wl,--disable-new-dtags,-rpath,$(BLAS_
 CFLAGS ?=
 LDFLAGS ?=
 COMPILE = $(CC) $(LANGUAGE) $(OPT) $(WARNINGS) $(CFLAGS_LIB) $(CFLAGS)
-# By a file's name, what it alone is compiled for: lib/numerics/lanes/lanes.c asks the machine before it calls what is there.
+# Flags for single files: lib/numerics/lanes/lanes.c checks the processor before it calls these functions.
 X86 = $(filter x86_64%,$(call lazy,MACHINE,$(CC) -dumpmachine))
 FOR_lanes_avx2 = $(if $(X86),-mavx2 -mfma)
 FOR_lanes_avx512 = $(if $(X86),-mavx512f -mavx512dq -mfma)
 LINK = $(CC) -pthread $(OPT) -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
 
-# ---------------------------------------------------------------- what is there
+# ---------------------------------------------------------------- sources
 
 rooms = $(sort $(foreach d,$(1),$(wildcard $(d)/*.c $(d)/*/*.c $(d)/*/*/*.c $(d)/*/*/*/*.c)))
 objects = $(patsubst %.c,$(B)/%.o,$(1))
@@ -110,7 +111,7 @@ HELPER_C := $(filter-out $(PROGRAM_C) $(REPRODUCE_C),$(wildcard $(addsuffix /*.c
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(wildcard tests/bench/bench_*.c)
 EMBED := $(sort $(wildcard migrations/*.sql)) api/openapi.yaml $(sort $(wildcard server/dashboard/*))
-# What draws the dashboard's charts is Debian's, and goes into the binary with its licence.
+# The chart library of the dashboard is a Debian package; it is built into the binary with its licence.
 CHART ?= /usr/share/javascript/chart.js/chart.min.js
 CHART_LICENCE ?= /usr/share/doc/libjs-chart.js/copyright
 EMBED_CHART = server/dashboard/chart.min.js=$(CHART) server/dashboard/chart.licence.txt=$(CHART_LICENCE)
@@ -154,8 +155,8 @@ $(BIN)/libepsilon.so: $(call objects,$(LIB_C)) Makefile
 
 comma := ,
 
-# What the archive needs is named as we link it, with shared libraries: Debian's openblas.pc would ask a --static link for
-# Fortran's run-time library too, which only a static OpenBLAS needs.
+# The libraries for the static archive are listed as we link them, as shared libraries: with --static, openblas.pc of
+# Debian also requests the run-time library of Fortran, which only a static OpenBLAS needs.
 $(BIN)/epsilon.pc: lib/epsilon.h Makefile
 	@mkdir -p $(@D)
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
@@ -174,7 +175,7 @@ $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(COMPILE) $(FOR_$(*F)) -MMD -MP -c -o $@ $<
 
-# A change of compiler or flags rebuilds; asking costs one shell.
+# Rebuilds when the compiler or its flags change; checking takes one shell.
 $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(COMPILE)' > $@.new
@@ -190,14 +191,14 @@ TEST_LIBS = $(LIBS_CMOCKA) $(LIBS_SERVER) $(LIBS_LIB)
 $(TESTS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)
 
-# Look at who writes a document, and when; at a job that is not admitted; at the rows that are read; at a library that does not
-# come back.
+# Test hooks: the creation of documents, a job that is not admitted, the rows that are read, and a library call that
+# does not return.
 $(B)/tests/unit/server/test_jobs: LDFLAGS += -Wl,--wrap=document_create
 $(B)/tests/unit/server/test_groups: LDFLAGS += -Wl,--wrap=jobs_admit
 $(B)/tests/unit/server/test_ranking: LDFLAGS += -Wl,--wrap=store_each_child
 $(B)/tests/unit/server/test_watchdog: LDFLAGS += -Wl,--wrap=eps_solve,--wrap=eps_privacy_curve
 
-# Where these ask for memory, tests/unit/memory/scarcity.c decides whether they get it.
+# In these programs, tests/unit/memory/scarcity.c decides whether an allocation succeeds.
 SCARCE := malloc calloc realloc strdup free fftw_alloc_real fftw_alloc_complex fftw_free fftw_sprint_plan \
           fftw_plan_dft_r2c_1d fftw_plan_dft_c2r_1d eps__fft_alloc_real eps__fft_alloc_complex gsl_root_fsolver_alloc \
           LAPACKE_dsyevd LAPACKE_dgesdd LAPACKE_dgecon LAPACKE_dgetri
@@ -215,13 +216,13 @@ $(REPLAYS): $(B)/tests/fuzz/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/r
 $(FUZZERS): $(B)/%: $(B)/%.o $(ARCHIVES)
 	$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
 
-# Recursive make: what is missing is installed before anything asks pkg-config. One job a core unless told.
+# Recursive make, so that missing packages are installed before pkg-config is called. One job per core by default.
 SUB = $(MAKE) --no-print-directory
 PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
 
-# Installs the packages of DEPS that are missing; silent when none is.
+# Installs the packages of DEPS that are missing; prints nothing if none is.
 deps:
-	@command -v dpkg-query >/dev/null || { echo "deps: this is no Debian; what is needed: $(DEPS)"; exit 0; }; \
+	@command -v dpkg-query >/dev/null || { echo "deps: not a Debian system; required packages: $(DEPS)"; exit 0; }; \
 	have=$$(dpkg-query -W -f='$${Package} $${db:Status-Status}\n' $(DEPS) 2>/dev/null | sed -n 's/ installed$$//p'); \
 	missing=; for p in $(DEPS); do \
 	    printf '%s\n' "$$have" | grep -qxF -- "$$p" || missing="$$missing $$p"; done; \
@@ -232,7 +233,7 @@ deps:
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 	    -o Dpkg::Use-Pty=0 $$missing >/dev/null
 
-# What compiling alone needs: for images and packagers.
+# The packages for building only, for images and packagers.
 deps-build:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD)"
 
@@ -241,7 +242,7 @@ test:
 	@+$(SUB) $(PARALLEL) programs
 	@+$(SUB) check
 
-# Every test of this flavour, in order of cost; the last line adds them up.
+# All tests of this flavour, in order of cost; the last line has the totals.
 check: programs
 	@B=$(B) BIN=$(BIN) CC="$(CC)" PYTHON=$(PYTHON) sh tests/run.sh $(SUITE)
 
@@ -250,7 +251,7 @@ demo:
 	@+$(SUB) $(PARALLEL) all
 	@EPSILOND=$(BIN)/epsilond bash tests/demo.sh
 
-# Trains a network with the service's noise, in JAX; needs PyPI.
+# Trains a network with the noise of the service, in JAX; needs PyPI.
 example:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) all
@@ -261,8 +262,8 @@ bench:
 	@+$(SUB) $(PARALLEL) all $(BENCHES)
 	@$(PYTHON) tests/bench/bench.py --build $(BIN) --objects $(B)
 
-# The papers' numbers beside ours and random mechanisms beside the truth: these tests in full, and the programs too long
-# for `make test`.
+# Compares our numbers with those of the papers, and random mechanisms with the true values: these tests in full, and
+# the programs that take too long for `make test`.
 reproduce:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) programs $(REPRODUCERS)
@@ -270,13 +271,13 @@ reproduce:
 	    if REPRODUCE=1 $$t; then passed=$$((passed + 1)); else failed="$$failed $${t##*/}"; fi; done; \
 	    set -- $$failed; echo "reproduce: $$passed passed, $$# failed$${failed:+:$$failed}"; [ $$# -eq 0 ]
 
-# The unit tests, the corpus and the fast part of the end-to-end tests, instrumented.
+# The unit tests, the corpus and the fast end-to-end tests, instrumented.
 asan tsan:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) FLAVOUR=$@ programs
 	@+$(SUB) FLAVOUR=$@ SUITE="unit soak fuzz e2e-sanitized" check
 
-# Every claim of lib/numerics/verify.h is checked while these run.
+# Checks every claim of lib/numerics/verify.h while these tests run.
 verify:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) FLAVOUR=verify programs
@@ -284,7 +285,7 @@ verify:
 
 soak: soak-attacks soak-jobs
 
-# Hostile clients: what the server holds meanwhile, and how long others wait; then the same under the sanitizers.
+# Hostile clients: measures the memory of the server and the waiting time of others; then the same with sanitizers.
 soak-attacks:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) all
@@ -293,14 +294,16 @@ soak-attacks:
 	    EPSILOND=$$d PYTHONDONTWRITEBYTECODE=1 timeout -s INT -k 60 7200 \
 	        $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short tests/soak; done
 
-# Wild jobs under the sanitizers, a hundred thousand in hours: goes on where it was left, SOAK_MINUTES at a time.
+# Random jobs with sanitizers, a hundred thousand in some hours: continues where the last run stopped, SOAK_MINUTES at a
+# time.
 soak-jobs: export SOAK_SECONDS ?= 0.3
 soak-jobs:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) FLAVOUR=asan build/asan/tests/soak/test_jobs
 	@UBSAN_OPTIONS=print_stacktrace=1 JOBS=$(JOBS) $(PYTHON) tests/soak/soak_jobs.py build/asan/tests/soak/test_jobs
 
-# A refactoring alters no number: this build and that of an earlier commit answer 500 jobs with the same documents.
+# A refactoring must not change any number: this build and that of an earlier commit answer 500 jobs with the same
+# documents.
 BASE ?= HEAD~1
 corpus:
 	@+$(SUB) $(PARALLEL) all
@@ -309,8 +312,8 @@ corpus:
 	    env -u MAKEFLAGS -u MAKELEVEL $(MAKE) -s -C $$at -j$(JOBS) all; \
 	    JOBS=$(JOBS) $(PYTHON) tests/corpus/corpus.py $$at/build/epsilond $(BIN)/epsilond $(if $(WITHIN),--within $(WITHIN))
 
-# One-line mutations of soundness-critical lines, each of which some test must notice; SHARE=I/N takes a part of them,
-# MUTANTS those of these names.
+# One-line mutations of soundness-critical lines, each of which a test must detect. SHARE=I/N selects a part of them,
+# MUTANTS those with these names.
 mutants:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) programs
@@ -327,7 +330,7 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
-# Two compilers without a warning, the analyser, and the shell scripts' syntax.
+# Two compilers without warnings, the static analyser, and the syntax of the shell scripts.
 lint:
 	@+$(SUB) deps DEPS="$(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))"
 	@+$(SUB) $(PARALLEL) -k FLAVOUR=clang all $(patsubst %,build/clang/%.o,$(basename $(PROGRAM_C) $(HELPER_C) $(FUZZ_C) $(BENCH_C)))
@@ -360,8 +363,8 @@ INSTALLED := bin/epsilond include/epsilon.h lib/libepsilon.a lib/libepsilon.so.$
              lib/libepsilon.so lib/pkgconfig/epsilon.pc
 DESTINATION = $(if $(filter /%,$(PREFIX)),$(DESTDIR)$(PREFIX),$(error PREFIX=$(PREFIX) must be an absolute path))
 
-# epsilon.pc was made for the prefix of the build; what is installed names its own. The loader's cache is root's, and
-# knows only its own folders.
+# epsilon.pc was made for the prefix of the build; the installed one names its own. The cache of the loader belongs to
+# root and covers only the standard folders.
 install: all
 	install -d $(addprefix $(DESTINATION)/,bin include lib/pkgconfig)
 	install -m 755 $(BIN)/epsilond $(DESTINATION)/bin/
@@ -390,18 +393,18 @@ help:
 	@printf '%s\n' \
 	    'all        build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc' \
 	    'deps       install the missing Debian packages (root)' \
-	    'demo       a server, three questions, three answers' \
-	    'example    a small network, trained with the service'"'"'s noise (needs PyPI)' \
-	    'test       every test; ends with "N passed, N failed"' \
-	    'bench      dp_accounting and ours side by side, and requests per second' \
-	    'reproduce  the papers'"'"' numbers beside ours, random mechanisms beside the truth' \
-	    'soak       hostile clients, and a hundred thousand wild jobs under the sanitizers' \
-	    'corpus     the same 500 documents as the build of BASE (HEAD~1), after a refactoring' \
-	    'mutants    mutated lines that tests must notice (SHARE=0/1)' \
+	    'demo       run a server and send it three questions' \
+	    'example    train a small network with noise from the service (needs PyPI)' \
+	    'test       run all tests; ends with "N passed, N failed"' \
+	    'bench      compare with dp_accounting, and measure requests per second' \
+	    'reproduce  compare with the numbers of papers, and random mechanisms with true values' \
+	    'soak       hostile clients, and a hundred thousand random jobs with sanitizers' \
+	    'corpus     compare 500 documents with the build of BASE (HEAD~1), after a refactoring' \
+	    'mutants    mutated lines that tests must detect (SHARE=0/1)' \
 	    'lint       clang with -Werror, clang-tidy' \
-	    'format     clang-format on every source (format-check only looks)' \
-	    'asan tsan  unit, corpus and short end-to-end tests under the sanitizers' \
-	    'verify     the tests, with every bound held against quadruple precision as it is computed' \
-	    'fuzz       every fuzz target for FUZZ_SECONDS (60) each' \
-	    'install    into DESTDIR, PREFIX (/usr/local); uninstall takes it back' \
+	    'format     run clang-format on all sources (format-check only checks)' \
+	    'asan tsan  unit, corpus and short end-to-end tests with sanitizers' \
+	    'verify     the tests, with every bound compared with quadruple precision' \
+	    'fuzz       run every fuzz target for FUZZ_SECONDS (60)' \
+	    'install    install into DESTDIR, PREFIX (/usr/local); uninstall removes it' \
 	    'clean      remove build/'

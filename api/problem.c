@@ -1,6 +1,6 @@
 /*
- * The one table of problem types: what the wire says, with which status, and what a person reads at
- * /problems/{type}. Every error body of the service is built here.
+ * The table of problem types: their names on the wire, their status, and the explanation served at /problems/{type}.
+ * Every error body of the service is built here.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,103 +13,96 @@
 
 static const struct api_problem_type types[API_PROBLEM_COUNT] = {
     [API_PROBLEM_INVALID_JOB] =
-        {"invalid-job", 422, "The job is not valid",
-         "A member of the job is missing, unknown, out of range, or contradicts another one; or a member of the query "
-         "string is. The document's `errors` lists every violation found, each with a JSON pointer to the member and "
-         "the rule that it breaks; a pointer of \"\" means the job as a whole, and one that begins with a question "
-         "mark is a member of the query. Correct all of them and post the job again. Exactly two of epsilon, delta "
-         "and noise_multiplier are given: the third is the answer. The vocabulary is in /openapi.yaml."},
+        {"invalid-job", 422, "The job is invalid",
+         "A member of the job is missing, unknown, out of range, or contradicts another one; or a query parameter is "
+         "unknown or invalid. The document's `errors` lists every error found, each with a JSON pointer to the member "
+         "and the rule that it breaks. A pointer of \"\" means the job as a whole, and one that begins with a question "
+         "mark is a query parameter. Correct all of them and post the job again. Exactly two of epsilon, delta and "
+         "noise_multiplier must be given; the third is the answer. /openapi.yaml describes all members."},
     [API_PROBLEM_MALFORMED_JSON] =
         {"malformed-json", 400, "The body is not JSON",
-         "The body could not be read as JSON: `detail` gives line and column, both counted from 1. Besides the "
-         "grammar, these are refused: a member twice in one object, text that is not UTF-8, NaN and Infinity, numbers "
-         "beyond the range of a double or integers beyond 64 bits, nesting deeper than 64 levels, and more values than "
-         "any job has: some hundred thousand, not counting numbers in arrays of 64 and more."},
+         "The body could not be parsed as JSON; `detail` gives line and column, both counted from 1. In addition to "
+         "syntax errors, the service rejects repeated members in one object, text that is not UTF-8, NaN and Infinity, "
+         "numbers beyond the range of a double, integers beyond 64 bits, nesting deeper than 64 levels, and more "
+         "values than any job has (several hundred thousand, not counting numbers in arrays of 64 or more)."},
     [API_PROBLEM_MALFORMED_REQUEST] =
-        {"malformed-request", 400, "The request is not HTTP that can be relied on",
-         "The head of the request could be read in more than one way: two lengths, a length beside a "
-         "Transfer-Encoding, no Host or several, a header's name or value with characters that it must not have, or a "
-         "target with a NUL, %00 or a percent sign that encodes nothing. A proxy and the service might then not agree "
-         "where "
-         "the request ends, so the connection is closed. `detail` says what it was. Clients and proxies that follow "
-         "RFC 9112 never send this."},
-    [API_PROBLEM_FORBIDDEN] = {"forbidden", 403, "The request comes from elsewhere",
-                               "Every request must name this service in its Host, and POST and DELETE must come from "
-                               "the service's own pages. "
-                               "The Host of this request is another name, or its Origin another site: it may be a page "
-                               "that someone looks at, "
-                               "in a browser that can reach this service. Behind a proxy, name the hosts under which "
-                               "clients know the service "
-                               "with --allow-host."},
+        {"malformed-request", 400, "The HTTP request is ambiguous or malformed",
+         "The request head could be interpreted in more than one way: two lengths, a length together with "
+         "Transfer-Encoding, no Host or several, a header name or value with forbidden characters, or a target with a "
+         "NUL, %00 or an invalid percent encoding. A proxy and the service might then disagree about where the request "
+         "ends, so the connection is closed. `detail` states the reason. Clients and proxies that follow RFC 9112 "
+         "never send such a request."},
+    [API_PROBLEM_FORBIDDEN] = {"forbidden", 403, "The request comes from a foreign host or origin",
+                               "Every request must name this service in its Host header, and POST and DELETE must come "
+                               "from pages of this service. This request has a foreign Host or Origin; it may come "
+                               "from a web page opened in a browser that can reach this service. If the service runs "
+                               "behind a proxy, use --allow-host to set the host names under which clients reach it."},
     [API_PROBLEM_UNSUPPORTED] =
         {"unsupported", 422, "No accountant serves this job",
          "The job is well-formed, but this version has no valid analysis for its combination of matrix, sampling "
-         "scheme, adjacency and accountant. `detail` says what stands in the way; `accountants`, where present, lists "
-         "those that would serve a job near to this one. Change what `detail` names, or ask for accountant auto. GET "
-         "/v1 lists the families, schemes and accountants of this version."},
+         "scheme, adjacency and accountant. `detail` states the reason; `accountants`, if present, lists those that "
+         "would serve a similar job. Change what `detail` names, or use accountant auto. GET /v1 lists the families, "
+         "schemes and accountants of this version."},
     [API_PROBLEM_TOO_COSTLY] =
         {"too-costly", 422, "The job costs more than this service allows",
-         "Every accountant estimates its work before it starts; `operations` and `bytes` hold the estimates, and at "
-         "least one is over the service's limit. Fewer steps, a wider tolerance, a banded or Toeplitz matrix, or "
-         "another accountant make a job cheaper. Whoever runs the service raises the limits with --max-operations and "
+         "Every accountant estimates its work before it starts. `operations` and `bytes` are the estimates, and at "
+         "least one exceeds the limit of the service. Fewer steps, a wider tolerance, a banded or Toeplitz matrix, or "
+         "another accountant reduce the cost. The operator can raise the limits with --max-operations and "
          "--max-bytes."},
     [API_PROBLEM_UNATTAINABLE] =
         {"unattainable", 422, "No finite answer exists",
-         "No finite value of the unknown meets the two that were given: for example, a delta below what the sampling "
-         "scheme leaves at any epsilon in range, or a target that no noise multiplier up to 1e9 reaches. Raise delta "
-         "or "
-         "epsilon, or add noise."},
+         "No finite value of the unknown satisfies the two given values: for example, delta is smaller than the "
+         "sampling scheme achieves at any epsilon in range, or no noise multiplier up to 1e9 reaches the target. Raise "
+         "delta or epsilon, or add noise."},
     [API_PROBLEM_QUEUE_FULL] =
-        {"queue-full", 503, "The service takes no more work now",
-         "The service holds as many unfinished jobs as it may (--queue), or it is stopping or cannot reach its "
-         "database: `detail` says which. Nothing was stored. Wait for the seconds in Retry-After and send the request "
-         "again, with the same Idempotency-Key if you use one."},
+        {"queue-full", 503, "The service cannot accept work now",
+         "The queue of unfinished jobs is full (--queue), or the service is stopping or cannot reach its database; "
+         "`detail` states which. Nothing was stored. Wait for the number of seconds in Retry-After and send the "
+         "request again, with the same Idempotency-Key if you use one."},
     [API_PROBLEM_QUOTA] =
-        {"quota", 429, "The client's quota is used up",
-         "This client has as many jobs waiting, or has sent as many requests, as it may. Wait for the seconds in "
+        {"quota", 429, "The quota of the client is exhausted",
+         "This client has too many waiting jobs, or has sent too many requests. Wait for the number of seconds in "
          "Retry-After, or cancel jobs that are no longer needed."},
     [API_PROBLEM_CONFLICT] =
-        {"conflict", 409, "The request contradicts the present state",
-         "What was asked is right in itself but not now: a job that is not final cannot be deleted (cancel it first), "
-         "has no curve and no matrix yet (wait for it), and an Idempotency-Key that was used with one request cannot "
-         "be used with another. `detail` says which."},
+        {"conflict", 409, "The request conflicts with the current state",
+         "The request is valid but not possible in the current state: a job that is not final cannot be deleted "
+         "(cancel it first) and has no curve and no matrix yet (wait for it); an Idempotency-Key that was used with "
+         "one request cannot be used with another. `detail` states which."},
     [API_PROBLEM_NOT_FOUND] =
-        {"not-found", 404, "There is nothing here",
-         "No resource has this path or id. Ids are returned by POST and by the lists; finished jobs are forgotten "
-         "after a while (--keep) and when they are deleted. GET /v1 links to what there is."},
+        {"not-found", 404, "The resource does not exist",
+         "No resource has this path or id. Ids are returned by POST and by the lists; finished jobs are deleted after "
+         "a while (--keep) and by DELETE. GET /v1 links to the available resources."},
     [API_PROBLEM_METHOD] =
-        {"method", 405, "The resource does not take this method",
-         "The path exists, but not for this method. The Allow header lists the methods that it takes."},
+        {"method", 405, "The resource does not support this method",
+         "The path exists, but does not support this method. The Allow header lists the supported methods."},
     [API_PROBLEM_MEDIA_TYPE] =
-        {"media-type", 415, "The body's media type is not taken here",
-         "The body has to be sent as the type that `detail` names, application/json for a job, in the Content-Type "
-         "header. curl's --json option does that; its -d option alone says application/x-www-form-urlencoded."},
+        {"media-type", 415, "The media type of the body is not supported here",
+         "The Content-Type header must give the type that `detail` names, which is application/json for a job. curl "
+         "sets it with --json; with -d alone it sends application/x-www-form-urlencoded."},
     [API_PROBLEM_NOT_ACCEPTABLE] =
-        {"not-acceptable", 406, "None of the accepted media types is served here",
-         "The Accept header leaves no representation that this resource has. `detail` lists those it has; leave the "
-         "header out to get JSON."},
+        {"not-acceptable", 406, "The resource is not available in any accepted media type",
+         "The Accept header excludes every representation of this resource. `detail` lists them; omit the header to "
+         "get JSON."},
     [API_PROBLEM_BODY_TOO_LARGE] =
-        {"body-too-large", 413, "The body is over the limit",
-         "The body has more bytes than the service reads (--max-body). A long Toeplitz matrix may leave out its zeros "
-         "at the end, and a lower-triangular dense one everything above its diagonal; families that have a name need "
-         "no numbers at all."},
+        {"body-too-large", 413, "The body is too large",
+         "The body exceeds the limit of the service (--max-body). A long Toeplitz matrix may omit its trailing zeros, "
+         "and a lower-triangular dense matrix the entries above its diagonal; named families need no numbers at all."},
     [API_PROBLEM_CANCELED] =
         {"canceled", 409, "The job was canceled",
-         "Someone asked for the job to be canceled before it was finished, so it has no result. Post it again to have "
-         "it computed."},
+         "The job was canceled before it finished, so it has no result. Post it again to compute it."},
     [API_PROBLEM_CRASHED] =
-        {"crashed", 500, "The job ended the service three times",
-         "Three times the service ended by a fault in the computation of this job, or ran out of memory while it "
-         "computed nothing else, so the job is not started again; the service's log tells when. A smaller job of the "
-         "same kind may pass. Please report it as a defect."},
+        {"crashed", 500, "The job crashed the service three times",
+         "The computation of this job crashed the service three times, or ran out of memory while nothing else was "
+         "computed, so it is not started again. The log of the service has the times. A smaller job of the same kind "
+         "may succeed. Please report the crash as a bug."},
     [API_PROBLEM_TIMEOUT] =
-        {"timeout", 422, "The job ran longer than this service allows",
-         "The computation passed the time limit of the service (--max-seconds) and was stopped. A wider tolerance, "
+        {"timeout", 422, "The job exceeded the time limit",
+         "The computation exceeded the time limit of the service (--max-seconds) and was stopped. A wider tolerance, "
          "fewer steps or another accountant make it faster."},
     [API_PROBLEM_INTERNAL] =
-        {"internal", 500, "The service failed",
-         "A defect of the service, or a machine without memory or disk space. The request was not at fault: it may be "
-         "sent again. The service's log has the cause under the request's id; please report it."},
+        {"internal", 500, "Internal error",
+         "A bug in the service, or a machine that ran out of memory or disk space. The request is not at fault and may "
+         "be sent again. The log of the service has the cause under the id of the request; please report it."},
 };
 
 const struct api_problem_type *api_problem_type(enum api_problem problem)
@@ -160,7 +153,7 @@ static bool set(json_t *object, const char *key, json_t *value)
 static bool append_error(json_t *list, const char *pointer, const char *detail)
 {
     json_t *entry = json_object();
-    /* a pointer or detail that is not UTF-8 after all is left out rather than losing the whole document */
+    /* a pointer or detail that is not UTF-8 after all is omitted, so that the document is not lost */
     json_t *where = json_string(pointer), *what = json_string(detail);
     bool ok = set(entry, "pointer", where ? where : json_string(""));
 
@@ -168,15 +161,15 @@ static bool append_error(json_t *list, const char *pointer, const char *detail)
     return json_array_append_new(list, entry) == 0 && ok;
 }
 
-/* One sentence for a list of violations, where the caller has none of its own. */
+/* One sentence that summarises a list of errors, used if the caller gives no detail. */
 static void summarise(char *text, size_t size, const struct api_errors *errors)
 {
     const struct api_violation *first = &errors->items[0];
 
     if (errors->len == 1)
-        snprintf(text, size, "%.80s%s%.200s", first->pointer, *first->pointer ? " " : "", first->detail);
+        snprintf(text, size, "%.80s%s%.200s", first->pointer, *first->pointer ? ": " : "", first->detail);
     else
-        snprintf(text, size, "%zu rules are broken; errors lists them", errors->len);
+        snprintf(text, size, "%zu problems found; see errors", errors->len);
 }
 
 json_t *api_problem_encode(enum api_problem problem, const char *detail, const char *instance,
@@ -195,7 +188,7 @@ json_t *api_problem_encode(enum api_problem problem, const char *detail, const c
     bool ok = set(json, "type", json_string(uri));
     ok = set(json, "title", json_string(type->title)) && ok;
     ok = set(json, "status", json_integer(type->status)) && ok;
-    text = detail ? json_string(detail) : NULL; /* NULL too where a cut left half a character */
+    text = detail ? json_string(detail) : NULL; /* also NULL if truncation split a character */
     if (text)
         ok = set(json, "detail", text) && ok;
     text = instance ? json_string(instance) : NULL;

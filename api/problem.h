@@ -1,5 +1,5 @@
 /*
- * The problem types of the service (RFC 9457), in one table: the enum, the wire, and /problems/{type}.
+ * The problem types of the service (RFC 9457) in one table, used for the enum, the wire and /problems/{type}.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -35,25 +35,24 @@ enum api_problem {
 
 struct api_problem_type {
     const char *name; /* "invalid-job": type is "/problems/invalid-job" */
-    int status;       /* the HTTP status it goes with */
+    int status;       /* the HTTP status of the problem */
     const char *title;
-    const char *explanation; /* what it means and what to do, for GET /problems/{type} */
+    const char *explanation; /* the meaning and the remedy, for GET /problems/{type} */
 };
 
 const struct api_problem_type *api_problem_type(enum api_problem problem);
-/* The problem of that name, or API_PROBLEM_COUNT. */
+/* The problem with that name, or API_PROBLEM_COUNT. */
 enum api_problem api_problem_named(const char *name);
-/* The problem that a library error becomes. */
+/* The problem type for a status of the library. */
 enum api_problem api_problem_of_status(enum eps_status status);
 
 /*
- * The problem document. detail may be NULL (then the errors are summed up in it), instance too; errors may be NULL
- * or empty. New reference.
- * The caller may add members of its own (operations, bytes, accountants, line, column).
+ * The problem document. If detail is NULL, it is a summary of the errors. instance may be NULL; errors may be NULL or
+ * empty. Returns a new reference. The caller may add members (operations, bytes, accountants, line, column).
  */
 json_t *api_problem_encode(enum api_problem problem, const char *detail, const char *instance,
                            const struct api_errors *errors);
-/* The problem document of a library error: its pointer becomes errors[0], estimates and accountants ride along. */
+/* The problem document of a library error. Its pointer becomes errors[0]; estimates and accountants are included. */
 json_t *api_problem_of_error(const struct eps_error *error, const char *instance);
 
 #endif

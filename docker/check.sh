@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Executes the Dockerfile without an engine: FROM, WORKDIR, COPY, RUN and USER line by line in THIS root, both
-# stages one after the other, then runs what the image would run. Meant for a bare Debian 12 in a chroot or a
-# throw-away machine, for it installs packages, adds a user and writes to /src, /out and /usr/bin; so it wants
-# to be told: docker/check.sh --here
+# Executes the Dockerfile without a container engine: FROM, WORKDIR, COPY, RUN and USER line by line in THIS root file
+# system, both stages one after the other, and then runs what the image would run. It is meant for a bare Debian 12 in a
+# chroot or a disposable machine, because it installs packages, adds a user and writes to /src, /out and /usr/bin. It
+# therefore requires confirmation: docker/check.sh --here
 #
-# As both stages share one root, a run-time package that the second stage forgets would go unnoticed. Hence the
-# last check: every library that the binary names must come from a package that the second stage installs.
+# Both stages share one root, so a run-time package that is missing in the second stage would not be noticed. The last
+# check therefore verifies that every library of the binary comes from a package that the second stage installs.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -euo pipefail
@@ -21,7 +21,7 @@ drop() {
     setpriv --reuid="$user" --regid="$user" --init-groups "$@"
 }
 
-# as_user COMMAND: a shell line, as the user in force.
+# as_user COMMAND: a shell command, as the current user.
 as_user() {
     if [ "$user" = root ]; then sh -c "$1"; else drop sh -c "$1"; fi
 }
@@ -30,7 +30,7 @@ copy() {
     case $1 in
     --from=*) mkdir -p "$(dirname "$3")" && cp -a "$2" "$3" ;;
     .) tar -C "$project" --exclude=./build --exclude=./.git -cf - . | tar -xf - ;;
-    *) echo "check: COPY $* is not understood" >&2 && exit 1 ;;
+    *) echo "check: unsupported: COPY $*" >&2 && exit 1 ;;
     esac
 }
 
@@ -46,7 +46,7 @@ while read -r word rest; do
         [ "$stage" = 1 ] || packages="$packages $rest"
         as_user "$rest" </dev/null ;;
     '' | '#'* | VOLUME | EXPOSE | STOPSIGNAL | HEALTHCHECK | ENTRYPOINT | CMD) ;;
-    *) echo "check: $word is not understood" >&2 && exit 1 ;;
+    *) echo "check: unsupported instruction: $word" >&2 && exit 1 ;;
     esac
 done <"$project/Dockerfile"
 
@@ -60,12 +60,12 @@ for soname in $(objdump -p /usr/bin/epsilond | sed -n 's/^ *NEEDED *//p'); do
     owner=$(dpkg -S "*/$(basename "$(readlink -f "$file")")" | head -n 1 | cut -d: -f1)
     case " $packages libc6 libm6 " in
     *" $owner "*) ;;
-    *) echo "check: $soname is of $owner, which the second stage does not install" && forgotten=1 ;;
+    *) echo "check: $soname belongs to $owner, which the second stage does not install" && forgotten=1 ;;
     esac
 done
 [ "$forgotten" = 0 ]
 
-# The image's command and its health check, on a port of our choosing.
+# The command and the health check of the image, on another port.
 setpriv --reuid="$user" --regid="$user" --init-groups \
     /usr/bin/epsilond serve --listen 127.0.0.1:18080 --db /var/lib/epsilond/check.db >/dev/null 2>&1 &
 server=$!

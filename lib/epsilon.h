@@ -1,17 +1,19 @@
 /*
  * libepsilon: differential-privacy accounting for correlated noise and amplification by sampling.
  *
- * The mechanism is y = C x + z with z ~ N(0, sigma^2 I): C is the strategy (encoder), x_i is the clipped
- * contribution of step i (clip norm 1), sigma is the noise multiplier. Of epsilon, delta and the noise
- * multiplier a job fixes two; eps_solve() returns the third as a proven upper bound, in both directions
- * (remove: H(P||Q), add: H(Q||P)), with a bracket that bounds the numerical error. Epsilon is in nats.
+ * The mechanism is y = C x + z with z ~ N(0, sigma^2 I). C is the strategy (encoder), x_i is the clipped contribution
+ * of step i (clip norm 1), and sigma is the noise multiplier. A job fixes two of epsilon, delta and the noise
+ * multiplier; eps_solve() returns the third as a proven upper bound. The bound covers both directions (remove: H(P||Q),
+ * add: H(Q||P)) and comes with a bracket that bounds the numerical error. Epsilon is in nats.
  *
- * Conventions. Steps and indices count from 0. An absent real is NAN, an absent integer is 0. Fallible
- * functions return enum eps_status and write their outputs only on EPS_OK. An error argument may be NULL.
- * Objects are thread-compatible: one thread at a time may use one object, any number may use distinct ones.
- * The library keeps no global state of its own except FFTW's planner, which it locks. The first call that
- * computes turns GSL's error handler off, once a process and whichever thread it comes from, for GSL's own aborts;
- * unless the caller has installed one before: that one stays, and must return. The caller need not know of GSL.
+ * Conventions. Steps and indices count from 0. NAN marks an absent real number and 0 an absent integer, unless a member
+ * says otherwise. Functions that can fail return enum eps_status and write their outputs only on EPS_OK. An error
+ * argument may be NULL. Destroy functions accept NULL. Objects are thread-compatible: one thread at a time may use an
+ * object, and threads may use different objects concurrently.
+ *
+ * Global state. The library keeps none of its own except FFTW's planner, which it locks. The first call that computes
+ * something turns off GSL's error handler, once per process, because the default handler aborts. A handler that the
+ * caller installed earlier is kept, and must return. Callers need not use GSL themselves.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,10 +28,10 @@
 extern "C" {
 #endif
 
-/* The version of this header; eps_version() is that of the library which is linked. */
+/* The version of this header. eps_version() returns that of the linked library. */
 #define EPS_VERSION "0.1.0"
 
-/* Raised with every change that can alter a number; part of every cache key. */
+/* Raised with every change that can alter a result. Part of every cache key. */
 #define EPS_ACCOUNTING_VERSION 10
 
 #if defined(__GNUC__)
@@ -44,28 +46,29 @@ extern "C" {
 
 enum eps_status {
     EPS_OK = 0,
-    EPS_INVALID,      /* the job is wrong: the member and the rule are named */
-    EPS_UNSUPPORTED,  /* a right job that no accountant of this build serves */
-    EPS_TOO_COSTLY,   /* the estimated operations or bytes are over the context's limits */
+    EPS_INVALID,      /* the job violates a rule; the error names the member and the rule */
+    EPS_UNSUPPORTED,  /* the job is valid, but no accountant of this build serves it */
+    EPS_TOO_COSTLY,   /* the estimated operations or bytes exceed the context's limits */
     EPS_UNATTAINABLE, /* no finite answer exists */
-    EPS_CANCELED,     /* the context's canceled() said so */
-    EPS_TIMEOUT,      /* the context's deadline passed */
+    EPS_CANCELED,     /* the context's canceled() returned true */
+    EPS_TIMEOUT,      /* the context's expired() returned true */
     EPS_NO_MEMORY,
     EPS_INTERNAL, /* a defect of this library */
     EPS_STATUS_COUNT
 };
 
-/* Why a call failed. `pointer` names the member of the job as a path ("/sampling/p"), "" for the whole job. */
+/* Why a call failed. `pointer` is the JSON Pointer of the offending member ("/sampling/p"), or "" for the whole job. */
 struct eps_error {
     enum eps_status status;
     char pointer[96];
     char message[480];
-    double operations; /* EPS_TOO_COSTLY: the estimates, else 0 */
+    double operations; /* EPS_TOO_COSTLY: the estimated operations and bytes; else 0 */
     double bytes;
-    uint32_t accountants; /* EPS_UNSUPPORTED: bit (1u << enum eps_accountant) for those that would serve a near job */
+    /* EPS_UNSUPPORTED: accountants that serve a similar job, as bits 1u << enum eps_accountant; else 0 */
+    uint32_t accountants;
 };
 
-/* ---------------------------------------------------------------- the vocabulary */
+/* ---------------------------------------------------------------- names */
 
 enum eps_family {
     EPS_FAMILY_IDENTITY,
@@ -84,7 +87,7 @@ enum eps_family {
 };
 
 enum eps_normalization {
-    EPS_NORMALIZATION_MAX_COLUMN,  /* the largest column norm of C is 1 */
+    EPS_NORMALIZATION_MAX_COLUMN,  /* C divided by its largest column norm */
     EPS_NORMALIZATION_NONE,        /* C as the family defines it */
     EPS_NORMALIZATION_SENSITIVITY, /* C divided by its sensitivity under the job's participation */
     EPS_NORMALIZATION_COUNT
@@ -93,10 +96,10 @@ enum eps_normalization {
 enum eps_objective { EPS_OBJECTIVE_MEAN_SQUARED, EPS_OBJECTIVE_MAX_SQUARED, EPS_OBJECTIVE_COUNT };
 
 enum eps_decoder {
-    EPS_DECODER_DEFAULT, /* families without a choice */
+    EPS_DECODER_DEFAULT, /* the family has no choice, or its default */
     EPS_DECODER_ONLINE,  /* tree: Honaker's estimator from below */
     EPS_DECODER_FULL,    /* tree: the pseudoinverse */
-    EPS_DECODER_OPTIMAL, /* fourier */
+    EPS_DECODER_OPTIMAL, /* fourier: the pseudoinverse of the encoder */
     EPS_DECODER_STANDARD,
     EPS_DECODER_COUNT
 };
@@ -104,11 +107,11 @@ enum eps_decoder {
 enum eps_workload_type { EPS_WORKLOAD_PREFIX_SUM, EPS_WORKLOAD_MOMENTUM, EPS_WORKLOAD_TOEPLITZ, EPS_WORKLOAD_COUNT };
 
 enum eps_scheme {
-    EPS_SCHEME_NONE,           /* (k,b)-participation without randomness */
-    EPS_SCHEME_POISSON,        /* each step independently with probability p */
-    EPS_SCHEME_CYCLIC_POISSON, /* groups take turns, Poisson within the group */
-    EPS_SCHEME_BALLS_IN_BINS,  /* one uniform bin, the same in every epoch */
-    EPS_SCHEME_B_MIN_SEP,      /* Poisson, but at least `separation` steps apart */
+    EPS_SCHEME_NONE,           /* no sampling: (k,b)-participation */
+    EPS_SCHEME_POISSON,        /* at each step, independently, with probability p */
+    EPS_SCHEME_CYCLIC_POISSON, /* groups of the data set take turns; Poisson sampling within each group */
+    EPS_SCHEME_BALLS_IN_BINS,  /* one uniformly random batch per epoch, by default the same one in every epoch */
+    EPS_SCHEME_B_MIN_SEP,      /* Poisson, with participations at least `separation` steps apart */
     EPS_SCHEME_COUNT
 };
 
@@ -119,7 +122,8 @@ enum eps_adjacency { EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE, EPS_ADJAC
 enum eps_accountant {
     EPS_ACCOUNTANT_AUTO,
     EPS_ACCOUNTANT_GAUSSIAN,
-    EPS_ACCOUNTANT_PLD, /* under balls_in_bins exact only where bins share no row and have one norm; else a bound */
+    /* under balls_in_bins exact only if no two bins share a row and all have the same norm; otherwise a bound */
+    EPS_ACCOUNTANT_PLD,
     EPS_ACCOUNTANT_MMCC,
     EPS_ACCOUNTANT_RENYI,
     EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
@@ -136,12 +140,15 @@ enum eps_unknown {
     EPS_SOLVE_DELTA,
     EPS_SOLVE_NOISE_MULTIPLIER,
     EPS_SOLVE_CURVE,
-    EPS_SOLVE_N,    /* the largest number of steps that keeps the promise */
-    EPS_SOLVE_RUNS, /* the largest count of one phase */
+    EPS_SOLVE_N,    /* the largest number of steps that satisfies epsilon and delta */
+    EPS_SOLVE_RUNS, /* the largest number of runs of one phase */
     EPS_SOLVE_COUNT
 };
 
-/* Of a result: the weaker one of its two directions'; the later, the weaker. */
+/* How a result is guaranteed, from strongest to weakest. A result has the weaker guarantee of its two directions.
+ * deterministic: always. estimate_verify_release: the verified mechanism satisfies (epsilon, delta)-DP, the
+ * probability that verification fails included in delta. high_probability: except with the probability stated in
+ * eps_draws. */
 enum eps_guarantee {
     EPS_GUARANTEE_DETERMINISTIC,
     EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE,
@@ -149,13 +156,14 @@ enum eps_guarantee {
     EPS_GUARANTEE_COUNT
 };
 
-/* The version of the library that is linked: equal to EPS_VERSION if it is the one compiled against. Static. */
+/* Returns the version of the linked library, which equals EPS_VERSION if it matches this header. Static. */
 EPS_API const char *eps_version(void);
 
-/* A status in a word, for logs ("ok", "invalid", "too_costly"...); NULL out of range. Static. */
+/* Returns a status as a word for logs ("ok", "invalid", "too_costly"...), or NULL if out of range. Static. */
 EPS_API const char *eps_status_name(enum eps_status status);
 
-/* The wire name of a value ("square_root", "b_min_sep", "pld", "remove", "epsilon"...); NULL out of range. */
+/* Returns the name of a value in JSON ("square_root", "b_min_sep", "pld", "remove", "epsilon"...), or NULL if out of
+ * range. Static. */
 EPS_API const char *eps_family_name(enum eps_family family);
 EPS_API const char *eps_normalization_name(enum eps_normalization normalization);
 EPS_API const char *eps_objective_name(enum eps_objective objective);
@@ -172,66 +180,69 @@ EPS_API const char *eps_guarantee_name(enum eps_guarantee guarantee);
 
 /* ---------------------------------------------------------------- the job */
 
-/* The strategy C. Arrays are borrowed: they must outlive every call that sees the job. Their numbers lie in [-1e100, 1e100];
- * of coefficients, and of rows, the largest is 0 or has a size of at least 1e-100. */
+/* The strategy C. Arrays are borrowed: they must outlive every call that uses the job. Their entries lie in [-1e100,
+ * 1e100]. The largest magnitude among the coefficients, or among the rows, is 0 or at least 1e-100. */
 struct eps_matrix {
     enum eps_family family;
     enum eps_normalization normalization;
-    size_t stamps;              /* C of n/stamps steps, repeated down the diagonal; default 1 */
-    const double *coefficients; /* toeplitz: the first column, coefficients_len of 1..n numbers, the rest 0 */
+    size_t stamps;              /* C of n/stamps steps, repeated down the diagonal; divides n; default 1 */
+    const double *coefficients; /* toeplitz: the first column, of which 1 to n entries are given and the rest are 0 */
     size_t coefficients_len;
-    const double *rows; /* dense: rows_n x rows_n, row-major, the upper triangle included */
+    const double *rows; /* dense: rows_n x rows_n, row-major, upper triangle included */
     size_t rows_n;
-    size_t bands;          /* square_root (default n), inverse_square_root, banded, banded_inverse; else 0 */
-    bool toeplitz;         /* banded: one Toeplitz column; default true */
-    bool column_normalize; /* banded, toeplitz: divide each column by its norm afterwards */
-    size_t buffers;        /* blt, optimised: number of buffers; 0 where decay and scale are given */
-    const double *decay;   /* blt, given: in (0, 1), blt_len of them */
+    size_t bands;          /* bandwidth; square_root (default n), inverse_square_root, banded, banded_inverse */
+    bool toeplitz;         /* banded: whether C is Toeplitz; default true */
+    bool column_normalize; /* banded with toeplitz: divide each column by its norm; default false */
+    size_t buffers;        /* blt, optimised: the number of buffers; 0 if decay and scale are given */
+    const double *decay;   /* blt, given: decay and scale of each buffer; decays in (0, 1) */
     const double *scale;
     size_t blt_len;
-    bool nonnegative;         /* optimal: X >= 0 everywhere; default true */
+    bool nonnegative;         /* optimal: require every entry of X = C^T C to be >= 0; default true */
     enum eps_decoder decoder; /* tree, fourier */
-    char stored_id[65];       /* stored: a factorisation's id, lower-case hex; else "" */
+    char stored_id[65];       /* stored: the id of a factorisation, 64 lower-case hexadecimal digits; else "" */
     /* Optimised families only (banded, banded_inverse, blt with buffers, optimal): */
     enum eps_objective objective;
-    double gap;    /* relative gap of the loss at which the optimiser stops, in [1e-12, 1); default 1e-3 */
-    size_t epochs; /* participation optimised for, per stamp */
+    double gap;    /* relative gap in the loss at which the optimiser stops, in [1e-12, 1); default 1e-3 */
+    size_t epochs; /* participation to optimise for, within one stamp; default: the job's, if there is one stamp */
     size_t separation;
 };
 
-/* The matrix A of the queries. The numbers of its coefficients are as those of eps_matrix. */
+/* The matrix A of the linear queries. Its coefficients obey the limits of those in eps_matrix, and are borrowed
+ * likewise. */
 struct eps_workload {
     enum eps_workload_type type;
-    double momentum;            /* momentum: in [0, 1) */
-    double decay;               /* momentum: in (0, 1], default 1 */
-    bool cooldown;              /* momentum: the learning rate falls linearly from step from*n on */
-    double cooldown_from;       /* in [0, 1] */
-    double cooldown_to;         /* in [0, 1]: the rate at step n */
-    const double *coefficients; /* toeplitz: the first column, coefficients_len of 1..n numbers, the rest 0 */
+    double momentum;            /* momentum: the momentum parameter, in [0, 1) */
+    double decay;               /* momentum: the weight decay factor per step, in (0, 1]; default 1 */
+    bool cooldown;              /* momentum: the learning rate falls linearly from step cooldown_from * n to step n */
+    double cooldown_from;       /* a fraction of n, in [0, 1] */
+    double cooldown_to;         /* the learning rate at step n as a fraction of the initial one, in [0, 1] */
+    const double *coefficients; /* toeplitz: the first column, of which 1 to n entries are given and the rest are 0 */
     size_t coefficients_len;
 };
 
-/* How one example takes part. Of p on the one hand, batch_size with dataset_size on the other, one is given
- * (in the place of p: balls_in_bins: bins; none: epochs and separation). */
+/* How an example participates. Give either p, or batch_size and dataset_size, from which p is derived. In place of
+ * p, balls_in_bins has bins, and none has epochs and separation. */
 struct eps_sampling {
     enum eps_scheme scheme;
-    double p;                 /* in [1e-20, 1]; NAN: derived from the batch size */
-    size_t bins;              /* balls_in_bins */
-    uint64_t batch_size;      /* expected batch; none: of every step; 0: absent */
-    uint64_t dataset_size;    /* 0: absent */
-    size_t epochs;            /* none: k, default ceil(n batch/dataset), without sizes 1 */
-    size_t separation;        /* none: b, default floor(dataset/batch), floor(n/k); b_min_sep: the matrix's bands */
-    enum eps_schema schema;   /* none */
-    size_t groups;            /* cyclic_poisson: default the matrix's bands */
-    bool redraw;              /* balls_in_bins: a new bin in every epoch; default false */
-    bool warm_start;          /* b_min_sep: default true */
-    bool truncation;          /* poisson, cyclic_poisson, b_min_sep */
-    uint64_t max_batch_size;  /* with truncation: B >= 1 */
-    size_t examples_per_user; /* poisson (group privacy), b_min_sep (multi-attribution): k, default 1 */
-    bool last_iterate;        /* poisson with identity: only the last iterate is released */
+    double p;              /* participation probability, in [1e-20, 1]; NAN: derived from batch_size and dataset_size */
+    size_t bins;           /* balls_in_bins: batches per epoch; 0: derived from batch_size and dataset_size */
+    uint64_t batch_size;   /* expected batch size; scheme none: the exact one; 0: absent */
+    uint64_t dataset_size; /* number of examples; 0: absent */
+    size_t epochs;         /* none: k, default ceil(n batch_size/dataset_size), or 1 if the sizes are absent */
+    /* none: b, default floor(dataset_size/batch_size), or floor(n/k); b_min_sep: default the matrix's bands */
+    size_t separation;
+    enum eps_schema schema; /* none: the participation schema */
+    size_t groups;          /* cyclic_poisson: number of groups; default the matrix's bands */
+    bool redraw;            /* balls_in_bins: draw a new bin in every epoch; default false */
+    bool warm_start;        /* b_min_sep: whether sampling starts in its steady state (warm start); default true */
+    bool truncation;        /* poisson, cyclic_poisson, b_min_sep: limit the batch size */
+    /* with truncation: the limit B >= 1; larger batches are cut to a uniformly random subset of B examples */
+    uint64_t max_batch_size;
+    size_t examples_per_user; /* poisson (group privacy), b_min_sep (multi-attribution): k >= 1; default 1 */
+    bool last_iterate;        /* poisson with identity and linear losses: only the last iterate is released */
 };
 
-/* The tuning that not every accountant takes: one that was given to another is refused. */
+/* Tuning members that only some accountants accept. Giving one to another accountant is an error. */
 enum eps_tuning_member {
     EPS_TUNING_TOLERANCE,
     EPS_TUNING_BAD_EVENT_SHARE,
@@ -246,50 +257,53 @@ enum eps_tuning_member {
     EPS_TUNING_MEMBERS
 };
 
-/* Which accountant, and its tuning. A field that was not given is NAN, 0 or -1, as said. */
+/* The accountant and its tuning. An absent member has the value stated with it. */
 struct eps_tuning {
-    enum eps_accountant method;   /* default auto */
-    double tolerance;             /* in [1e-9, 0.1], default 1e-3: relative width of the bracket */
-    double bad_event_share;       /* mmcc, conditional_composition: in [1e-12, 1); NAN: optimised */
-    unsigned max_order;           /* renyi: 0: chosen */
-    size_t bandwidth;             /* renyi of balls_in_bins: 0: chosen */
-    uint64_t samples;             /* monte_carlo: 0: chosen */
-    int64_t seed;                 /* monte_carlo: in [0, 2^53]; -1: derived from the job */
-    double threshold_share;       /* monte_carlo: delta'/delta in [1e-6, 1), default 1/2 */
-    enum eps_estimator estimator; /* monte_carlo */
-    double max_seconds;           /* monte_carlo: in [1e-3, 1e9]; NAN: none */
-    uint64_t audit;               /* any: draws that bound the truth from below; 0: none */
-    uint32_t given;               /* bits 1u << enum eps_tuning_member: what was written, be it the default */
+    enum eps_accountant method; /* the accountant; default auto */
+    /* target for the relative width of the bracket, in [1e-9, 0.1]; default 1e-3; below epsilon 1e-6 relative to
+     * 1e-6 */
+    double tolerance;
+    double bad_event_share; /* mmcc, conditional_composition: delta_1/delta, in [1e-12, 1); NAN: optimised */
+    unsigned max_order;     /* renyi: the largest order, in [2, 1e6]; 0: chosen */
+    size_t bandwidth;       /* renyi under balls_in_bins: bandwidth of the Gram matrix; 0: chosen */
+    uint64_t samples;       /* monte_carlo: number of samples, at most 2^40; 0: chosen */
+    int64_t seed;           /* monte_carlo: in [0, 2^53]; -1: derived from the job */
+    /* monte_carlo: delta'/delta, the verification threshold as a fraction of delta, in [1e-6, 1); default 1/2 */
+    double threshold_share;
+    enum eps_estimator estimator; /* monte_carlo: how samples are drawn; default auto */
+    double max_seconds;           /* monte_carlo: time limit in seconds, in [1e-3, 1e9]; NAN: none */
+    uint64_t audit; /* any accountant: number of samples for a statistical lower bound, at most 2^40; 0: none */
+    uint32_t given; /* members that the caller set explicitly, as bits 1u << enum eps_tuning_member */
 };
 
-/* In the place of a mechanism's n, or of one phase's count: the largest that keeps the promise is asked for. */
+/* As a mechanism's n, or as the count of one phase: solve for the largest value that satisfies epsilon and delta. */
 #define EPS_LARGEST SIZE_MAX
 
 struct eps_mechanism {
-    size_t n;      /* number of steps, >= 1; 0: eps_job_defaults() takes it from epochs; EPS_LARGEST: asked for */
-    double epochs; /* over 0: n = ceil(epochs dataset_size/batch_size), of the sampling; NAN: absent */
+    size_t n;      /* number of steps, >= 1; 0: eps_job_defaults() derives it from epochs; or EPS_LARGEST */
+    double epochs; /* passes over the data, > 0: n = ceil(epochs dataset_size/batch_size); NAN: absent */
     struct eps_matrix matrix;
     struct eps_workload workload;
     struct eps_sampling sampling;
     enum eps_adjacency adjacency;
 };
 
-/* One part of a training. Its adjacency and examples_per_user are the job's, which eps_job_defaults() fills in. */
+/* One phase of a training. eps_job_defaults() sets its adjacency and examples_per_user to the job's. */
 struct eps_phase {
     struct eps_mechanism mechanism;
-    double noise_scale; /* in [1e-6, 1e6]: its noise multiplier, in [1e-9, 1e9], is the job's times this; default 1 */
-    size_t
-        count; /* how often it is run, one run after the other: >= 1, default 1; EPS_LARGEST: asked for, of one phase */
+    /* in [1e-6, 1e6]; the phase's noise multiplier, in [1e-9, 1e9], is this times the job's; default 1 */
+    double noise_scale;
+    size_t count; /* number of runs, one after the other: >= 1, default 1; or EPS_LARGEST in one phase */
 };
 
 enum { EPS_PHASES_MAX = 256 };
 
-/* Of every mechanism: a phase's is the job's times its noise_scale. */
+/* Limits of the noise multiplier of every mechanism, phases included. */
 #define EPS_NOISE_MULTIPLIER_LEAST 1e-9
 #define EPS_NOISE_MULTIPLIER_MOST 1e9
 
-/* Exactly two of the three are numbers, the third NAN; or curve with the noise multiplier alone; or, where a number of
- * steps or of runs is asked for (EPS_LARGEST), all three. */
+/* What to solve for. Exactly two of epsilon, delta and noise_multiplier are given and the third is NAN. With
+ * `curve`, only noise_multiplier is given. With EPS_LARGEST, all three are given. */
 struct eps_query {
     double epsilon;          /* in [0, 1e4] */
     double delta;            /* in [1e-300, 1) */
@@ -299,45 +313,45 @@ struct eps_query {
 };
 
 /*
- * One mechanism; or a training of phases_len phases, which stand in its place: then of `mechanism` only the adjacency and
- * sampling.examples_per_user count, and the rest is as eps_job_init() left it. An example may take part in every phase.
- * phases is borrowed, as the arrays of matrices are; eps_job_defaults() writes to it.
+ * A job: one mechanism, or a training of phases_len phases. With phases, only adjacency and sampling.examples_per_user
+ * of `mechanism` are used; its other members keep the values set by eps_job_init(). An example may participate in every
+ * phase. `phases` is borrowed like the arrays of matrices; eps_job_defaults() writes to it.
  */
 struct eps_job {
     struct eps_mechanism mechanism;
     struct eps_phase *phases;
-    size_t phases_len; /* 0: none; at most EPS_PHASES_MAX */
+    size_t phases_len; /* 0: one mechanism; at most EPS_PHASES_MAX */
     struct eps_query query;
 };
 
-/* A job with every default that does not depend on another member: identity, poisson with p = NAN, zero_out,
- * auto, all three of the query NAN; n = 0, epochs NAN; no phases. */
+/* Sets every member of *job to its default, except defaults that depend on other members: identity, poisson with p =
+ * NAN, zero_out, auto, n = 0, epochs, epsilon, delta and noise multiplier NAN, no phases. */
 EPS_API void eps_job_init(struct eps_job *job);
 
-/* A phase with every default that does not depend on another member: the mechanism's of eps_job_init(), scale and count 1. */
+/* Sets *phase likewise: the mechanism as in eps_job_init(), noise_scale 1, count 1. */
 EPS_API void eps_phase_init(struct eps_phase *phase);
 
 /*
- * Fills in the defaults that depend on other members (n, epochs, separation, groups, bands...), each
- * only where it is absent and can be told. Idempotent. Call it after decoding and before eps_job_check().
+ * Fills in defaults that depend on other members (n, epochs, separation, groups, bands...). A member is set only if it
+ * is absent and its default can be derived. Idempotent. Call it after decoding and before eps_job_check().
  */
 EPS_API void eps_job_defaults(struct eps_job *job);
 
-/* Called once for each violation. `pointer` is a path such as "/matrix/coefficients/3"; both strings are
- * borrowed for the call. */
+/* Called once for each violation. `pointer` is a JSON Pointer such as "/matrix/coefficients/3". Both strings are
+ * valid only during the call. */
 typedef void eps_report_fn(void *user, const char *pointer, const char *message);
 
 /*
- * Checks every range and every dependence between members that can be decided without computing: what does
- * not pass was never a job. Reports all violations, not the first. max_n bounds n (0: 2^24).
+ * Checks all ranges and all rules between members that can be checked without computing anything. Reports every
+ * violation, not only the first. max_n limits n (0: 2^24). report may be NULL.
  * Returns the number of violations.
  */
 EPS_API size_t eps_job_check(const struct eps_job *job, size_t max_n, eps_report_fn *report, void *user);
 
-/* Which of the three the job asks for. */
+/* Returns what the job solves for. */
 EPS_API enum eps_unknown eps_job_unknown(const struct eps_job *job);
 
-/* True if this build computes the family / serves the scheme / has the accountant: for the service's index. */
+/* Return whether this build computes the family, serves the scheme, or has the accountant. */
 EPS_API bool eps_serves_family(enum eps_family family);
 EPS_API bool eps_serves_scheme(enum eps_scheme scheme);
 EPS_API bool eps_serves_accountant(enum eps_accountant accountant);
@@ -347,24 +361,26 @@ EPS_API bool eps_serves_accountant(enum eps_accountant accountant);
 enum eps_cache_kind { EPS_CACHE_FACTORIZATION, EPS_CACHE_PLD, EPS_CACHE_CHUNK, EPS_CACHE_KINDS };
 
 /*
- * What the caller lends to a computation. Every hook may be NULL; `user` is passed to each. Hooks may be
- * called from the threads that parallel_for lends.
+ * Hooks and limits that the caller lends to a computation. Every hook may be NULL. `user` is passed to each hook. Hooks
+ * may be called concurrently from the threads that parallel_for runs.
  */
 struct eps_context {
     void *user;
-    /* fraction in [0, 1], never falling; stage is a static word ("discretise", "compose", "search"...);
-     * remaining_seconds is an estimate, NAN if unknown. Called a few times a second at most. */
+    /* Reports progress. fraction is in [0, 1] and does not fall, except that concurrent calls may arrive out of
+     * order. stage is a static word ("optimise", "search"). remaining_seconds is an estimate, or NAN if unknown.
+     * Called at most a few times a second. */
     void (*progress)(void *user, double fraction, const char *stage, double remaining_seconds);
-    /* Polled between transforms and every few thousand cells: on an idle core at least about once a second, mostly
-     * every few milliseconds; true ends the call with EPS_CANCELED. */
+    /* Polled while computing, typically every few milliseconds and at least about once a second on an idle core.
+     * Returning true ends the call with EPS_CANCELED. */
     bool (*canceled)(void *user);
-    /* Polled likewise; true ends the call with EPS_TIMEOUT. */
+    /* Polled likewise. Returning true ends the call with EPS_TIMEOUT. */
     bool (*expired)(void *user);
-    /* Runs body(arg, i) for i = 0..count-1, each once, on any threads, and returns when all are done. */
+    /* Runs body(arg, i) exactly once for each i = 0..count-1, on any threads, and returns when all are done. Calls
+     * nest: body may call parallel_for. NULL: the library uses only the calling thread. */
     void (*parallel_for)(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg);
-    /* Fetches a blob by its key: true and a malloc'ed *blob that the library frees, or false. */
+    /* Looks up a blob by its key. Returns true and a malloc'ed *blob, which the library frees, or false. */
     bool (*cache_get)(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len);
-    /* Offers a blob for keeping; the hook copies what it wants. */
+    /* Offers a blob to the cache. The hook copies what it keeps. */
     void (*cache_put)(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len);
     double max_operations; /* 0: no limit */
     double max_bytes;      /* 0: no limit */
@@ -372,225 +388,251 @@ struct eps_context {
 
 /* ---------------------------------------------------------------- the answer */
 
-/* What one accountant found for one direction. */
+/* The bound of one accountant in one direction. */
 struct eps_candidate {
     enum eps_accountant accountant;
     enum eps_direction direction;
-    double value;           /* of the unknown; a proven upper bound */
+    double value;           /* of the quantity solved for: a proven upper bound */
     unsigned order;         /* renyi: the order used; else 0 */
     unsigned moments;       /* renyi: the number of exact moments used; else 0 */
-    double bad_event_share; /* mmcc, conditional_composition; else NAN */
+    double bad_event_share; /* mmcc, conditional_composition: delta_1/delta; else NAN */
 };
 
-/* What was drawn for one direction by monte_carlo. */
+/* Samples that monte_carlo drew for one direction. */
 struct eps_draws {
-    uint64_t samples;             /* of the answer's own estimate; 0: the direction was answered without any */
-    double threshold;             /* delta': the estimate that was accepted is at most this */
-    double estimate;              /* of delta at the answer, rounded up */
+    uint64_t samples; /* number of samples in the accepted estimate; 0: the direction was answered without sampling */
+    double threshold; /* delta': the estimate was accepted because it is at most this */
+    double estimate;  /* estimate of delta at the answer, rounded up */
     double standard_error;        /* of the estimate */
-    double failure_probability;   /* that so low an estimate is met where delta is larger than it may be */
+    double failure_probability;   /* probability of an estimate this low if delta exceeds its limit */
     uint64_t seed;                /* in [0, 2^53] */
     enum eps_estimator estimator; /* plain or tilted */
-    double bound;                 /* M: no value of the estimator is larger; 1 for plain */
-    double plain_samples;         /* what plain draws would have needed for the same, about */
+    double bound;                 /* M: upper bound on each value of the estimator; 1 for plain */
+    double plain_samples;         /* approximate number of plain samples for the same accuracy */
 };
 
-/* What draws say that the truth is at least, for one direction: never part of the guarantee. */
+/* A statistical lower bound for one direction, from samples. Never part of the guarantee. */
 struct eps_audit {
-    uint64_t samples; /* 0: none */
-    double lower;     /* of delta, or of epsilon where that was asked for, at the answer; with probability 99.9% */
-    double ratio;     /* the answer over it; NAN where it is 0 */
+    uint64_t samples; /* 0: no audit */
+    double lower;     /* of epsilon if the job solves for epsilon, else of delta, at the answer; confidence 99.9% */
+    double ratio;     /* the answer divided by `lower`; NAN if that is 0 */
 };
 
 struct eps_curve_point {
     double epsilon;
-    double delta;  /* the larger of the two directions: an upper bound */
-    double lower;  /* the lower bound of the larger direction */
+    double delta;  /* upper bound: the larger of the two directions */
+    double lower;  /* lower bound on the larger direction */
     double remove; /* upper bounds by direction */
     double add;
 };
 
 enum eps_cache_state { EPS_CACHE_UNUSED, EPS_CACHE_MISS, EPS_CACHE_HIT };
 
-/* One phase of a training, in the job's order. */
+/* The result for one phase. Phases are in the job's order. */
 struct eps_phase_result {
-    size_t count;                                 /* how often it is run; where that was asked for, the answer */
-    enum eps_accountant composed[EPS_DIRECTIONS]; /* whose privacy loss distribution was composed */
-    /* All its runs as a job of their own, at their noise multiplier, for epsilon at the job's delta (NULL where delta is 0 of
-     * this phase or it is never run): borrowed from the result, the same one for equal phases. Of more than 16 different phases
-     * each is answered on a grid of tolerance 1e-2, and no lower end is sought: 0. */
+    size_t count;                                 /* number of runs; the answer, if the job solves for it */
+    enum eps_accountant composed[EPS_DIRECTIONS]; /* the accountant whose privacy loss distribution was composed */
+    /* All runs of this phase as a job of their own: epsilon at the job's delta and the phase's noise multiplier.
+     * NULL if this phase's delta is 0 or its count is 0. Borrowed from the result; equal phases share one. If the
+     * job has more than 16 different phases, each is solved at tolerance 1e-2 and its bracket_lower is 0. */
     const struct eps_result *alone;
-    /* What part of the whole's epsilon it costs: 1 - epsilon without it / epsilon, in [0, 1]. An estimate and no bound. NAN
-     * where the whole has none. */
+    /* 1 - (epsilon without this phase)/epsilon, in [0, 1]. An estimate, not a bound. NAN if the training has no
+     * epsilon. */
     double share;
 };
 
 struct eps_result {
     enum eps_unknown solved_for;
-    double epsilon; /* all three are filled in, but for a curve (NAN but for the noise multiplier) */
+    double epsilon; /* given or solved for; with a curve, epsilon and delta are NAN */
     double delta;
     double noise_multiplier;
-    /* EPS_SOLVE_N, EPS_SOLVE_RUNS: the number asked for, 0 if none keeps the promise; else 0. Where the other phases alone do not
-     * keep it, no count does, and epsilon is what they cost: more than was asked for. */
+    /* EPS_SOLVE_N, EPS_SOLVE_RUNS: the largest number, or 0 if none satisfies epsilon and delta; else 0. If the
+     * other phases alone exceed the target, no count satisfies it, and epsilon is that of the other phases: larger
+     * than the target. */
     size_t largest;
-    /* The bracket of the arithmetic, of the value solved for: that of the accountant's dominating pair lies inside. NAN for a curve. */
+    /* Bracket of the value solved for. It bounds the numerical error: the exact value for the accountant's
+     * dominating pair lies inside. NAN for a curve, and if monte_carlo gave the answer. */
     double bracket_lower;
     double bracket_upper;
-    bool bracket_exact; /* that pair is the mechanism's own, in both directions: the exact value lies inside, too */
-    /* The exact value is at least this, with probability 99.9% where an audit found it; NAN: nothing is known. */
+    /* The pair is attained by the mechanism in both directions, so that the mechanism's exact value lies inside the
+     * bracket */
+    bool bracket_exact;
+    /* Lower bound on the mechanism's exact value; if it comes from an audit, with confidence 99.9%. NAN: unknown. */
     double least;
     enum eps_guarantee guarantee;
     enum eps_accountant accountant;                  /* of the worse direction */
-    struct eps_candidate directions[EPS_DIRECTIONS]; /* the best candidate of each direction */
-    struct eps_candidate *candidates;                /* everything that was tried */
+    struct eps_candidate directions[EPS_DIRECTIONS]; /* best candidate of each direction */
+    struct eps_candidate *candidates;                /* all candidates */
     size_t candidates_len;
     struct eps_draws draws[EPS_DIRECTIONS];
     struct eps_audit audit[EPS_DIRECTIONS];
-    bool cut_short; /* max_seconds ended it: not what the same job would be answered with more time */
+    bool cut_short; /* max_seconds ended the computation; with more time the same job may get a different answer */
     enum eps_adjacency adjacency;
-    bool adaptive;
-    double p;                     /* the participation probability in force; NAN where there is none */
-    size_t bins;                  /* balls_in_bins; else 0 */
-    double expected_batch_size;   /* NAN if the dataset size is not known */
-    double sensitivity;           /* of the scaled C under the job's participation (adjacency included) */
-    const char *sensitivity_rule; /* static: "nonnegative_gram", "banded_columns"...; NULL if none was used */
+    bool adaptive;              /* the bound also holds for inputs that depend on earlier outputs */
+    double p;                   /* participation probability in effect; NAN if the scheme has none */
+    size_t bins;                /* balls_in_bins: number of bins; else 0 */
+    double expected_batch_size; /* NAN if the dataset size is not known */
+    double sensitivity;         /* of the scaled C under the job's participation and adjacency */
+    /* static name of the rule used ("nonnegative_gram", "banded_columns"...); NULL if none */
+    const char *sensitivity_rule;
     bool sensitivity_exact;
     char factorization_id[65]; /* content hash of the scaled C, lower-case hex */
-    size_t iterations;         /* of the optimiser; 0 if the family has none */
-    double optimality_gap;     /* NAN if the family has none */
-    double *blt_decay;         /* blt, given or optimised, blt_len of each: as eps_strategy_blt(); else NULL */
+    size_t iterations;         /* iterations of the optimiser; 0 if there was none */
+    double optimality_gap;     /* certified relative gap of the optimiser; NAN if there is none */
+    double *blt_decay;         /* blt: as eps_strategy_blt(), blt_len of each; else NULL */
     double *blt_scale;
     size_t blt_len;
-    double error_mean_squared; /* variance of A C^-1 z per step at this sigma; NAN where undefined */
+    /* variance of A C^-1 z at this sigma: mean, maximum and last over steps; NAN if undefined */
+    double error_mean_squared;
     double error_max_squared;
     double error_last_squared;
     char **assumptions; /* sentences */
     size_t assumptions_len;
     char **hints;
     size_t hints_len;
-    struct eps_curve_point *curve; /* for EPS_SOLVE_CURVE; else NULL */
+    struct eps_curve_point *curve; /* EPS_SOLVE_CURVE; else NULL */
     size_t curve_len;
-    /* A training of phases: one each; what belongs to one mechanism (p, the sensitivity, the factorisation, the error
-     * figures...) is in theirs, and here absent. NULL, 0: none. */
+    /* One result per phase of a training; NULL and 0 for a single mechanism. In the result of a training, members
+     * that describe one mechanism (p, sensitivity, factorisation, error figures...) are absent; see phases[i].alone. */
     struct eps_phase_result *phases;
     size_t phases_len;
-    struct eps_result **alone; /* what they refer to */
+    struct eps_result **alone; /* the results that phases[i].alone points to, owned by this result */
     size_t alone_len;
     enum eps_cache_state cache_factorization;
     enum eps_cache_state cache_pld;
 };
 
 /*
- * Whether some accountant serves the job, and what it would cost, without computing it.
- * Returns EPS_OK, EPS_INVALID (a rule of eps_job_check(), or one that needs the matrix: it is singular, has a
- * negative entry where amplification needs none...), EPS_UNSUPPORTED, EPS_TOO_COSTLY.
- * Out: operations, bytes: estimates, written on EPS_OK; may be NULL. Cost: that of building the strategy where
- * it is given or has a closed form, O(n); never an optimisation.
+ * Checks whether some accountant serves the job and estimates the cost, without solving it.
+ *
+ * Returns EPS_OK; EPS_INVALID (a rule of eps_job_check(), or one that needs the matrix: it is singular, or has a
+ * negative entry although amplification needs a non-negative matrix); EPS_UNSUPPORTED; EPS_TOO_COSTLY; EPS_NO_MEMORY.
+ * Out: operations, bytes: estimates; may be NULL. Cost: O(n), or that of building a given or closed-form strategy.
+ * Never runs an optimiser.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_job_serves(const struct eps_context *context, struct eps_error *error,
                                                     const struct eps_job *job, double *operations, double *bytes);
 
 /*
- * The rule of three: solves the job for its unknown, in both directions, by the accountant asked for, or by the
- * tightest deterministic ones of those that serve.
- * Returns EPS_OK and *result, which the caller releases with eps_result_destroy(); or any other status.
- * The value is the upper end of the bracket. context may be NULL (no hooks, no limits).
- * The job must have passed eps_job_check(); else EPS_INVALID with the first violation.
+ * Solves the job for its unknown in both directions. Uses the accountant that the job names; with `auto`, the tightest
+ * deterministic accountants that serve the job and fit the context's limits.
+ *
+ * In: a job that passes eps_job_check(); otherwise the call fails with EPS_INVALID and the first violation. context may
+ * be NULL (no hooks, no limits).
+ * Returns EPS_OK and *result, which the caller releases with eps_result_destroy(); any other status on failure. The
+ * answer is the upper end of the bracket; for EPS_SOLVE_N and EPS_SOLVE_RUNS it is the lower end.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_solve(const struct eps_context *context, struct eps_result **result,
                                                struct eps_error *error, const struct eps_job *job);
 EPS_API void eps_result_destroy(struct eps_result *result);
 
 /*
- * The privacy curve of the job's mechanism at the given noise multiplier: 201 points, equally spaced from
- * epsilon 0 to where delta falls under 1e-15 (or to the floor of an accountant that spends a part of delta on
- * bad events; to 1 where it is under 1e-15 from the start). The query's two values are ignored; its accountant
- * counts, and its tolerance down to 1e-2: every point carries its own bracket, and both directions are followed to the last point,
- * as far as they are over 1e-300.
- * Out: *points, malloc'ed, the caller frees; *len. Returns as eps_solve().
+ * Computes the privacy curve of the job's mechanism at noise_multiplier > 0: 201 equally spaced points from epsilon 0
+ * to the epsilon at which delta falls below 1e-15. If the accountant spends part of delta on bad events, the curve ends
+ * where delta is within 1% of that part. If delta is below 1e-15 from the start, the last epsilon is 1. Both directions
+ * are computed up to the last point, as far as delta exceeds 1e-300. The query's epsilon, delta and noise multiplier
+ * are ignored. Its accountant is used, at a tolerance of at least 1e-2; every point has its own bracket.
+ *
+ * Out: *points, malloc'ed, which the caller frees; *len. Returns as eps_solve(); EPS_UNATTAINABLE also if
+ * noise_multiplier is not positive and finite.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context *context,
                                                        struct eps_curve_point **points, size_t *len,
                                                        struct eps_error *error, const struct eps_job *job,
                                                        double noise_multiplier);
 
-/* What was spent by so many steps, all runs of all phases counted one after the other. */
+/* Epsilon spent after `step` steps, counting the steps of all runs of all phases in order. */
 struct eps_spend_point {
     uint64_t step;
-    double epsilon; /* at the delta that was asked for: an upper bound for this step and those since the point before */
+    double epsilon; /* upper bound at the given delta, for this step and all steps since the previous point */
 };
 
 /*
- * Epsilon at delta in (0, 1) as the job's training goes on at the noise multiplier > 0: at the end of each phase, and at up to 200 steps
- * between, equally spaced, as far as what was released by then is a mechanism of which an accountant knows: whole runs of a
- * phase, and steps of identity under poisson and cyclic_poisson sampling. Each to a tolerance of 1e-2, or the job's if that is
- * more. A training that stops after a step between two points has spent at most what the next point says; a line between the two
- * may lie below the truth. Inside a phase of which only the last iterate is released every iterate is counted as released, and the
- * step before its end has a point: a training that stops there releases another iterate, which may cost more than the last one.
- * The query's three values are ignored; its accountant counts, and must serve the phases (eps_solve()).
- * Out: *points, by ascending steps, malloc'ed, the caller frees; *len. Returns as eps_solve(); EPS_UNSUPPORTED where a number of
- * steps or runs is asked for.
+ * Computes how epsilon grows during the job's training, at delta in (0, 1) and noise_multiplier > 0. There is a point
+ * at the end of each phase and up to 200 equally spaced points in between. Points in between exist only where the steps
+ * so far form a mechanism that an accountant serves: after whole runs of a phase, and after single steps of identity
+ * under poisson or cyclic_poisson sampling. The tolerance is 1e-2, or the job's if that is larger.
+ *
+ * A training that stops between two points has spent at most the epsilon of the later point. Do not interpolate: a line
+ * between two points is not a bound. Inside a phase that releases only its last iterate, every iterate is counted as
+ * released, and the step before the end of the phase has a point. Stopping earlier releases a different iterate, which
+ * may cost more than the last.
+ *
+ * The query's epsilon, delta and noise multiplier are ignored. Its accountant is used and must serve the phases (see
+ * eps_solve()).
+ * Out: *points, by ascending step, malloc'ed, which the caller frees; *len. Returns as eps_solve(); EPS_UNSUPPORTED
+ * also if the job solves for a number of steps or runs.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_point **points,
                                                size_t *len, struct eps_error *error, const struct eps_job *job,
                                                double noise_multiplier, double delta);
+
 /* ---------------------------------------------------------------- plans */
 
 /*
- * Which mechanism to train with: what is fixed, and between what there is a choice. Of the numbers of steps and of epochs one
- * list has something; each is tried with each batch size. Arrays are borrowed.
+ * A plan: requirements on a training, from which candidate mechanisms are derived. Exactly one of n and epochs is a
+ * non-empty list; each of its values is combined with each batch size, EPS_PLAN_PAIRS_MAX combinations at most. Arrays
+ * are borrowed.
  */
 struct eps_plan {
-    const size_t *n; /* numbers of steps, n_len of them */
+    const size_t *n; /* numbers of steps */
     size_t n_len;
-    const double *epochs; /* passes over the data, epochs_len of them: n = ceil(epochs dataset_size/batch_size) */
+    const double *epochs; /* passes over the data: n = ceil(epochs dataset_size/batch_size) */
     size_t epochs_len;
-    const uint64_t *batch_sizes; /* batch_sizes_len of at least one */
+    const uint64_t *batch_sizes; /* expected batch sizes, at least one */
     size_t batch_sizes_len;
     uint64_t dataset_size;
     double epsilon; /* in [0, 1e4] */
     double delta;   /* in [1e-300, 1) */
     struct eps_workload workload;
-    enum eps_objective objective; /* the error that is to be small, and that optimised families make small */
+    enum eps_objective objective; /* the error to minimise, also by optimised families */
     enum eps_adjacency adjacency;
-    size_t max_bands;  /* rows of noise that fit, the present one included; 0: any number */
-    uint32_t schemes;  /* bits 1u << enum eps_scheme: what the data loader can do; 0: every one */
-    uint32_t families; /* bits 1u << enum eps_family; 0: every one that has no numbers to be given */
+    size_t max_bands;  /* number of noise rows that fit in memory, the current row included; 0: any number */
+    uint32_t schemes;  /* bits 1u << enum eps_scheme: schemes that the data loader supports; 0: all */
+    uint32_t families; /* bits 1u << enum eps_family; 0: all families that need no given coefficients */
 };
 
-/* A mechanism that a plan tries, or why it cannot. */
+/* A candidate of a plan, or the reason why it cannot be tried. */
 struct eps_plan_candidate {
-    struct eps_job job; /* asks for the noise multiplier; its arrays are those of the plan */
-    size_t bands;       /* of the matrix, where it is one of its parameters; else 0 */
-    size_t buffers;     /* rows of noise that a trainer keeps from one step to the next */
-    size_t pair;        /* of its sizes: those of one pair do the same training, whatever n their scheme makes of it */
-    bool bounded;       /* eps_plan_least() may know more than 0 */
-    bool reference;     /* it is DP-SGD: the identity under Poisson sampling */
-    enum eps_status status; /* EPS_OK; else why it is not tried */
+    struct eps_job job; /* solves for the noise multiplier; borrows the arrays of the plan */
+    size_t bands;       /* bands of the matrix, if the family has that parameter; else 0 */
+    size_t buffers;     /* noise rows that a trainer keeps between steps */
+    /* index of the (batch size, length) pair; candidates of one pair do the same training, even if n is rounded */
+    size_t pair;
+    bool bounded;           /* eps_plan_least() may return more than 0 */
+    bool reference;         /* the candidate is DP-SGD: identity with Poisson sampling */
+    enum eps_status status; /* EPS_OK, or why the candidate is not tried */
     char reason[480];       /* "" with EPS_OK */
 };
 
-enum { EPS_PLAN_PAIRS_MAX = 8 }; /* batch sizes times numbers of steps */
+enum { EPS_PLAN_PAIRS_MAX = 8 }; /* batch sizes times lengths */
 
-/* Prefix sums, zero_out, mean_squared, every scheme and family; the lists empty, the numbers NAN or 0. */
+/* Sets *plan to its defaults: prefix sums, zero_out, mean_squared, all schemes and families. Lists are empty and
+ * numbers are NAN or 0. */
 EPS_API void eps_plan_init(struct eps_plan *plan);
 
-/* As eps_job_check(): pointers are "/n", "/batch_size/1" (the list's second), "/workload/momentum"... */
+/* Checks a plan as eps_job_check() checks a job. Pointers are "/n", "/batch_size/1" (second entry),
+ * "/workload/momentum"... */
 EPS_API size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user);
 
 /*
- * The mechanisms to try: families by bands (2, 4, 8... and n, where they are optimised up to n/4; blt by 1, 2, 4 and 8
- * buffers) by schemes, for every batch size and number of steps, those that fit max_bands and that some accountant serves,
- * as far as that shows without computing their strategies. They are in the order in which to solve them: DP-SGD, those that
- * take little time, the others by theirs, and last those whose strategy takes long; of the cheap and of the others, those
- * that eps_plan_least() may rule out come after those that it may not. With bins, n becomes the nearest number of steps that
- * fills whole epochs, if that differs from it by a twentieth at most. A candidate's job asks `auto`; where bad events are
- * optimised at length, with a given share of them and a wider tolerance, which costs a few thousandths of the noise; or, where
- * all that it would run takes more than the candidate's share of what a plan may cost, the first of those that amplify which
- * does not; none: EPS_TOO_COSTLY. Of a scheme or a family none of which can be tried there is one candidate that cannot, with
- * its reason.
- * Returns EPS_OK and *candidates, which the caller frees; EPS_INVALID (the first of eps_plan_check()), EPS_CANCELED,
- * EPS_TIMEOUT, EPS_NO_MEMORY. context may be NULL; its limits decide, too, what is too costly. Cost: O(n) a candidate.
+ * Lists the mechanisms to try for every batch size and length: families by bands (2, 4, 8... and n; optimised families
+ * up to n/4; blt by 1, 2, 4 and 8 buffers) times schemes. Keeps those that fit max_bands and that some accountant
+ * serves, as far as this is known without computing the strategy.
+ *
+ * Candidates are in the order in which to solve them: DP-SGD; cheap ones; the others by estimated cost; last, those
+ * whose strategy is expensive. Within the cheap and the other group, candidates that eps_plan_least() may rule out come
+ * last.
+ *
+ * Under balls_in_bins n becomes the nearest number of steps that fills whole epochs, if it differs from n by at most
+ * 5%. A candidate's job names `auto`. If optimising the share of bad events is expensive, the job gets a fixed share
+ * and a wider tolerance, which costs a few thousandths of the noise. If `auto` exceeds the candidate's share of a
+ * plan's cost, the job names the first amplifying accountant that does not; if there is none, its status is
+ * EPS_TOO_COSTLY. A scheme or a family of which no candidate can be tried is listed once, with the reason.
+ *
+ * In: max_n as for eps_job_check(). context may be NULL; its limits also decide what is too costly.
+ * Returns EPS_OK and *candidates, malloc'ed, which the caller frees; EPS_INVALID (the first violation of
+ * eps_plan_check()), EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY. Cost: O(n) per candidate.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_plan_candidates(const struct eps_context *context,
                                                          struct eps_plan_candidate **candidates, size_t *len,
@@ -598,41 +640,46 @@ EPS_API EPS_MUST_USE enum eps_status eps_plan_candidates(const struct eps_contex
                                                          size_t max_n);
 
 /*
- * What no answer to a candidate's job can have less of: a lower bound on its error, by the objective, that holds for every
- * accountant; 0 where nothing is known. A candidate whose bound is no less than what another one of its pair has need not be solved.
- * Computes the strategy (through the context's cache, where solving the job finds it again). EPS_OK and *least, or as
- * eps_strategy_create(); EPS_UNSUPPORTED also where the error is not defined.
+ * Computes a lower bound on a candidate's error in the given objective that holds for every accountant, or 0 if nothing
+ * is known. A candidate whose bound is at least the error already achieved by another candidate of its pair need not be
+ * solved. Computes the strategy, through the context's cache, so that solving the job finds it there.
+ *
+ * In: a job that solves for the noise multiplier.
+ * Returns EPS_OK and *least, or fails as eps_strategy_create() does; EPS_UNSUPPORTED also if the error is undefined.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_plan_least(const struct eps_context *context, double *least,
                                                     struct eps_error *error, const struct eps_job *job,
                                                     enum eps_objective objective);
 
-/* ---------------------------------------------------------------- the strategy as computed */
+/* ---------------------------------------------------------------- the computed strategy */
 
-/* C, scaled by the job's normalization. Immutable once made; any number of threads may read it. */
+/* C, scaled by the job's normalization. Immutable: any number of threads may read it. */
 struct eps_strategy;
 
 enum eps_part { EPS_PART_ENCODER, EPS_PART_DECODER, EPS_PART_NOISE, EPS_PART_COUNT }; /* C, B = A C^-1, C^-1 */
 EPS_API const char *eps_part_name(enum eps_part part);
 
 /*
- * Computes the job's strategy (through the context's cache where it was optimised).
- * Returns EPS_OK and *strategy, which the caller releases with eps_strategy_destroy(); EPS_INVALID,
- * EPS_UNSUPPORTED, EPS_TOO_COSTLY, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY.
+ * Computes the mechanism's strategy; an optimised one through the context's cache.
+ *
+ * Returns EPS_OK and *strategy, which the caller releases with eps_strategy_destroy(); EPS_INVALID, EPS_UNSUPPORTED,
+ * EPS_TOO_COSTLY, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_create(const struct eps_context *context,
                                                          struct eps_strategy **strategy, struct eps_error *error,
                                                          const struct eps_mechanism *mechanism);
 EPS_API void eps_strategy_destroy(struct eps_strategy *strategy);
 
-/* Makes the matrix a stored factorisation, as it was scaled: of this id, 64 lower-case hexadecimal digits and NUL. */
+/* Sets *matrix to a stored factorisation, with the scaling it was stored with. id: 64 lower-case hexadecimal digits
+ * and NUL; copied. */
 EPS_API void eps_matrix_stored(struct eps_matrix *matrix, const char *id);
 
 /*
- * Makes the mechanism that of a stored factorisation alone, for what needs no more of it than the strategy: its n, its
- * matrix, and one participation without sampling. Workload and adjacency stay as they are.
- * Returns EPS_OK; EPS_INVALID (the context's cache has none of this id, or what is kept of it cannot be read). Cost:
- * one reading.
+ * Sets n and the matrix of *mechanism to those of a stored factorisation and its sampling to one participation without
+ * sampling, for uses that need only the strategy. Workload and adjacency are unchanged.
+ *
+ * Returns EPS_OK; EPS_INVALID (the context's cache has no factorisation of this id, or its record is damaged). Cost:
+ * one cache lookup.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_stored_mechanism(const struct eps_context *context,
                                                           struct eps_mechanism *mechanism, struct eps_error *error,
@@ -640,164 +687,174 @@ EPS_API EPS_MUST_USE enum eps_status eps_stored_mechanism(const struct eps_conte
 
 EPS_API size_t eps_strategy_rows(const struct eps_strategy *strategy);    /* rows of C */
 EPS_API size_t eps_strategy_columns(const struct eps_strategy *strategy); /* n */
-EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);   /* bandwidth as found */
+EPS_API size_t eps_strategy_bands(const struct eps_strategy *strategy);   /* bandwidth of C */
 EPS_API bool eps_strategy_is_toeplitz(const struct eps_strategy *strategy);
-EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy);        /* content hash, 64 hex digits */
+/* content hash, 64 hexadecimal digits; borrowed */
+EPS_API const char *eps_strategy_id(const struct eps_strategy *strategy);
 EPS_API size_t eps_strategy_iterations(const struct eps_strategy *strategy);     /* of the optimiser; 0: none */
 EPS_API double eps_strategy_optimality_gap(const struct eps_strategy *strategy); /* relative, certified; NAN: none */
 
-/* blt: the number of buffers, 0 for other families. Down the first column C[t, 0] = C[0, 0] times the sum of scale
- * decay^(t-1), t >= 1: the numbers that a given BLT is asked for by, and what a trainer keeps for its noise x = C^-1 z. One
- * buffer a decay, all 0 at first (and with every stamp): y_t = z_t - sum of scale times buffer, buffer <- decay times
- * buffer + y_t, x_t = y_t / C[0, 0]. *decay and *scale (each may be NULL) are borrowed from the strategy. */
+/* Returns the number of buffers of a blt, or 0 for other families. *decay and *scale (each may be NULL) are borrowed
+ * from the strategy. The first column is C[t, 0] = C[0, 0] times the sum over buffers of scale decay^(t-1), t >= 1.
+ *
+ * A trainer keeps one buffer per decay, all 0 at the start of each stamp, and computes the noise x = C^-1 z by
+ *   y_t = z_t - sum of scale * buffer
+ *   buffer <- decay * buffer + y_t
+ *   x_t = y_t / C[0, 0]. */
 EPS_API size_t eps_strategy_blt(const struct eps_strategy *strategy, const double **decay, const double **scale);
 
 /*
- * The shape of a part of the factorisation: rows x columns. EPS_UNSUPPORTED where the part is not defined
- * (no inverse, or a decoder that this build does not compute).
+ * Returns the shape of a part of the factorisation. EPS_UNSUPPORTED if the part is undefined (no inverse) or this build
+ * does not compute it.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct eps_error *error,
                                                         enum eps_part part, size_t *rows, size_t *columns);
 
-/* Toeplitz strategies: the first `len` <= n numbers of the part's first column. EPS_UNSUPPORTED if the part is
- * not Toeplitz. Cost O(len * bands) or O(len log len). */
+/* Writes the first `len` <= n entries of the first column of a Toeplitz part. EPS_UNSUPPORTED if the part is not
+ * Toeplitz. Cost O(len bands) or O(len log len). */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy,
                                                                double *coefficients, struct eps_error *error,
                                                                enum eps_part part, size_t len);
 
-/* Row `row` of the part: out has its number of columns. For streaming a matrix of any kind. */
+/* Writes row `row` of the part; out has as many entries as the part has columns. Works for every kind of matrix. */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *out,
                                                       struct eps_error *error, enum eps_part part, size_t row);
 
-/* Row `row` of C by its bands: out[d] = C[row, row - d] for d < eps_strategy_bands(strategy), 0 where d > row. For
- * streaming a banded C of any length, which by its rows would take n x n numbers. EPS_UNSUPPORTED where C is not square
- * and lower triangular (trees, fourier, a dense C with entries above its diagonal). Cost O(bands). */
+/* Writes row `row` of C by bands: out[d] = C[row, row - d] for d < eps_strategy_bands(strategy), and 0 if d > row.
+ * For streaming a long banded C, for which full rows would take n x n entries. EPS_UNSUPPORTED if C is not square
+ * and lower triangular (tree, fourier, dense with entries above the diagonal). Cost O(bands). */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_band_row(const struct eps_strategy *strategy, double *out,
                                                            struct eps_error *error, size_t row);
 
-/* Per-step variance of A C^-1 z at sigma = 1: out has n numbers. EPS_UNSUPPORTED where it is not defined. */
+/* Writes the variance of A C^-1 z per step at sigma = 1; out has n entries. EPS_UNSUPPORTED if it is undefined. */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_variance(const struct eps_context *context,
                                                            const struct eps_strategy *strategy, double *out,
                                                            struct eps_error *error);
 
 /* ---------------------------------------------------------------- noise */
 
-/* A stream of correlated noise: the rows of C^-1 z (part noise) or of B z = A C^-1 z (part decoder), one after the
- * other, for `dimensions` coordinates at once; z ~ N(0, sigma^2 I) has as many rows as C, and the coordinates are
- * independent. Where C is not square, the left inverse of its decoder stands for C^-1. */
+/* A stream of correlated noise: the rows of C^-1 z (part noise) or of B z = A C^-1 z (part decoder), in order, for
+ * `dimensions` independent coordinates at once. z ~ N(0, sigma^2 I) has as many rows as C. If C is not square, the
+ * left inverse of its decoder takes the place of C^-1. */
 struct eps_noise;
 
 /*
- * Starts such a stream. z comes from ChaCha20 under the key: whoever knows the key knows the noise, so that what is
- * released needs 256 bits of the operating system's for each stream, used once (two streams of one key give away their
- * difference), and forgotten; the same key, strategy, part, sigma and number of dimensions give the same noise again.
- * Normals are by Box and Muller, each off by a few units of rounding: as with every Gaussian in floating point, the
- * lowest bits of what is released may tell more than the mechanism does on real numbers (Mironov 2012).
+ * Starts a stream of noise. z is generated by ChaCha20 under the key. The same key, strategy, part, sigma and
+ * dimensions give the same noise.
  *
- * In: sigma in [0, 1e9], the noise multiplier; dimensions in [1, 2^31 - 1]; key is copied. The strategy must outlive
+ * Security: whoever knows the key knows the noise. For released data, draw 256 bits from the operating system for each
+ * stream, use the key once, and erase it: two streams with the same key reveal their difference. Normals come from the
+ * Box-Muller transform and are accurate to a few units of rounding. As with every Gaussian in floating point, the
+ * lowest bits of the output may reveal more than the mechanism on real numbers does (Mironov 2012).
+ *
+ * In: sigma, the noise multiplier, in [0, 1e9]; dimensions in [1, 2^31 - 1]; key is copied. The strategy must outlive
  * the stream.
- * Returns EPS_OK and *noise, which the caller releases with eps_noise_destroy(); EPS_INVALID (a range, or part
- * encoder); EPS_UNSUPPORTED (C has no inverse that doubles can hold); EPS_TOO_COSTLY (over the context's limits: no way
- * to draw it fits in max_bytes, or it takes more than max_operations, in multiplications); EPS_NO_MEMORY.
- * Memory: rows of `dimensions` numbers: for C^-1 bands - 1 of C, or as many as C^-1 has, the buffers of a BLT, the
- * height of a tree (twice that with its full decoder); else, and where this is less work, panels of 64 MiB and n
- * numbers. For B two more (prefix sums, momentum), or one a coefficient.
+ * Returns EPS_OK and *noise, which the caller releases with eps_noise_destroy(); EPS_INVALID (an argument out of range,
+ * or part encoder); EPS_UNSUPPORTED (C has no inverse representable in doubles); EPS_TOO_COSTLY (no method fits
+ * max_bytes, or the stream takes more than max_operations multiplications); EPS_NO_MEMORY.
+ * Memory: rows of `dimensions` doubles. For part noise their number is bands - 1 of C, the bands of C^-1, the buffers
+ * of a BLT, or the height of a tree (twice that with the full decoder). If none of these applies, or if it is less
+ * work, panels of 64 MiB and n doubles are kept instead. Part decoder adds two rows (prefix sums, momentum), or one per
+ * coefficient of the workload.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_noise_create(const struct eps_context *context, struct eps_noise **noise,
                                                       struct eps_error *error, const struct eps_strategy *strategy,
                                                       enum eps_part part, double sigma, size_t dimensions,
                                                       const uint8_t key[32]);
-/* Wipes the key. */
+/* Wipes the key and frees the stream. */
 EPS_API void eps_noise_destroy(struct eps_noise *noise);
 
 /*
- * What such a stream takes: all its rows, in multiplications, and the bytes that it holds, those of the strategy among
- * them.
- * Returns as eps_noise_create(), which it foretells under the same context; EPS_NO_MEMORY too.
- * Out: operations, bytes: written on EPS_OK; may be NULL. Cost: that of inverting the strategy's block, once.
+ * Estimates the cost of a stream: multiplications for all rows, and bytes held, including those of the strategy.
+ *
+ * Out: operations, bytes: may be NULL. Returns as eps_noise_create() would under the same context. Cost: inverting the
+ * block of the strategy once.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_noise_cost(const struct eps_context *context, struct eps_error *error,
                                                     const struct eps_strategy *strategy, enum eps_part part,
                                                     size_t dimensions, double *operations, double *bytes);
 
 /*
- * The next row: row 0 first, n in all; out has `dimensions` numbers. Returns EPS_OK; EPS_INVALID after the last;
- * EPS_CANCELED, EPS_TIMEOUT (as the context says; the stream can then only be destroyed), EPS_NO_MEMORY. Cost: a row at
- * a time, but where panels are used all at the first row of each.
+ * Writes the next row of the stream, n rows in total; out has `dimensions` entries.
+ *
+ * Returns EPS_OK; EPS_INVALID after the last row; EPS_CANCELED, EPS_TIMEOUT (after which the stream can only be
+ * destroyed); EPS_NO_MEMORY. Cost: one row per call; with panels, the first row of a panel computes the whole panel.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise,
                                                    double *out, struct eps_error *error);
 
 /*
- * Has the stream go on at a later row, with the very bits that it has where every row is drawn, for the price of those rows
- * alone on which it depends: all, where each takes in the one before; the last few, where C^-1 has so many bands; those of
- * a panel; none, where C is diagonal.
+ * Moves the stream forward to a later row. The rows from there on are identical to those of a stream that draws every
+ * row. Only the earlier rows that `row` depends on must still be drawn: all if each row depends on the previous one;
+ * the last few if C^-1 is banded; those of the panel; none if C is diagonal.
  *
  * In: row in [the next row, n - 1].
- * Returns EPS_OK and *from, at most `row`: that row is the next. *from to row - 1 are to be drawn by eps_noise_row() and thrown
- * away, for their numbers mean nothing. EPS_INVALID (the range).
+ * Returns EPS_OK and *from <= row, which becomes the next row. Draw rows *from to row - 1 with eps_noise_row() and
+ * discard them: their values are meaningless. EPS_INVALID (row out of range).
  */
 EPS_API EPS_MUST_USE enum eps_status eps_noise_skip(struct eps_noise *noise, size_t row, size_t *from,
                                                     struct eps_error *error);
 
 /* ---------------------------------------------------------------- batches */
 
-/* Which users each example belongs to. Borrowed: it must outlive what was made with it. */
+/* The users that each example belongs to. Borrowed: it must outlive every object created with it. */
 struct eps_users {
-    const uint64_t *begin; /* example j is of user[begin[j]] .. user[begin[j + 1] - 1], one at least; begin[0] = 0 */
-    const uint32_t *user;  /* each under len; the same one may stand twice with an example */
-    size_t len;            /* how many users there are */
+    /* example j belongs to users user[begin[j]] .. user[begin[j + 1] - 1], at least one; begin[0] = 0 */
+    const uint64_t *begin;
+    const uint32_t *user; /* each < len; an example may list the same user twice */
+    size_t len;           /* number of users */
 };
 
-/* One step's. */
+/* The batch of one step. */
 struct eps_batch {
-    size_t step;             /* from 0 on */
-    const uint32_t *indices; /* the examples, ascending, each under dataset_size; may be NULL where there are none */
+    size_t step;             /* counted from 0 */
+    const uint32_t *indices; /* examples in ascending order, each < dataset_size; may be NULL if len is 0 */
     size_t len;
-    size_t truncated; /* how many were drawn beyond max_batch_size, and left out */
+    size_t truncated; /* number of sampled examples dropped because of max_batch_size */
 };
 
 /*
- * Fills in the defaults of the sampling that depend on its other members and on n, and dataset_size, from which they
- * follow, if the sampling needs it and has none. Nothing is taken from the matrix: groups, and the separation of
- * b_min_sep, must be given, for batches of another separation than the one accounted for would void the guarantee.
- * Idempotent.
+ * Fills in defaults of the sampling that depend on its other members, on n and on dataset_size. Sets the sampling's
+ * dataset_size if it is needed and absent. Takes nothing from the matrix: groups, and the separation of b_min_sep, must
+ * be given, because batches of another separation than the accounted one would void the guarantee. Idempotent.
  */
 EPS_API void eps_batches_defaults(struct eps_mechanism *mechanism, uint64_t dataset_size);
 
 /*
- * Whether batches can be formed: eps_job_check()'s rules of n and the sampling (the rest of the mechanism is not looked
- * at), and dataset_size, of 1 .. 2^32 - 1 examples; 0: that of the sampling, and where both are given they agree.
- * Reports every violation, and returns their number.
+ * Checks whether batches can be formed: the rules of eps_job_check() for n and the sampling (the rest of the mechanism
+ * is ignored), and dataset_size in 1..2^32 - 1. dataset_size 0 means that of the sampling; if both are given they must
+ * be equal. Reports every violation and returns their number. max_n as for eps_job_check().
  */
 EPS_API size_t eps_batches_check(const struct eps_mechanism *mechanism, uint64_t dataset_size, size_t max_n,
                                  eps_report_fn *report, void *user);
 
-/* What forming these batches takes, about: operations, of which each example that is drawn is one, and bytes of memory,
- * O(dataset_size) at most. They must have passed eps_batches_check(); users as for eps_batcher_create(). */
+/* Estimates the cost of forming all batches: operations, one per sampled example, and bytes, at most
+ * O(dataset_size). The arguments must have passed eps_batches_check(); users as for eps_batcher_create(). */
 EPS_API void eps_batches_cost(const struct eps_mechanism *mechanism, uint64_t dataset_size,
                               const struct eps_users *users, double *operations, double *bytes);
 
-/* Batches under way. Thread-compatible. */
+/* A stream of batches. Thread-compatible. */
 struct eps_batcher;
 
 /*
- * Begins to form the batches of the mechanism's n steps: exactly what a result's assumptions say is sampled, with the
- * distribution that eps_solve() accounts for. All randomness is ChaCha20's under `key` (32 bytes, which are copied, and
- * wiped in the end): the same key gives the same batches, on every machine. For a guarantee the key must be drawn from
- * the operating system, be known to nobody, and serve once: who knows it knows who took part when.
+ * Starts forming the batches of the mechanism's n steps. They have exactly the distribution that eps_solve() accounts
+ * for and that a result's assumptions describe. All randomness is ChaCha20 under `key` (32 bytes, copied, wiped on
+ * destruction): the same key gives the same batches on every machine.
  *
- * Schemes: poisson; cyclic_poisson (each example is put into a group of its own drawing; with truncation, whose guarantee
- * depends on their sizes, into equal groups); balls_in_bins; b_min_sep; and none as a data loader does it: the examples
- * in one random order, whose batches go round, or with schema shuffled in a new one each epoch. A batch over
- * max_batch_size loses a uniformly random part of itself.
- * users: for examples_per_user > 1, needed by b_min_sep: an example is left out where another of one of its users was
- * drawn in the separation - 1 steps before (BMS, algorithm 3), and a user of fewer examples counts as having empty ones
- * beside them. NULL: none.
+ * Security: the guarantee holds only if the key is drawn from the operating system, kept secret and used once. Whoever
+ * knows it knows which examples participated in which step.
+ *
+ * Schemes: poisson; cyclic_poisson (each example draws its group; with truncation, whose guarantee depends on the group
+ * sizes, the groups are equal); balls_in_bins; b_min_sep; none, as a data loader does it: batches cycle through one
+ * random order of the examples, or with schema shuffled through a new order in each epoch. A batch over max_batch_size
+ * is cut to a uniformly random subset.
+ * users: required by b_min_sep with examples_per_user > 1; otherwise may be NULL. No user has more than
+ * examples_per_user examples. An example is left out if another example of one of its users was sampled in the previous
+ * separation - 1 steps (BMS, algorithm 3). A user with fewer examples counts as having empty ones in addition.
  *
  * Returns EPS_OK and *batcher, which the caller releases with eps_batcher_destroy(); EPS_INVALID with the first
- * violation of eps_batches_check(), or where users are missing or wrong; EPS_NO_MEMORY.
- * Cost: O(dataset_size), less for poisson.
+ * violation of eps_batches_check(), or if users are missing or invalid; EPS_NO_MEMORY. Cost: O(dataset_size), less for
+ * poisson.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_batcher_create(struct eps_batcher **batcher, struct eps_error *error,
                                                         const struct eps_mechanism *mechanism, uint64_t dataset_size,
@@ -805,9 +862,10 @@ EPS_API EPS_MUST_USE enum eps_status eps_batcher_create(struct eps_batcher **bat
 EPS_API void eps_batcher_destroy(struct eps_batcher *batcher);
 
 /*
- * The next step's batch. Its indices are the batcher's, until the next call.
- * Returns EPS_OK and *batch; EPS_INVALID after n steps; EPS_NO_MEMORY, after which the batcher is of no more use.
- * Cost: O(examples drawn); at the first step of an epoch, where bins or orders are drawn anew, O(dataset_size).
+ * Forms the batch of the next step. batch->indices is owned by the batcher and valid until the next call.
+ *
+ * Returns EPS_OK and *batch; EPS_INVALID after n steps; EPS_NO_MEMORY, after which the batcher can only be destroyed.
+ * Cost: O(sampled examples); O(dataset_size) at the first step of an epoch if bins or orders are drawn anew.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_batcher_next(struct eps_batcher *batcher, struct eps_batch *batch,
                                                       struct eps_error *error);

@@ -1,8 +1,8 @@
 -- Jobs, their results, the caches and the idempotency keys.
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
--- One row a job. Ids are UUIDv7, so their order is that of creation. Times are milliseconds since 1970.
--- status: 0 queued, 1 running, 2 succeeded, 3 failed, 4 canceled.
+-- One row per job. Ids are UUIDv7, so their order is that of creation. Times are milliseconds since 1970. status: 0
+-- queued, 1 running, 2 succeeded, 3 failed, 4 canceled.
 CREATE TABLE jobs (
     id TEXT NOT NULL PRIMARY KEY,
     hash TEXT NOT NULL,              -- of the canonical job: the key of its result
@@ -15,14 +15,14 @@ CREATE TABLE jobs (
     from_cache INTEGER NOT NULL DEFAULT 0,
     version INTEGER,                 -- accounting version of the result
     job TEXT NOT NULL,               -- canonical JSON
-    brief TEXT,                      -- the same without long arrays, for lists; NULL: nothing to leave out
+    brief TEXT,                      -- the same without long arrays, for lists; NULL: the job has none
     error TEXT                       -- problem document of a failed job
 );
 CREATE INDEX jobs_by_status ON jobs (status, id);
 CREATE INDEX jobs_by_label ON jobs (label, id) WHERE label IS NOT NULL;
 CREATE INDEX jobs_by_hash ON jobs (hash, version);
 
--- One row a computed answer; kept while a job refers to it, and afterwards as a cache.
+-- One row per computed result; kept while a job refers to it, and afterwards as a cache.
 CREATE TABLE results (
     hash TEXT NOT NULL,
     version INTEGER NOT NULL,        -- EPS_ACCOUNTING_VERSION
@@ -30,15 +30,15 @@ CREATE TABLE results (
     core TEXT NOT NULL,              -- the result object without its last brace, curve, cache and elapsed_seconds
     cache TEXT NOT NULL,             -- the cache member of the job that computed it
     elapsed_seconds REAL NOT NULL,
-    curve TEXT,                      -- the curve member, where the job asked for a curve
+    curve TEXT,                      -- the curve member, if the job asked for a curve
     note TEXT,                       -- why there are no points
-    points BLOB,                     -- the privacy curve: doubles, five a point
+    points BLOB,                     -- the privacy curve: five doubles per point
     checksum BLOB NOT NULL,
     PRIMARY KEY (hash, version)
 );
 CREATE INDEX results_by_age ON results (finished_at);
 
--- Factorisations (kind 0) and PLDs (kind 1) by what determines them.
+-- Factorisations (kind 0) and PLDs (kind 1), by a hash of what determines them.
 CREATE TABLE blobs (
     kind INTEGER NOT NULL,
     key BLOB NOT NULL,
@@ -51,7 +51,7 @@ CREATE TABLE blobs (
 );
 CREATE INDEX blobs_by_use ON blobs (used_at);
 
--- Which factorisations a result was computed with: while a job refers to the result they are not evicted.
+-- The factorisations with which a result was computed; they are not evicted while a job refers to the result.
 CREATE TABLE uses (
     hash TEXT NOT NULL,
     version INTEGER NOT NULL,

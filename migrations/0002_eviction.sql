@@ -1,5 +1,6 @@
--- Loss distributions, which take milliseconds to compute, go before factorisations, which take up to minutes; and
--- the search for the next to go need not pass over all the factorisations that kept jobs hold.
+-- Loss distributions, which take milliseconds to compute, are evicted before factorisations, which take up to minutes.
+-- With this index, the search for the next one need not scan all factorisations that stored jobs use.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
 DROP INDEX blobs_by_use;

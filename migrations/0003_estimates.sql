@@ -1,4 +1,5 @@
--- How much work a job was estimated to be when it was accepted: the short ones go first, after a restart too.
+-- The estimated work of a job when it was accepted: short jobs go first, also after a restart.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
-ALTER TABLE jobs ADD COLUMN operations REAL; -- NULL: not estimated
+ALTER TABLE jobs ADD COLUMN operations REAL; -- NULL: no estimate

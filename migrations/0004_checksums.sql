@@ -1,12 +1,13 @@
--- Rows carry digests of what they say (server/store/digest.c): what was accepted is not changed by a damaged disk without
--- a word. NULL: the row was written before there were any. Rows of final jobs get theirs here. Those of jobs that are
--- still to run do not: before they run, their hash is compared with what their text decodes to, which a digest made of
--- a text that is damaged already would make believe.
+-- Rows carry digests of their content (server/store/digest.c), so that damage on the disk is detected. NULL: the row
+-- was written before digests existed. Rows of final jobs get theirs here. Rows of jobs that are still to run do not:
+-- before they run, their hash is compared with that of their decoded text, and a digest of a text that is already
+-- damaged would defeat this check.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
-ALTER TABLE jobs ADD COLUMN checksum BLOB;       -- of what never changes, as far as lists show it
+ALTER TABLE jobs ADD COLUMN checksum BLOB;       -- of the constant columns that lists show
 ALTER TABLE jobs ADD COLUMN job_checksum BLOB;   -- of the canonical JSON
-ALTER TABLE jobs ADD COLUMN state_checksum BLOB; -- of what changes
+ALTER TABLE jobs ADD COLUMN state_checksum BLOB; -- of the columns that change
 ALTER TABLE idempotency ADD COLUMN checksum BLOB;
 
 UPDATE jobs SET

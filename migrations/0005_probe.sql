@@ -1,4 +1,5 @@
--- What /readyz writes to see that the database can be written: one row, again and again.
+-- The row that /readyz overwrites to test whether the database can be written.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
 CREATE TABLE probe (

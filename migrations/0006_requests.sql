@@ -1,4 +1,5 @@
--- By which request a job came, so that the line that tells of its end names it, after a restart too.
+-- The request that submitted a job, for the log line of its end, also after a restart.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
-ALTER TABLE jobs ADD COLUMN request TEXT; -- X-Request-Id. No part of what was accepted: no digest covers it
+ALTER TABLE jobs ADD COLUMN request TEXT; -- X-Request-Id. Not part of what was accepted, so no digest covers it

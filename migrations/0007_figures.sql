@@ -1,13 +1,14 @@
--- What a result says, in columns beside its text: no one reads a number out of the text. figure() does so here, once, for
--- the rows that are there already (server/store/figures.c). The digest covers these columns, as `checksum` does the
--- others: a row whose text was damaged before stays one.
+-- The figures of a result in columns in addition to its text, so that no number has to be read from the text. For
+-- existing rows, figure() fills them here once (server/store/figures.c). The digest covers these columns as `checksum`
+-- covers the others; a row whose text was damaged before stays damaged.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
 ALTER TABLE results ADD COLUMN solved_for TEXT;
 ALTER TABLE results ADD COLUMN epsilon REAL; -- these three are NULL for a job that asks for a curve
 ALTER TABLE results ADD COLUMN delta REAL;
 ALTER TABLE results ADD COLUMN noise_multiplier REAL;
-ALTER TABLE results ADD COLUMN lower REAL;   -- the bracket of the one that was solved for
+ALTER TABLE results ADD COLUMN lower REAL;   -- the bracket of the unknown
 ALTER TABLE results ADD COLUMN upper REAL;
 ALTER TABLE results ADD COLUMN mean_squared REAL; -- of its error figures
 ALTER TABLE results ADD COLUMN accountant TEXT;

@@ -1,5 +1,7 @@
--- All three error figures of a result, not the mean alone: what a plan ranks its candidates by. The digests that cover the
--- mean cover the other two as well, but of rows that were damaged before: these stay so.
+-- All three error figures of a result instead of only the mean, because plans rank their candidates by them. The
+-- digests that cover the mean now cover the other two as well, except in rows that were damaged before, which stay
+-- damaged.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
 ALTER TABLE results ADD COLUMN max_squared REAL;

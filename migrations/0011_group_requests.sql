@@ -1,4 +1,6 @@
--- By which request a group came, so that the lines that tell of its jobs' ends name it, after a restart too.
+-- The request that submitted a group, for the log lines of the ends of its jobs, also after a restart.
+--
 -- SPDX-License-Identifier: GPL-3.0-or-later
 
-ALTER TABLE job_groups ADD COLUMN request_id TEXT; -- X-Request-Id. No part of what was accepted: no digest covers it
+ALTER TABLE job_groups ADD COLUMN request_id TEXT; -- X-Request-Id. Not part of what was accepted, so no digest covers
+                                                   -- it

@@ -1,5 +1,5 @@
 /*
- * `epsilond backup`: a copy of a database that a server may be writing to.
+ * `epsilond backup`: copies a database to which a server may be writing.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,9 +10,9 @@
 #include "server/ops/signals.h"
 #include "server/store/store.h"
 
-#define GRACE_SECONDS 3.5 /* for taking the unfinished copy away */
+#define GRACE_SECONDS 3.5 /* for removing the incomplete copy */
 
-/* On the signals' thread: a disk that does not answer. */
+/* On the signal thread: the disk does not respond. */
 static int overdue(void *unused)
 {
     (void)unused;
@@ -29,7 +29,8 @@ int command_backup(int argc, char **argv)
         return 0;
     }
     if (operand >= 0 && argc - operand != 1) {
-        snprintf(message, sizeof message, "backup takes one file, which it makes; see epsilond --help");
+        snprintf(message, sizeof message,
+                 "backup requires one file name, of the copy to be created; see epsilond --help");
         operand = -1;
     }
     if (operand < 0) {
@@ -44,6 +45,6 @@ int command_backup(int argc, char **argv)
         fprintf(stderr, "epsilond: %s\n", message);
         return 1;
     }
-    printf("%lld jobs of %s are in %s\n", (long long)jobs, config.db, argv[operand]);
+    printf("%lld jobs of %s copied to %s\n", (long long)jobs, config.db, argv[operand]);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * The commands of the program. Each gets its own argv (its name at argv[0]) and returns the exit status.
+ * The commands of the program. Each gets its own argv (its name is argv[0]) and returns the exit status.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@ int command_serve(int argc, char **argv);
 int command_solve(int argc, char **argv);
 int command_backup(int argc, char **argv);
 
-/* For a command that was told --help. */
+/* Prints the help text, for --help of any command. */
 void print_help(void);
 
 #endif

@@ -1,7 +1,7 @@
 #!/bin/sh
-# embed.sh OUT [NAME=]FILE...: writes C source OUT with the table embedded_files[] (server/embedded.h) of the files, named
-# as given, so run it from the repository root; NAME is for files from elsewhere. Only POSIX tools, so that a build needs
-# nothing more.
+# embed.sh OUT [NAME=]FILE...: writes the C source OUT with the table embedded_files[] (server/embedded.h) of the files.
+# Names are as given, so run it from the repository root; NAME is for files from elsewhere. Uses only POSIX tools, so
+# that a build needs nothing else.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -eu

@@ -1,5 +1,5 @@
 /*
- * What every command says to --help.
+ * Prints the --help text of all commands.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,12 +11,12 @@
 
 void print_help(void)
 {
-    printf("epsilond %s: how much noise do I need, and what epsilon did I get\n\n"
-           "  epsilond serve [OPTION...]           the service\n"
-           "  epsilond solve [OPTION...] [FILE|-]  one job, a JSON document; prints the finished job\n"
-           "  epsilond backup [OPTION...] FILE     copies the database, while a server may write to it\n"
+    printf("epsilond %s: differential-privacy accounting\n\n"
+           "  epsilond serve [OPTION...]           run the service\n"
+           "  epsilond solve [OPTION...] [FILE|-]  solve one job, a JSON document, and print the result\n"
+           "  epsilond backup [OPTION...] FILE     copy the database; a server may be writing to it\n"
            "  epsilond --help | --version\n\n"
-           "Every option is also read from the environment, by the name in parentheses; the command line wins.\n\n"
+           "Options can also be set by the environment variables in parentheses; the command line takes precedence.\n\n"
            "serve:\n",
            EPS_VERSION);
     config_help(stdout, CONFIG_SERVE);

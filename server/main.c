@@ -1,6 +1,5 @@
 /*
- * epsilond: chooses the command. What is global to the process (libsodium, the umask) is set here, before any
- * thread.
+ * epsilond: selects the command. Process-wide state (libsodium, the umask) is set here, before any thread starts.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,9 +14,9 @@
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
-    umask(S_IRWXG | S_IRWXO); /* databases are no one else's business */
+    umask(S_IRWXG | S_IRWXO); /* databases must be private */
     if (sodium_init() < 0) {
-        fprintf(stderr, "epsilond: libsodium does not start\n");
+        fprintf(stderr, "epsilond: cannot initialise libsodium\n");
         return 1;
     }
     if (strcmp(command, "serve") == 0) {
@@ -37,7 +36,7 @@ int main(int argc, char **argv)
         print_help();
         return 0;
     }
-    fprintf(stderr, "epsilond: %s%s%s; see epsilond --help\n", *command ? "no command \"" : "a command is missing",
-            command, *command ? "\"" : "");
+    fprintf(stderr, "epsilond: %s%s%s; see epsilond --help\n", *command ? "no command \"" : "missing command", command,
+            *command ? "\"" : "");
     return 2;
 }

@@ -1,16 +1,18 @@
 /*
- * `epsilond serve`: builds the service from the bottom up, waits for a signal, and takes it down from the top. The
- * socket comes before the database: what is wrong with the options shows before a file is made.
+ * `epsilond serve`: starts the service from the lowest layer up, waits for a signal, and stops it from the top down.
+ * The socket is opened before the database, so that wrong options are reported before a file is created.
  *
- * Stopping, in this order: no new connections; running computations end; whoever waits for a job is answered with its
- * present state, and whoever waits for a commit after it; the replies under way go out; then the threads end, from HTTP
- * down to the store. A thread that is still busy after STOP_SECONDS (in one eigendecomposition, say) is not waited for:
- * once what was submitted is committed the process ends under it. Whatever it would have written is one transaction,
- * there or not, and jobs whose rows say that they run are queued again by the next process, which learns from the
- * store's owner file that this one was asked to stop. Should even that hang, the signals' thread ends it.
+ * Steps of stopping: no new connections; running computations are stopped; requests that wait for a job are answered
+ * with its current state, and requests that wait for a commit, after it; replies in progress are finished; then the
+ * threads end, from HTTP down to the store. A thread that is still busy after STOP_SECONDS (for example in an
+ * eigendecomposition) is not waited for: when everything submitted is committed, the process ends while it runs. What
+ * that thread would have written is one transaction, and jobs whose rows say that they are running are queued again by
+ * the next process, which learns from the owner file of the store that this one was asked to stop. If even that hangs,
+ * the signal thread ends the process.
  *
- * When too many computations do not end, the watchdog asks for the same stop, but the exit status is 1, and the owner file
- * names the computation that was one too many: had the end of its job not been written, that counts against it.
+ * If too many computations do not stop, the watchdog requests the same stop, but the exit status is 1, and the owner
+ * file names the last of these computations: unless the end of its job was written, this counts as an attempt of that
+ * job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -40,18 +42,18 @@
 #include "server/work/watchdog.h"
 #include "server/work/work.h"
 
-#define DRAIN_SECONDS 1.0 /* for replies under way */
-#define STOP_SECONDS 2.0  /* for an orderly end */
-#define GRACE_SECONDS 3.5 /* for any end */
+#define DRAIN_SECONDS 1.0 /* for replies in progress */
+#define STOP_SECONDS 2.0  /* for an orderly stop */
+#define GRACE_SECONDS 3.5 /* for the end in any case */
 #define SIDE_THREADS 4
 #define STREAM_THREADS 2
 
-/* ---------------------------------------------------------------- an end that nobody asked for */
+/* ---------------------------------------------------------------- a stop by the watchdog */
 
-static char too_many[CRASH_NAME_SIZE]; /* what did not end when there was no further thread; set before the next */
-static atomic_bool spent;              /* the watchdog has asked for the stop */
+static char too_many[CRASH_NAME_SIZE]; /* the computation for which there was no further thread; set before `spent` */
+static atomic_bool spent;              /* the watchdog requested the stop */
 
-/* On the watchdog's thread. */
+/* On the watchdog thread. */
 static void threads_spent(void *unused, const char *hash)
 {
     (void)unused;
@@ -59,12 +61,11 @@ static void threads_spent(void *unused, const char *hash)
     atomic_store(&spent, true);
     log_event(
         LOG_LEVEL_ERROR, "too-many-stuck",
-        "detail=\"as many computations as there are workers do not stop, and one more; the process ends, to be started "
-        "again\"");
+        "detail=\"more computations than there are workers do not stop; the process ends and must be restarted\"");
     kill(getpid(), SIGTERM);
 }
 
-/* For who ends the process while threads still run. */
+/* For ending the process while threads are still running. */
 static int last_status(void)
 {
     if (!atomic_load(&spent)) {
@@ -74,9 +75,9 @@ static int last_status(void)
     return 1;
 }
 
-/* ---------------------------------------------------------------- building it, and taking it down */
+/* ---------------------------------------------------------------- starting and stopping */
 
-/* Everything below HTTP. False with a message. */
+/* Starts everything below HTTP. Returns false with a message. */
 static bool server_build(struct server *server, char *message, size_t message_size)
 {
     const struct config *config = server->config;
@@ -122,7 +123,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     }
     if (!jobs_recover(server->jobs, groups_recover, server->groups)) {
         if (!store_disk_full(config->db, NULL, message, message_size)) {
-            snprintf(message, message_size, "the jobs of an earlier run cannot be read from %s", config->db);
+            snprintf(message, message_size, "cannot read the jobs of an earlier run from %s", config->db);
         }
         return false;
     }
@@ -130,8 +131,8 @@ static bool server_build(struct server *server, char *message, size_t message_si
     return true;
 }
 
-/* Ends what has threads, from the top. Accepts parts that were never built. False: a thread is still busy at the
- * deadline, and nothing may be freed. */
+/* Stops everything that has threads, from the top. Accepts parts that were never created. Returns false if a thread is
+ * still busy at the deadline; then nothing may be freed. */
 static bool server_stop(struct server *server, struct http *http, double deadline)
 {
     watchdog_stop(server->watchdog); /* everything becomes unwanted now */
@@ -146,20 +147,20 @@ static bool server_stop(struct server *server, struct http *http, double deadlin
     }
     if (http) {
         waits_stop(server->waits);
-        /* Gate, pool and store still run: they hold the suspended requests. */
+        /* Gate, pool and store are still running, because they hold the suspended requests. */
         if (!waits_drain(server->waits, deadline)) {
             return false;
         }
         http_drain(http, clock_monotonic() + DRAIN_SECONDS);
         http_stop(http);
     }
-    /* The side threads before the workers that they may borrow. */
+    /* The side threads before the workers, which they may use. */
     return pool_stop(server->gate, deadline) && pool_stop(server->bulk, deadline) &&
            pool_stop(server->lists, deadline) && pool_stop(server->side, deadline) &&
            pool_stop(server->streams, deadline) && pool_stop(server->pool, deadline);
 }
 
-/* After server_stop(). */
+/* Call after server_stop(). */
 static void server_free(struct server *server)
 {
     pool_destroy(server->gate);
@@ -179,15 +180,15 @@ static void server_free(struct server *server)
     works_destroy(server->works);
 }
 
-/* On the signals' thread: the process was asked to stop GRACE_SECONDS ago, or a second time. */
+/* On the signal thread: the process was asked to stop GRACE_SECONDS ago, or a second time. */
 static int overdue(void *unused)
 {
     (void)unused;
-    log_event(LOG_LEVEL_WARN, "stopped", "detail=\"without an orderly end; what was accepted is in the database\"");
+    log_event(LOG_LEVEL_WARN, "stopped", "detail=\"not an orderly stop; accepted jobs are in the database\"");
     return last_status();
 }
 
-/* Serves until a signal. Returns the exit status. */
+/* Serves until a signal arrives. Returns the exit status. */
 static int serve(struct server *server, struct http *http, const char *url)
 {
     printf("listening on %s\n", url);
@@ -200,12 +201,12 @@ static int serve(struct server *server, struct http *http, const char *url)
                                  : "SIGHUP");
     if (!server_stop(server, http, clock_monotonic() + STOP_SECONDS)) {
         store_settle(server->store);
-        log_event(LOG_LEVEL_INFO, "stopped", "detail=\"a computation was left in its middle; its jobs run again\"");
-        _exit(last_status()); /* not exit(): that would take away what the busy thread uses */
+        log_event(LOG_LEVEL_INFO, "stopped", "detail=\"a computation was interrupted; its jobs run again\"");
+        _exit(last_status()); /* not exit(), which would free what the busy thread uses */
     }
     server_free(server);
     log_event(LOG_LEVEL_INFO, "stopped", NULL);
-    return atomic_load(&spent); /* those that did not end did meanwhile */
+    return atomic_load(&spent); /* the computations that did not stop have ended meanwhile */
 }
 
 int command_serve(int argc, char **argv)
@@ -221,7 +222,8 @@ int command_serve(int argc, char **argv)
         return 0;
     }
     if (operand >= 0 && operand < argc) {
-        snprintf(message, sizeof message, "serve takes no argument \"%.100s\"; see epsilond --help", argv[operand]);
+        snprintf(message, sizeof message, "serve takes no arguments, but got \"%.100s\"; see epsilond --help",
+                 argv[operand]);
         operand = -1;
     }
     if (operand < 0) {

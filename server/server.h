@@ -1,5 +1,5 @@
 /*
- * The parts of the running service, as every handler sees them. Immutable after the start, the budgets apart.
+ * The parts of the running service, for all handlers. Immutable after the start, except for the budgets.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,26 +23,26 @@ struct route;
 
 struct server {
     const struct config *config;
-    const struct route *routes; /* the table; a row without a method ends it */
+    const struct route *routes; /* the route table; ends with a row without a method */
     struct store *store;
-    struct pool *pool; /* computes */
-    struct pool *side; /* four threads: open streams, and draw matrices, two at most; they wait for no job that runs */
-    struct pool *streams; /* two threads: the next piece of each stream that has room */
-    struct pool *gate;    /* one thread: decides whether a job is accepted, where that takes time */
-    struct pool *bulk;    /* one thread: the same for jobs of large bodies, so that others need not wait for them */
-    struct pool *lists;   /* one thread: pages of lists, and what sweeps and plans show */
-    struct pages *pages;  /* that thread's: those it wrote last */
-    struct works *works;  /* what is under way, and who waits for it */
-    struct watchdog *watchdog; /* of what is under way; NULL: there is none */
+    struct pool *pool;    /* the workers */
+    struct pool *side;    /* four threads: open streams, and draw matrices (two at most); independent of running jobs */
+    struct pool *streams; /* two threads: produce the next piece of each stream that has room */
+    struct pool *gate;    /* one thread: decides whether a job is accepted, if that takes time */
+    struct pool *bulk;    /* one thread: the same for jobs with large bodies, so that others need not wait for them */
+    struct pool *lists;   /* one thread: pages of lists, and the documents of sweeps and plans */
+    struct pages *pages;  /* of that thread: recently written pages */
+    struct works *works;  /* the open works and their waiters */
+    struct watchdog *watchdog; /* of the works; NULL: there is none */
     struct waits *waits;
     struct jobs *jobs;
     struct groups *groups;
-    struct memory *rankings; /* of plans, see routes/groups/ranking.h */
-    struct budget bodies;    /* in memory, of requests under way */
+    struct memory *rankings; /* of plans; see routes/groups/ranking.h */
+    struct budget bodies;    /* in memory, of requests in progress */
     struct budget replies;   /* in memory, while they are sent */
     struct budget spool;     /* on disk, of matrices while they are written and sent */
-    struct budget drawn;     /* in memory, of what batches and noise are drawn from */
-    struct keys *keys;       /* of streams that may be taken up again */
+    struct budget drawn;     /* in memory, of streams of batches and noise */
+    struct keys *keys;       /* of streams that can be resumed */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * `epsilond solve`: one job without a server. The same decoding, computing and encoding as the service, on its own
- * worker threads; with --db it uses and fills that database's caches and results, but stores no job.
+ * `epsilond solve`: solves one job without a server. It decodes, computes and encodes like the service, with its own
+ * worker threads. With --db it uses and fills the caches and results of that database, but stores no job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,14 +19,14 @@
 #include "server/ops/signals.h"
 
 #define READ_PIECE 65536
-#define GRACE_SECONDS 4.0 /* that a computation has to end after a signal */
+#define GRACE_SECONDS 4.0 /* the time in which a computation must stop after a signal */
 
 struct solving {
     struct config config;
     struct text input;
     struct api_job *job;
     struct job_record record;
-    struct server server; /* of its parts those that compute */
+    struct server server; /* only the parts needed for computing */
     struct computation computation;
     bool from_cache;
 };
@@ -54,7 +54,7 @@ static bool read_input(const char *path, struct text *input, char *message, size
     return ok;
 }
 
-/* Prints a problem document; takes it over. */
+/* Prints a problem document, of which it takes ownership. */
 static int print_problem(json_t *problem)
 {
     char *text = problem ? api_json_text(problem) : NULL;
@@ -93,7 +93,7 @@ static void fill_record(struct solving *solving)
     solving->record.attempts = 1;
 }
 
-/* Keeps the result for the next solve or serve on this database. */
+/* Stores the result for the next solve or serve with this database. */
 static void keep_result(struct store *store, const struct computation *computation)
 {
     struct store_update update = {
@@ -187,7 +187,7 @@ static int solve_one(struct solving *solving, char *message, size_t message_size
     return print_answer(solving);
 }
 
-/* On the signals' thread: the computation did not end in time, it may be in the middle of an eigendecomposition. */
+/* On the signal thread: the computation did not stop in time; it may be in an eigendecomposition. */
 static int overdue(void *unused)
 {
     (void)unused;
@@ -208,13 +208,13 @@ int command_solve(int argc, char **argv)
         return 0;
     }
     if (operand >= 0 && argc - operand > 1) {
-        snprintf(message, sizeof message, "solve takes one file");
+        snprintf(message, sizeof message, "solve takes at most one file");
         operand = -1;
     }
     if (operand >= 0) {
         log_start(solving.config.log_level > LOG_LEVEL_INFO ? solving.config.log_level : LOG_LEVEL_WARN);
         if (read_input(operand < argc ? argv[operand] : "-", &solving.input, message, sizeof message)) {
-            signals_start(); /* only now: a read from the terminal can be interrupted as usual */
+            signals_start(); /* only now, so that reading from the terminal can be interrupted as usual */
             status = signals_watch(GRACE_SECONDS, overdue, NULL) ? solve_one(&solving, message, sizeof message) : 2;
         }
     }

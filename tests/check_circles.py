@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""The layout. Files that need each other, by the symbols of their objects, are five of one folder at most. The rooms of lib
-are layers: a file uses its own room and those above it in LAYERS, by symbols and by includes. Rooms of the server that must
-not know of each other do not include each other. No folder of sources is too long to read. Prints TAP. B as in tests/run.sh.
-
-SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks the layout. Files that depend on each other in a cycle, by the symbols of their objects, are at most five and
+in one folder. The rooms of lib are layers: a file uses only its own room and those before it in LAYERS, by symbols
+and by includes. Rooms of the server that must be independent do not include each other. No folder has too many
+sources. Prints TAP. B as in tests/run.sh.
 """
 import os
 import subprocess
@@ -13,9 +12,10 @@ from pathlib import Path
 B = Path(os.environ.get("B", "build/release"))
 MOST = 5
 FOLDER_MOST = 25  # sources
-# The rooms of lib, each above those that use it. Only lib/epsilon.h stands beside them.
-LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "solve", "training", "ask")
-# What no file of a room includes.
+# The rooms of lib, each before those that use it. Only lib/epsilon.h is outside of them.
+LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "solve", "training",
+          "ask")
+# What files of a room must not include.
 APART = {"server/http": ("jobs", "groups", "work", "store", "routes"), "server/jobs": ("http", "routes", "groups"),
          "server/groups": ("http", "routes"), "server/work": ("http", "routes", "jobs", "groups", "store"),
          "server/store": ("http", "routes", "jobs", "groups", "work"),
@@ -23,7 +23,7 @@ APART = {"server/http": ("jobs", "groups", "work", "store", "routes"), "server/j
 
 
 def symbols(path):
-    """What an object defines, and what it needs."""
+    """The symbols that an object defines, and those that it needs."""
     defined, needed = set(), set()
     for line in subprocess.run(["nm", "-P", path], check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines():
         name, kind = line.split()[:2]
@@ -60,20 +60,20 @@ def circles(graph):
 
 
 def strangers():
-    """Includes that cross where they must not."""
+    """Includes across rooms that must be independent."""
     return [f"{path}: {line}" for room, others in APART.items() for path in sorted(Path(room).glob("*.[ch]"))
             for line in path.read_text().splitlines()
             if any(line.startswith(f'#include "server/{other}/') for other in others)]
 
 
 def layer(name):
-    """Of a file of lib, by its room; None: it has none."""
+    """The layer of a file of lib; None: it is in no room."""
     room = name.split("/")[1]
     return LAYERS.index(room) if room in LAYERS else None
 
 
 def upward(files):
-    """Files of lib that use a room below their own, by symbols and by includes; and those that stand in no room."""
+    """Files of lib that use a later room, by symbols and by includes, and files that are in no room."""
     uses = {(name, other) for name, others in files.items() for other in others if name.startswith("lib/")}
     for path in map(str, sorted(Path("lib").rglob("*.[ch]"))):
         for line in Path(path).read_text().splitlines():
@@ -86,7 +86,7 @@ def upward(files):
 
 
 def crowded():
-    """Folders of more sources than one reads."""
+    """Folders with too many sources."""
     folders = {}
     for room in ("lib", "api", "server"):
         for path in Path(room).rglob("*.c"):
@@ -105,11 +105,12 @@ def main():
     large = [circle for circle in circles(files)
              if len(circle) > MOST or len({os.path.dirname(name) for name in circle}) > 1]
     print("1..5")
-    for number, (bad, what) in enumerate(((large, f"files that need each other are {MOST} of one room at most"),
-                                          (strangers(), "HTTP, jobs, work and the store know no more of each other than they may"),
-                                          (upward(files), "rooms of lib use those above them alone"),
-                                          (crowded(), f"folders hold {FOLDER_MOST} sources at most"),
-                                          ([] if len(objects) > 100 else ["too few objects"], "the objects are there")), 1):
+    for number, (bad, what) in enumerate(((large, f"cycles of files have at most {MOST} files of one room"),
+                                          (strangers(), "HTTP, jobs, work and the store are independent"),
+                                          (upward(files), "rooms of lib use only those above them"),
+                                          (crowded(), f"folders have at most {FOLDER_MOST} sources"),
+                                          ([] if len(objects) > 100 else ["too few objects"],
+                                           "the objects have been built")), 1):
         print(f"{'not ok' if bad else 'ok'} {number} - {what}")
         for circle in bad:
             print(f"# {circle}")

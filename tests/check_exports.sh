@@ -1,6 +1,6 @@
 #!/bin/sh
-# The shared library must export exactly the functions that the public header marks EPS_API, and the header
-# must stand by itself as C and as C++. Prints TAP. B, BIN and CC as in tests/run.sh.
+# Checks that the shared library exports exactly the functions that the public header marks EPS_API, and that the header
+# compiles by itself as C and as C++. Prints TAP. B, BIN and CC as in tests/run.sh.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -22,7 +22,7 @@ result() {
 }
 
 echo "1..4"
-# As the compiler sees the header: one declaration a line, the marked ones, the name before the parameters.
+# The header after preprocessing: one declaration per line, only the marked ones, the name before the parameters.
 $CC -E -P lib/epsilon.h | tr '\n' ' ' | tr ';' '\n' | grep -F 'visibility("default")' |
     sed 's/.*visibility("default")))//; s/__attribute__((warn_unused_result))//; s/(.*//' |
     grep -oE '[A-Za-z_0-9]+ *$' | tr -d ' ' | sort -u >"$work/declared"
@@ -40,8 +40,8 @@ result $? "the header compiles as C17" "$work/c.log"
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I. -c -o "$work/cc.o" "$work/header.cc" 2>"$work/cc.log"
 result $? "the header compiles as C++17" "$work/cc.log"
 
-# The serial OpenBLAS is the one that is loaded: the library lends no threads of its own.
+# The serial OpenBLAS must be loaded, so that the library starts no threads of its own.
 ldd "$BIN/libepsilon.so" | grep -E 'libopenblas|libblas|liblapack\.' >"$work/blas"
 grep -v openblas-serial "$work/blas" >"$work/other"
-result $([ ! -s "$work/other" ] && echo 0 || echo 1) "every BLAS that is loaded is the serial OpenBLAS" "$work/other"
+result $([ ! -s "$work/other" ] && echo 0 || echo 1) "the only BLAS that is loaded is the serial OpenBLAS" "$work/other"
 exit $failures

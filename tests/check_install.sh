@@ -1,6 +1,6 @@
 #!/bin/sh
-# What `make install` leaves must serve a user who knows pkg-config and nothing of us, under whatever prefix, after a
-# build that was told of none; and `make uninstall` must take back all of it. Prints TAP. B, BIN and CC as in tests/run.sh.
+# Checks that what `make install` installs works for a user who only knows pkg-config, under any prefix, after a build
+# that was given none, and that `make uninstall` removes all of it. Prints TAP. B, BIN and CC as in tests/run.sh.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -22,28 +22,28 @@ result() {
     fi
 }
 
-# build TARGET...: in this tree, as it has been built.
+# build TARGET...: runs make in this tree, with the settings of its build.
 build() {
     make -s B="$B" BIN="$BIN" CC="$CC" "$@" >"$log" 2>&1
 }
 
-# installed ROOT: every file and link under it.
+# installed ROOT: lists every file and link under it.
 installed() {
     (cd "$1" && find . ! -type d | sort)
 }
 
-# pc ARGUMENTS...: pkg-config, as a user of the prefix.
+# pc ARGUMENTS...: pkg-config, as called by a user of the prefix.
 pc() {
     PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig" pkg-config "$@"
 }
 
-# The loader's cache is the machine's: a test only looks whether it would be brought up to date.
+# The cache of the loader belongs to the machine, so the test only checks whether it would be updated.
 mkdir "$work/bin"
 printf '#!/bin/sh\necho "$*" >>"%s"\n' "$work/ldconfig" >"$work/bin/ldconfig"
 chmod +x "$work/bin/ldconfig"
 PATH=$work/bin:$PATH
 
-# loader_told: whether ldconfig has been called to write since the last question; whether it should depends on who asks.
+# loader_told: whether ldconfig has been called to write since the last check; whether it should be depends on the user.
 loader_told() {
     told=$(grep -c '^$' "$work/ldconfig" 2>/dev/null)
     rm -f "$work/ldconfig"
@@ -52,14 +52,14 @@ loader_told() {
 
 echo "1..10"
 build install PREFIX="$work/prefix" && [ "$(pc --variable=prefix epsilon)" = "$work/prefix" ] 2>>"$log"
-result $? "an installation under a prefix that the build did not know"
+result $? "an installation under a prefix that was not given to the build"
 
 if [ "$(id -u)" = 0 ]; then
     loader_told
 else
     ! loader_told && grep -q "LD_LIBRARY_PATH=$work/prefix/lib" "$log"
 fi
-result $? "root's installation tells the loader, anybody else's says what to do"
+result $? "an installation by root updates the loader cache, any other prints instructions"
 
 cat >"$work/user.c" <<'C'
 #include <epsilon.h>
@@ -91,17 +91,18 @@ C
 # shellcheck disable=SC2046
 "$CC" -std=c17 -Wall -Wextra -Werror $(pc --cflags epsilon) -o "$work/user" "$work/user.c" $(pc --libs epsilon) >"$log" 2>&1 &&
     LD_LIBRARY_PATH="$work/prefix/lib" "$work/user" >"$log" 2>&1
-result $? "a program that never names GSL links with what pkg-config says, and runs"
+result $? "a program that does not mention GSL links with the flags of pkg-config, and runs"
 
 [ "$(cat "$log")" = "$(pc --modversion epsilon)" ]
-result $? "eps_version() is the version that pkg-config knows"
+result $? "eps_version() is the version of pkg-config"
 
 # shellcheck disable=SC2046
 "$CC" -std=c17 $(pc --cflags epsilon) -o "$work/static" "$work/user.c" "$work/prefix/lib/libepsilon.a" \
     $(pc --static --libs epsilon) >"$log" 2>&1 && env -u LD_LIBRARY_PATH "$work/static" >"$log" 2>&1
-result $? "the archive links with what pkg-config --static says, and runs"
+result $? "a program links with the archive and the flags of pkg-config --static, and runs"
 
-# While the major version is 0 the minor one may change structs: it is in the name that programs ask the loader for.
+# While the major version is 0, the minor version may change structs, so it is part of the name that programs request
+# from the loader.
 soname=$(objdump -p "$work/user" | sed -n 's/^ *NEEDED *\(libepsilon.*\)/\1/p')
 version=$(pc --modversion epsilon)
 case $version in
@@ -111,18 +112,18 @@ esac
 result $? "the soname changes with every version that may break programs: $soname"
 
 "$work/prefix/bin/epsilond" --version >"$log" 2>&1
-result $? "the daemon runs from there"
+result $? "the installed daemon runs"
 
 build install DESTDIR="$work/stage" PREFIX=/usr && grep -qx 'prefix=/usr' "$work/stage/usr/lib/pkgconfig/epsilon.pc" &&
     ! loader_told
-result $? "DESTDIR is where files go, and no part of what they say"
+result $? "DESTDIR is where files are installed, and does not occur in them"
 
 installed "$work/prefix" >"$work/files" && [ -s "$work/files" ] &&
     touch "$work/prefix/lib/somebody-elses" &&
     build uninstall PREFIX="$work/prefix" && installed "$work/prefix" >"$log" && [ "$(cat "$log")" = ./lib/somebody-elses ] &&
     build uninstall DESTDIR="$work/stage" PREFIX=/usr && installed "$work/stage" >"$log" && [ ! -s "$log" ]
-result $? "uninstall takes back what install put there, and nothing else"
+result $? "uninstall removes what install has installed, and nothing else"
 
 ! build install PREFIX=relative-prefix && grep -q 'PREFIX' "$log" && [ ! -e relative-prefix ]
-result $? "a relative prefix is refused"
+result $? "a relative prefix is rejected"
 exit $failures

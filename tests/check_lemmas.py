@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every lemma that is cited exists, every lemma is cited and has a test that exists, and bounds are rounded by name.
+"""Checks that every cited lemma exists, that every lemma is cited and has an existing test, and that bounds are rounded
+by named functions.
 
 A lemma is a letter, which is its room's, and a number: (A7). Each room of lib that has a LEMMAS.md has a letter of its
 own and numbers its lemmas from 1 on, without a hole. A lemma has the parts of PARTS, in this order; "Used in" names all
@@ -28,9 +29,9 @@ def rooms():
 
 
 def misnumbered(known):
-    """Rooms that share a letter, and lemmas that are not numbered one after the other."""
+    """Rooms that share a letter, and lemmas that are not numbered consecutively."""
     letters = [{number[0] for number in lemmas} for lemmas in known.values()]
-    wrong = [f"the letters {found} are not one room's" for found in letters if len(found) != 1]
+    wrong = [f"the letters {found} belong to several rooms" for found in letters if len(found) != 1]
     wrong += ["two rooms share a letter"] if len(set.union(*letters)) != len(known) else []
     for room, lemmas in known.items():
         numbers = [int(number[1:]) for number in lemmas]

@@ -1,12 +1,12 @@
 #!/bin/sh
-# What grows is one file and one row: nothing but its own row asks for a scheme, an accountant or a family by its name.
-# Prints TAP.
+# Checks that extensible parts are one file and one row each: outside its own row, no code refers to a scheme, an
+# accountant or a family by name. Prints TAP.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
 number=0
 
-# result BAD NAME: BAD says what is wrong, if anything.
+# result BAD NAME: BAD describes the failure; empty if there is none.
 result() {
     number=$((number + 1))
     if [ -z "$1" ]; then
@@ -17,8 +17,8 @@ result() {
     fi
 }
 
-# only NAMES ROOM MEMBER ELSEWHERE WHAT: the names stand in lib/epsilon.h, in a row's MEMBER in the files of ROOM, and
-# ELSEWHERE; that some do stand there shows that the names are spelled as here.
+# only NAMES ROOM MEMBER ELSEWHERE WHAT: the names occur only in lib/epsilon.h, in the MEMBER of a row in the files of
+# ROOM, and in ELSEWHERE. Also checks that they do occur there, which detects a wrong spelling in this script.
 only() {
     found=$(grep -rnE --include='*.[ch]' "$1" lib api server | grep -vE "^(lib/epsilon\.h|$4):" |
         grep -vE "^$2/[a-z_/]*\.c:[0-9]+:.*\.$3 = ($1)[A-Z_]*[,}]")
@@ -41,9 +41,9 @@ for room in families optimise kinds sensitivity; do
     upward=$upward$(grep -rnE --include='*.[ch]' "lib/strategy/(none$above)/" "lib/strategy/$room")
     above="$above|$room"
 done
-result "$upward" "the rooms of lib/strategy use each other one way"
-# A database runs those that it lacks, one number after the other.
+result "$upward" "the rooms of lib/strategy use each other in one direction"
+# A database applies the migrations that it lacks in order, so their numbers must be consecutive.
 result "$(ls migrations | awk '{ if ($0 !~ sprintf("^%04d_[a-z_]+\\.sql$", NR)) print $0 " is not number " NR }')" \
-    "migrations are numbered from 1 on, each number once"
-# A mutant whose line was rewritten is not tried at all.
-result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" "every mutant fits the sources, every lemma has one"
+    "migrations are numbered consecutively from 1"
+# A mutant whose line was rewritten would not be tested.
+result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" "every mutant matches the sources, every lemma has one"

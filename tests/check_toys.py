@@ -8,8 +8,6 @@ lib/base/members.c. No other line is touched, and CONTRIBUTING.md names each of 
 (api/openapi.yaml) and the form of the page are not shown here.
 
 From the environment: CC, JOBS.
-
-SPDX-License-Identifier: GPL-3.0-or-later
 """
 import json
 import os
@@ -82,10 +80,11 @@ def guaranteed(result):
 
 
 def certain(result):
-    return ["estimate_verify_release", result["delta"] / 2, "toy_certain"] if result["guarantee"] == "deterministic" else None
+    expected = ["estimate_verify_release", result["delta"] / 2, "toy_certain"]
+    return expected if result["guarantee"] == "deterministic" else None
 
 
-# What is asked for, the job with the toy and what to look at, the job without and what to look at.
+# What is tested: the job with the toy and the value to read, the job without it and the value to read.
 QUESTIONS = (
     ("the family toy_prefix is the Toeplitz matrix 1, 1/2",
      dict(GAUSSIAN, matrix={"family": "toy_prefix"}), matrix,
@@ -93,7 +92,7 @@ QUESTIONS = (
     ("the scheme toy_half is Poisson with half the probability",
      dict(SAMPLED, sampling={"scheme": "toy_half", "batch_size": 20, "dataset_size": 1000}), epsilon,
      dict(SAMPLED, sampling={"scheme": "poisson", "p": 0.01}), epsilon),
-    ("the accountant toy_double says twice what gaussian says",
+    ("the accountant toy_double returns twice the result of gaussian",
      dict(GAUSSIAN, accountant="toy_double"), epsilon, GAUSSIAN, doubled),
     ("toy_prefix takes its tail from a member of its own",
      dict(GAUSSIAN, matrix={"family": "toy_prefix", "toy_tail": 0.25}), matrix,
@@ -121,7 +120,7 @@ def report(good, name, detail=""):
 
 
 def insert(path, pattern, line):
-    """Puts the line behind the one match of the pattern."""
+    """Inserts the line after the only match of the pattern."""
     text = (TREE / path).read_text()
     found = list(re.finditer(pattern, text, re.M))
     assert len(found) == 1, f"{path}: {len(found)} places for {line.strip()}"
@@ -154,7 +153,7 @@ TOUCHED = {}
 
 
 def build():
-    """The copy with its toys; warnings are errors as in this tree, and it need not be fast."""
+    """Builds the copy with the toys, with warnings as errors and without optimisation."""
     shutil.rmtree(TREE, ignore_errors=True)
     for folder in ("lib", "api", "server", "migrations"):
         shutil.copytree(folder, TREE / folder)
@@ -178,7 +177,8 @@ def solve(job):
 class Server:
     def __enter__(self):
         self.process = subprocess.Popen(
-            [TREE / "build/epsilond", "serve", "--listen", "127.0.0.1:0", "--db", TREE / "toys.db", "--log-level", "error"],
+            [TREE / "build/epsilond", "serve", "--listen", "127.0.0.1:0", "--db", TREE / "toys.db", "--log-level",
+             "error"],
             stdout=subprocess.PIPE, text=True)
         self.url = self.process.stdout.readline().removeprefix("listening on ").strip()
         return self

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demonstration: starts epsilond on a free port with a database of its own, asks it three real questions
-# with curl, prints each request and its answer, and stops it. Fails if anything does.
+# The demonstration: starts epsilond on a free port with its own database, sends it three real questions with curl,
+# prints each request and its answer, and stops it. Fails if any step fails.
 #
 # From the environment: EPSILOND (the binary).
 #
@@ -21,7 +21,7 @@ fail() {
     exit 1
 }
 
-: >"$work/out" # there before it is read, however late the server starts
+: >"$work/out" # exists before it is read, however late the server starts
 "$epsilond" serve --listen 127.0.0.1:0 --db "$work/demo.db" >"$work/out" 2>"$work/log" &
 server=$!
 url=
@@ -31,10 +31,10 @@ for _ in $(seq 100); do
     kill -0 "$server" 2>/dev/null || fail "the server did not start"
     sleep 0.1
 done
-[ -n "$url" ] || fail "the server did not say where it listens"
+[ -n "$url" ] || fail "the server did not print its address"
 echo "epsilond listens on $url"
 
-# ask QUESTION JOB CHECK SHOW: posts the job, waits for its end, demands CHECK of the answer, prints SHOW of it.
+# ask QUESTION JOB CHECK SHOW: posts the job, waits for its end, verifies CHECK on the answer, and prints SHOW of it.
 ask() {
     local question=$1 job=$2 check=$3 show=$4 status
     printf '\n=== %s\n\n' "$question"
@@ -43,11 +43,11 @@ ask() {
         fail "curl failed"
     [ "$status" = 200 ] || fail "HTTP $status: $(cat "$work/answer")"
     jq -e '.status == "succeeded"' "$work/answer" >/dev/null || fail "no success: $(cat "$work/answer")"
-    jq -e "$check" "$work/answer" >/dev/null || fail "the answer fails $check: $(cat "$work/answer")"
+    jq -e "$check" "$work/answer" >/dev/null || fail "the answer does not satisfy $check: $(cat "$work/answer")"
     jq "$show" "$work/answer"
 }
 
-ask "DP-SGD: 1000 steps, sampling rate 1%, noise multiplier 1. Which epsilon is it at delta = 1e-6?" \
+ask "DP-SGD: 1000 steps, sampling rate 1%, noise multiplier 1. Which epsilon does it have at delta = 1e-6?" \
     '{"n": 1000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1, "delta": 1e-6}' \
     '.result | .epsilon > 0 and .epsilon == .bracket.upper and .bracket.lower > 0.99 * .bracket.upper' \
     '{status, result: .result | {solved_for, epsilon, delta, noise_multiplier, bracket, guarantee, directions}}'
@@ -66,7 +66,7 @@ ask "The whole privacy curve of that DP-SGD run" \
 echo
 echo "curl -H 'Accept: text/csv' $url$(jq -r '.links.curve' "$work/answer")"
 curl -sSf -H 'Accept: text/csv' -o "$work/curve.csv" "$url$(jq -r '.links.curve' "$work/answer")" ||
-    fail "the curve did not come"
+    fail "the curve is not available"
 [ "$(wc -l <"$work/curve.csv")" = 202 ] || fail "the curve has $(wc -l <"$work/curve.csv") lines, not 202"
 awk 'NR == 1 || NR % 40 == 2' "$work/curve.csv"
 

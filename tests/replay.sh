@@ -1,6 +1,6 @@
 #!/bin/sh
-# Replays a fuzz target's corpus without a fuzzer, one process for all files; if it dies, once more file by
-# file, to name the culprit. Prints TAP: one test for each file.
+# Replays the corpus of a fuzz target without a fuzzer, in one process for all files. If it crashes, runs the files one
+# by one to find the cause. Prints TAP, one test per file.
 #
 #   tests/replay.sh PROGRAM CORPUS
 #

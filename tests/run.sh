@@ -1,16 +1,17 @@
 #!/bin/sh
-# Runs the tests of one flavour and adds them up: cmocka programs speak TAP, as do the scripts beside this one;
-# pytest writes JUnit. The last line is "N passed, N failed". A program that dies counts as one failure, and
-# so does one that runs nothing, for a silent suite proves nothing.
+# Runs the tests of one flavour and counts the results: cmocka programs and the scripts in this folder print TAP; pytest
+# writes JUnit. The last line is "N passed, N failed". A program that crashes counts as one failure, and so does one
+# that runs no test.
 #
-#   tests/run.sh [unit] [paper] [truth] [soak] [tables] [toys] [exports] [install] [fuzz] [e2e] [readme] [e2e-sanitized]     (default: all but the last)
+#   tests/run.sh [unit] [paper] [truth] [soak] [tables] [toys] [exports] [install] [fuzz] [e2e] [readme]
+#                [e2e-sanitized]     (default: all but the last)
 #
-# From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds a program, 900), E2E_TIMEOUT
-# (seconds for all of pytest, 1800; a single test has its deadline from tests/pytest.ini), JOBS (how many C programs run at a
-# time, as many as there are processors).
+# From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds per program, 900), E2E_TIMEOUT
+# (seconds for all of pytest, 1800; single tests have the timeout in tests/pytest.ini), JOBS (C programs run in
+# parallel, by default the number of processors).
 #
-# pytest mostly waits for servers and browsers. With other suites it starts first and runs beside them, in the place of
-# one C program; its line is printed in its turn.
+# pytest mostly waits for servers and browsers. If other suites run too, it starts first and runs in parallel with them,
+# in place of one C program; its line is printed in the usual order.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -21,8 +22,8 @@ log=$B/tests/log
 mkdir -p "$log"
 passed=0 failed=0 skipped=0
 
-# Sanitizers write to files of their own: a server's log may be cut before its report.
-# sanitizers REPORT: sets where.
+# Sanitizers write to their own files, because the log of a server may be truncated before its report. sanitizers
+# REPORT: sets the file name.
 sanitizers() {
     report=$1
     export ASAN_OPTIONS="log_path=$report:detect_leaks=1:strict_string_checks=1"
@@ -31,12 +32,12 @@ sanitizers() {
     rm -f "$report".*
 }
 
-# out_of NAME: the file of its output; beside it lie .err, .status and .report.*
+# out_of NAME: the file for its output; next to it are .err, .status and .report.*
 out_of() {
     echo "$(cd "$log" && pwd)/$(echo "$1" | tr / _)"
 }
 
-# count NAME OK NOT_OK SKIPPED: one line of the report.
+# count NAME OK NOT_OK SKIPPED: prints one line of the report and adds the counts.
 count() {
     passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
     printf '  %-50s %5d passed' "$1" "$2"
@@ -45,7 +46,7 @@ count() {
     printf '\n'
 }
 
-# run NAME COMMAND...: runs it; judge NAME: counts the lines of its TAP.
+# run NAME COMMAND...: runs it. judge NAME: counts the lines of its TAP.
 run() {
     out=$(out_of "$1")
     shift
@@ -76,7 +77,7 @@ tap() {
     judge "$1"
 }
 
-# explain OUT: what failed, the sanitizers' reports from their start, the end of what was said.
+# explain OUT: prints what failed, the start of sanitizer reports, and the end of the output.
 explain() {
     grep -E -A12 '^not ok' "$1" | grep -v '^ok'
     reports
@@ -89,7 +90,7 @@ reports() {
     done
 }
 
-# Several at a time, told in order.
+# Runs several at a time and reports them in order.
 programs() {
     names=
     for source in "tests/$1"/test_*.c "tests/$1"/*/test_*.c "tests/$1"/*/*/test_*.c; do
@@ -114,8 +115,8 @@ replays() {
     done
 }
 
-# start_e2e ARGUMENTS...: pytest on the real binary, in the background. At its deadline it is interrupted, so that it
-# writes what it has; a shell's background job ignores interrupts unless told otherwise.
+# start_e2e ARGUMENTS...: runs pytest with the real binary in the background. At its deadline it is interrupted, so that
+# it writes its report; background jobs of a shell ignore interrupts by default.
 start_e2e() {
     rm -f "$log/e2e.xml" "$log/e2e.status"
     run_e2e "$@" &
@@ -180,9 +181,13 @@ for suite in $suites; do
     exports) tap exports sh tests/check_exports.sh ;;
     install) tap install sh tests/check_install.sh ;;
     fuzz) replays ;;
-    readme) EPSILOND=$BIN/epsilond tap readme "$PYTHON" tests/check_readme.py ;;
+    readme)
+        for page in $("$PYTHON" tests/check_readme.py --pages || echo none); do
+            EPSILOND=$BIN/epsilond tap "readme/$page" "$PYTHON" tests/check_readme.py "$page"
+        done
+        ;;
     e2e | e2e-sanitized) judge_e2e e2e ;;
-    *) echo "run.sh: no suite is called $suite" >&2; exit 2 ;;
+    *) echo "run.sh: unknown suite: $suite" >&2; exit 2 ;;
     esac
 done
 

@@ -1,8 +1,9 @@
 /*
- * JSON to a job: walks the tables of fields.h over the request and collects every violation.
+ * Decodes JSON to a job by the tables of fields.h and collects every error.
  *
- * Two passes. The first, here, reads members: types, integer ranges, unknown members. The second are the rules between
- * members, in rules.c. A job alone and a phase hold a mechanism in the same fields, and go the same way.
+ * There are two passes. The first, in this file, reads members and checks types, integer ranges and unknown members.
+ * The second, in rules.c, checks the rules between members. A job and a phase contain the same fields of a mechanism,
+ * so both use the same code.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -29,8 +30,8 @@ static void read_accountant(struct api_decoder *decoder, const char *path, const
         api_errors_add(decoder->errors, path, "must be a name or an object with a method, not %s", api__kind_of(json));
 }
 
-static void read_field(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *base)
+static void read_field(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *base)
 {
     void *place = api__at(base, field->offset);
 
@@ -88,10 +89,10 @@ static void read_field(struct api_decoder *decoder, const char *path, const json
         *(uint32_t *)api__at(base, field->given_offset) |= field->given;
 }
 
-/* A member's pointer: path/key with ~ and / escaped, cut where a client's key is too long to repeat. */
+/* The pointer of a member: path/key with ~ and / escaped. A key that is too long is truncated. */
 static void join(char out[API_MAX_PATH], const char *path, const char *key)
 {
-    size_t used = strlen(path); /* of our own names only, so it is short */
+    size_t used = strlen(path); /* only our own names are appended, so it is short */
 
     memcpy(out, path, used);
     out[used++] = '/';
@@ -108,7 +109,7 @@ static void join(char out[API_MAX_PATH], const char *path, const char *key)
     out[used] = '\0';
 }
 
-/* The object's own member that is an object and has this one; NULL: none. */
+/* The name of the object-valued member of `object` that contains `key`, or NULL. */
 static const char *holder_of(const struct eps__object *object, const char *key)
 {
     for (size_t i = 0; i < object->len; i++) {
@@ -119,7 +120,7 @@ static const char *holder_of(const struct eps__object *object, const char *key)
     return NULL;
 }
 
-/* Where a member that was written at the wrong level belongs: into `where`, "" if nowhere. */
+/* Writes where a member that was put at the wrong level belongs, or "" if it belongs nowhere. */
 static void right_place(char *where, size_t size, const struct eps__object *top, const char *path, const char *key,
                         const struct eps__object *object)
 {
@@ -131,24 +132,24 @@ static void right_place(char *where, size_t size, const struct eps__object *top,
     if (top != &api__job_object) {
         const char *inside = *path == '\0' ? holder_of(top, key) : NULL;
         if (inside)
-            snprintf(where, size, "; %s goes into %s", key, inside);
+            snprintf(where, size, "; %s belongs in %s", key, inside);
         else if (*path != '\0' && api__has_named(top, key, EPS__ALL))
-            snprintf(where, size, "; %s goes to the top level", key);
+            snprintf(where, size, "; %s belongs at the top level", key);
         return;
     }
     if (holder)
-        snprintf(where, size, "; %s goes into %s", key, holder);
+        snprintf(where, size, "; %s belongs in %s", key, holder);
     else if (in_phase && object != &api__phase_object && api__has_named(&api__phase_object, key, EPS__ALL))
-        snprintf(where, size, "; %s goes to the top level of the phase", key);
+        snprintf(where, size, "; %s belongs at the top level of the phase", key);
     else if (object != &api__job_object && api__has_named(&api__job_object, key, EPS__ALL))
-        snprintf(where, size, "; %s goes to the top level of the job%s", key, in_phase ? ", beside phases" : "");
+        snprintf(where, size, "; %s belongs at the top level of the job%s", key, in_phase ? ", beside phases" : "");
     else if (sibling)
-        snprintf(where, size, "; %s goes into %s", key, sibling);
+        snprintf(where, size, "; %s belongs in %s", key, sibling);
 }
 
-enum { NAMES_MAX = 160 }; /* of all members of a job, each object's counted once and again */
+enum { NAMES_MAX = 160 }; /* an upper bound: all members of a job, with repetitions */
 
-/* Appends the names of the members of these variants. */
+/* Appends the names of the members of the given variants. */
 static size_t add_names(const char *names[NAMES_MAX], size_t len, const struct eps__object *object, uint32_t bit)
 {
     for (size_t i = 0; i < object->len && len < NAMES_MAX; i++)
@@ -165,14 +166,15 @@ static size_t add_names_inside(const char *names[NAMES_MAX], size_t len, const s
     return len;
 }
 
-/* The object's own member that a wrong name stands for; NULL: none. */
+/* The member of the object that an unknown name probably means, or NULL. */
 static const char *meant_here(const char *key, const struct eps__object *object, uint32_t bit)
 {
     const char *names[NAMES_MAX];
     return api_meant(key, names, add_names(names, 0, object, bit));
 }
 
-/* The member that a wrong name stands for, and where it goes: its own object, then what that holds, then the rest. */
+/* Writes the member that an unknown name probably means and where it belongs. Searches the object itself, then its
+ * member objects, then the rest of the job. */
 static void did_you_mean(char *out, size_t size, const struct api_decoder *decoder, const char *path, const char *key,
                          const struct eps__object *object, uint32_t bit)
 {
@@ -190,12 +192,12 @@ static void did_you_mean(char *out, size_t size, const struct api_decoder *decod
     where[0] = '\0';
     if (!here)
         right_place(where, sizeof where, decoder->top, path, meant, object);
-    /* "; p goes into sampling" in parentheses */
+    /* turns "; p belongs in sampling" into a parenthesis */
     snprintf(out, size, "; did you mean %s%s%s%s?", meant, where[0] ? " (" : "", where[0] ? where + 2 : "",
              where[0] ? ")" : "");
 }
 
-/* A member that the object does not have: says who has it, or what there is. */
+/* Reports an unknown member: the variants that have it, or the members that are allowed. */
 static void report_unknown(struct api_decoder *decoder, const char *path, const char *key,
                            const struct eps__object *object, unsigned variant, uint32_t bit)
 {
@@ -205,7 +207,7 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
 
     join(where, path, key);
     right_place(elsewhere, sizeof elsewhere, decoder->top, path, key, object);
-    /* "type" is a member of workload, and what others call family or method */
+    /* "type" is a member of workload, and also what other libraries call family or method */
     if (object->named && meant_here(key, object, bit) == object->members[0].name)
         elsewhere[0] = '\0';
     for (size_t i = 0; i < object->len; i++) {
@@ -218,26 +220,28 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     }
     for (unsigned i = 0; takers && i < 32 && used < sizeof list; i++) {
         if ((takers & (1u << i)) && api__variant_name(object, i))
-            used +=
-                (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", api__variant_name(object, i));
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                     api__variant_name(object, i));
     }
     if (takers) {
-        api_errors_add(decoder->errors, where, "is no member with %s %s: it goes with %s%s", object->members[0].name,
+        api_errors_add(decoder->errors, where, "unknown field for %s %s; it belongs to %s%s", object->members[0].name,
                        api__variant_name(object, variant), list, elsewhere);
         return;
     }
     for (size_t i = 0; i < object->len && used < sizeof list; i++) {
         bool listed = object->members[i].again && bit == EPS__ALL;
         if (api__has(object, &object->members[i], bit) && !listed)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->members[i].name);
+            used +=
+                (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", object->members[i].name);
     }
     if (!elsewhere[0])
         did_you_mean(meant, sizeof meant, decoder, path, key, object, bit);
-    api_errors_add(decoder->errors, where, "is no member here%s%s are %s%s", meant, meant[0] ? " There" : "; there",
-                   list, elsewhere);
+    api_errors_add(decoder->errors, where, "unknown field%s%s: %s%s", meant, meant[0] ? " Allowed" : "; allowed", list,
+                   elsewhere);
 }
 
-/* The name that chooses the variant. False where it is missing or wrong: then nothing else can be judged. */
+/* Reads the name that selects the variant. Returns false if it is missing or wrong; the other members cannot be checked
+ * then. */
 static bool read_variant(struct api_decoder *decoder, const char *path, const json_t *json,
                          const struct eps__object *object, void *base, unsigned *variant)
 {
@@ -248,7 +252,7 @@ static bool read_variant(struct api_decoder *decoder, const char *path, const js
     join(where, path, field->name);
     if (api__is_absent(value)) {
         api__list_names(field, list, sizeof list);
-        api_errors_add(decoder->errors, where, "is required: one of %s", list);
+        api_errors_add(decoder->errors, where, "is required; allowed: %s", list);
         return false;
     }
     if (!api__read_name(decoder, where, value, field, api__at(base, field->offset)))
@@ -257,7 +261,7 @@ static bool read_variant(struct api_decoder *decoder, const char *path, const js
     return true;
 }
 
-/* An object whose members nothing is known of: the rules have nothing to say of them. */
+/* Marks an object whose variant is unknown, so that no rule is applied to its members. */
 static void leave_unjudged(struct api_decoder *decoder, const char *path)
 {
     if (decoder->unjudged_len < API_UNJUDGED_MAX)
@@ -303,7 +307,7 @@ void api__read_object(struct api_decoder *decoder, const char *path, const json_
         leave_unjudged(decoder, path);
     for (void *it = json_object_iter((json_t *)json); it; it = json_object_iter_next((json_t *)json, it)) {
         const char *key = json_object_iter_key(it);
-        /* what the job does not say because its phases do may be null */
+        /* with phases, a member that belongs to the phases may be null */
         uint32_t known = object->misplaced && api__is_absent(json_object_iter_value(it)) ? EPS__ALL : bit;
         if (!api__has_named(object, key, known))
             report_unknown(decoder, path, key, object, variant, bit);
@@ -317,7 +321,7 @@ static void read_phases(struct api_decoder *decoder, const char *path, const jso
     json_t *item;
 
     if (len == 0 || len > EPS_PHASES_MAX) {
-        api_errors_add(decoder->errors, path, "must be a list of 1 to %d phases, each an object", EPS_PHASES_MAX);
+        api_errors_add(decoder->errors, path, "must be an array of 1 to %d objects, one per phase", EPS_PHASES_MAX);
         return;
     }
     struct eps_phase *phases = calloc(len, sizeof *phases);

@@ -1,6 +1,6 @@
 /*
- * The tables of members as JSON, for the dashboard's form: types, names, defaults, ranges, and the variants that have a
- * member.
+ * Encodes the tables of members as JSON for the form of the dashboard: types, names, defaults, ranges, and the variants
+ * that have each member.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,13 +13,13 @@
 
 #define POINTER_SIZE 96
 
-/* An object whose members are described. */
+/* An object whose members are encoded. */
 struct place {
     const struct eps__object *object;
     const char *pointer;
-    const char *of;               /* the pointer of the member by which variants are named; "": there are none */
+    const char *of;               /* the pointer of the member that selects the variant; "": none */
     const struct eps__member *by; /* that member */
-    uint32_t variants;            /* of a group: those that have it */
+    uint32_t variants;            /* of a group: the variants that have it */
 };
 
 struct describer {
@@ -33,7 +33,8 @@ static void set(struct describer *describer, json_t *object, const char *key, js
         describer->failed = true;
 }
 
-/* The library's row of a member that the codec puts elsewhere in JSON: it has the range and the default. */
+/* The library's row of a member, which has the range and the default. The codec has its own rows for members that are
+ * at another place in JSON. */
 static const struct eps__member *row_of(const struct eps__object *object, const struct eps__member *member)
 {
     const struct eps__object *const parts[] = {&eps__query_object, &eps__mechanism_object, &eps__sampling_object};
@@ -75,7 +76,7 @@ static const char *type_name(unsigned type)
     }
 }
 
-/* The names of those values of a member whose bits are set. */
+/* The names of the allowed values whose bits are set. */
 static json_t *encode_names(struct describer *describer, const struct eps__member *member, uint32_t bits)
 {
     json_t *names = json_array();
@@ -111,7 +112,7 @@ static void set_range(struct describer *describer, json_t *json, const struct ep
     if (row->ranged)
         set(describer, json, "range", json_string(eps__range_text(row->quantity)));
     if (row->type != EPS__INTEGER || (row->least <= 1 && (row->most == 0 || row->most == EPS__EXACT_MOST)))
-        return; /* a count */
+        return; /* a count has no range */
     snprintf(text, sizeof text, "[%" PRId64 ", %" PRId64 "]", row->least, row->most);
     set(describer, json, "range", json_string(text));
 }

@@ -1,9 +1,9 @@
 /*
- * A job to its canonical form, and the hash that names it.
+ * Encodes a job in canonical form and computes its hash.
  *
- * The same tables as the decoder's, walked in their order, so that equal jobs have one text. The hash takes the
- * text without its arrays and then the arrays' doubles as they are: writing a million decimals only to hash them
- * would cost a thousand times more.
+ * It walks the tables of the decoder in their order, so equal jobs have equal texts. The hash covers the text without
+ * arrays, followed by the binary doubles of the arrays: formatting a million decimals only to hash them would take a
+ * thousand times longer.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,7 @@
 
 enum arrays {
     ARRAYS_WHOLE,
-    ARRAYS_COUNTED, /* the length alone */
+    ARRAYS_COUNTED, /* only the length of each array */
     ARRAYS_LEFT_OUT
 };
 
@@ -112,7 +112,7 @@ static json_t *encode_phases(struct encoder *encoder, const struct eps__member *
     return array;
 }
 
-/* Whether this member is written: a default that is "not given" is not. */
+/* Whether the member is written. A member whose default is "not given" is omitted if it has that value. */
 static bool is_present(const struct encoder *encoder, const struct eps__member *field, const void *base)
 {
     const void *place = api__at_const(base, field->offset);
@@ -142,7 +142,7 @@ static bool is_present(const struct encoder *encoder, const struct eps__member *
     }
 }
 
-/* The value of a member that is present; NULL without memory. */
+/* The value of a member that is written, or NULL if memory runs out. */
 static json_t *encode_field(struct encoder *encoder, const struct eps__member *field, const void *base)
 {
     const void *place = api__at_const(base, field->offset);
@@ -260,7 +260,7 @@ void api_job_hash(char hash[65], const struct api_job *job)
         return;
     crypto_generichash_init(&state, NULL, 0, sizeof digest);
     crypto_generichash_update(&state, (const unsigned char *)text, strlen(text));
-    hash_arrays(&state, &job->job.mechanism); /* of a job of phases there are none */
+    hash_arrays(&state, &job->job.mechanism); /* a job with phases has no arrays here */
     for (size_t i = 0; i < job->job.phases_len; i++)
         hash_arrays(&state, &job->job.phases[i].mechanism);
     crypto_generichash_final(&state, digest, sizeof digest);

@@ -1,9 +1,9 @@
 /*
- * The list of violations of one request.
+ * The list of errors of one request.
  *
- * Bounded: a body may hold a million unknown members, and the answer must not be larger than the question.
- * Details may quote the client's bytes, cut at a fixed length: never in the middle of a character, or the
- * problem document would not be UTF-8.
+ * The list is bounded, because a body may have a million unknown members and the response must not be larger than the
+ * request. Details may quote bytes of the client. The quotation is truncated to a fixed length, but never inside a
+ * character, so that the problem document stays valid UTF-8.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@
 #define MAX_POINTER 512
 #define MAX_DETAIL 512
 
-/* Bytes of the character that starts here, 1 to 4; 0 where there is no whole one. */
+/* The number of bytes of the character at `text`, 1 to 4, or 0 if it is incomplete or invalid. */
 static size_t character_len(const unsigned char *text)
 {
     size_t len = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : text[0] >= 0xC0 ? 2 : 0;
@@ -30,7 +30,7 @@ static size_t character_len(const unsigned char *text)
     return len;
 }
 
-/* A copy of at most `most` bytes, without the pieces of characters that cutting left behind. */
+/* A copy of at most `most` bytes. A character that the limit would split is left out. */
 static char *bounded_copy(const char *text, size_t most)
 {
     size_t len = strnlen(text, most), kept = 0;

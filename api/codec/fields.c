@@ -103,8 +103,8 @@ bool api__has_named(const struct eps__object *object, const char *name, uint32_t
 enum { ALONE, PHASED };
 
 static const char *const misplaced[] = {
-    [ALONE] = "goes beside phases; a job without them has it in sampling",
-    [PHASED] = "is said by each of the phases: leave it out here, or leave phases out",
+    [ALONE] = "is allowed only with phases; a job without phases has it in sampling",
+    [PHASED] = "belongs to each phase; remove it here, or remove phases",
 };
 
 #define PLACE(of, member) .offset = offsetof(struct of, member), .size = sizeof(((struct of *)0)->member)
@@ -113,10 +113,10 @@ static const char *const misplaced[] = {
 #define IN(masks) .variants = (masks)
 
 /* The members of a mechanism, in a job or in a phase. */
-#define STEPS(of, masks)                                                                                            \
-    {.name = "n", .type = EPS__INTEGER, IN(masks), PLACE(of, mechanism.n), .least = 1, .largest = true},            \
-    {                                                                                                               \
-        .name = "epochs", .type = EPS__REAL, IN(masks), PLACE(of, mechanism.epochs), .unwritten = true              \
+#define STEPS(of, masks)                                                                                 \
+    {.name = "n", .type = EPS__INTEGER, IN(masks), PLACE(of, mechanism.n), .least = 1, .largest = true}, \
+    {                                                                                                    \
+        .name = "epochs", .type = EPS__REAL, IN(masks), PLACE(of, mechanism.epochs), .unwritten = true   \
     }
 #define PART(of, json, masks, member, its) \
     .name = (json), .type = EPS__OBJECT, IN(masks), PLACE(of, mechanism.member), .object = (its)
@@ -127,7 +127,12 @@ static const struct eps__member phase_fields[] = {
     {PART(eps_phase, "sampling", EPS__ALL, sampling, &eps__phase_sampling_object), .required = EPS__ALL},
     {PART(eps_phase, "workload", EPS__ALL, workload, &eps__workload_object)},
     {.name = "noise_scale", .type = EPS__REAL, EVERY, PLACE(eps_phase, noise_scale)},
-    {.name = "count", .type = EPS__INTEGER, EVERY, PLACE(eps_phase, count), .least = 1, .most = EPS__EXACT_MOST,
+    {.name = "count",
+     .type = EPS__INTEGER,
+     EVERY,
+     PLACE(eps_phase, count),
+     .least = 1,
+     .most = EPS__EXACT_MOST,
      .largest = true},
 };
 
@@ -137,16 +142,33 @@ static const struct eps__member job_fields[] = {
     STEPS(eps_job, BIT(ALONE)),
     {PART(eps_job, "matrix", BIT(ALONE), matrix, &eps__matrix_object)},
     {PART(eps_job, "sampling", BIT(ALONE), sampling, &eps__sampling_object), .required = EPS__ALL},
-    {.name = "phases", .type = API_PHASES, EVERY, PLACE(eps_job, phases), .len_offset = offsetof(struct eps_job, phases_len),
-     .object = &api__phase_object, .settles = PHASED},
-    {.name = "examples_per_user", .type = EPS__INTEGER, IN(BIT(PHASED)),
-     PLACE(eps_job, mechanism.sampling.examples_per_user), .least = 1, .most = EPS__EXACT_MOST},
+    {.name = "phases",
+     .type = API_PHASES,
+     EVERY,
+     PLACE(eps_job, phases),
+     .len_offset = offsetof(struct eps_job, phases_len),
+     .object = &api__phase_object,
+     .settles = PHASED},
+    {.name = "examples_per_user",
+     .type = EPS__INTEGER,
+     IN(BIT(PHASED)),
+     PLACE(eps_job, mechanism.sampling.examples_per_user),
+     .least = 1,
+     .most = EPS__EXACT_MOST},
     {.name = "epsilon", .type = EPS__REAL, EVERY, PLACE(eps_job, query.epsilon)},
     {.name = "delta", .type = EPS__REAL, EVERY, PLACE(eps_job, query.delta)},
     {.name = "noise_multiplier", .type = EPS__REAL, EVERY, PLACE(eps_job, query.noise_multiplier)},
-    {.name = "adjacency", .type = EPS__NAME, EVERY, PLACE(eps_job, mechanism.adjacency), .vocabulary = EPS__ADJACENCIES,
+    {.name = "adjacency",
+     .type = EPS__NAME,
+     EVERY,
+     PLACE(eps_job, mechanism.adjacency),
+     .vocabulary = EPS__ADJACENCIES,
      .allowed = BIT(EPS_ADJACENCY_COUNT) - 1},
-    {.name = "accountant", .type = API_ACCOUNTANT, EVERY, PLACE(eps_job, query.accountant), .object = &eps__tuning_object},
+    {.name = "accountant",
+     .type = API_ACCOUNTANT,
+     EVERY,
+     PLACE(eps_job, query.accountant),
+     .object = &eps__tuning_object},
     {PART(eps_job, "workload", BIT(ALONE), workload, &eps__workload_object)},
     {.name = "curve", .type = EPS__BOOL, EVERY, PLACE(eps_job, query.curve)},
     {.name = "label", .type = API_LABEL, EVERY},
@@ -160,10 +182,23 @@ const struct eps__object api__job_object = {FIELDS(job_fields), .size = sizeof(s
 static const struct eps__member batches_fields[] = {
     {.name = "job", .type = API_JOB_ID, EVERY, PLACE(api_batches, job)},
     {.name = "n", .type = EPS__INTEGER, EVERY, PLACE(api_batches, mechanism.n), .least = 1},
-    {.name = "sampling", .type = EPS__OBJECT, EVERY, PLACE(api_batches, mechanism.sampling), .object = &eps__sampling_object},
-    {.name = "dataset_size", .type = EPS__INTEGER, EVERY, PLACE(api_batches, dataset_size), .least = 1,
+    {.name = "sampling",
+     .type = EPS__OBJECT,
+     EVERY,
+     PLACE(api_batches, mechanism.sampling),
+     .object = &eps__sampling_object},
+    {.name = "dataset_size",
+     .type = EPS__INTEGER,
+     EVERY,
+     PLACE(api_batches, dataset_size),
+     .least = 1,
      .most = EPS__EXACT_MOST},
-    {.name = "seed", .type = EPS__INTEGER, EVERY, PLACE(api_batches, seed), .least = 0, .most = EPS__EXACT_MOST,
+    {.name = "seed",
+     .type = EPS__INTEGER,
+     EVERY,
+     PLACE(api_batches, seed),
+     .least = 0,
+     .most = EPS__EXACT_MOST,
      .absent = -1},
 };
 

@@ -1,6 +1,6 @@
 /*
- * The table of figures.h. A row names its members once: place, size and C type follow from them. A row whose type does
- * not fit its member does not compile.
+ * The table of figures.h as an array. Offsets, sizes and C types are derived from the members that a row names. A row
+ * whose type differs from that of its member does not compile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------- from rows to the table */
+/* ---------------------------------------------------------------- table */
 
 #define TYPE_REAL double
 #define TYPE_VALUE double
@@ -56,7 +56,7 @@ bool api_figure_is_number(const struct api_figure *figure)
     return figure->type == API_FIGURE_REAL || figure->type == API_FIGURE_VALUE;
 }
 
-/* ---------------------------------------------------------------- of a result */
+/* ---------------------------------------------------------------- figures of a result */
 
 static const void *member_of(const struct api_figure *figure, const struct eps_result *result)
 {
@@ -105,7 +105,7 @@ bool api_figure_truth_of(const struct api_figure *figure, const struct eps_resul
     return *(const bool *)member_of(figure, result);
 }
 
-/* ---------------------------------------------------------------- that are kept */
+/* ---------------------------------------------------------------- kept figures */
 
 double api_figure_number(const struct api_figure *figure, const struct api_figures *figures)
 {

@@ -1,6 +1,6 @@
 /*
- * What other libraries, the papers and people call our members and values, and how far two words are from each other.
- * Only names that are known where the message is written are proposed: a row does not say where its name may stand.
+ * Names that other libraries and papers use for our members and values, and the edit distance of two words. A row is
+ * used only if its name is one of the known names of the caller, so a row does not state where its name is allowed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,9 +10,9 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { WORD = 40 }; /* letters and digits of a name that are looked at, and NUL */
+enum { WORD = 40 }; /* the letters and digits of a name that are compared, and NUL */
 
-/* Without case and underscores. Of several rows for a word, the first whose name is known counts. */
+/* Compared without case and underscores. If a word has several rows, the first one whose name is known counts. */
 static const struct {
     const char *theirs, *ours;
 } foreign[] = {
@@ -122,7 +122,7 @@ static const struct {
     {"maxse", "max_squared"},
 };
 
-/* The name as it is compared. Cut where it is longer than any of ours. */
+/* The form of a name that is compared. Truncated if it is longer than any of ours. */
 static size_t plain(char out[WORD], const char *name)
 {
     size_t len = 0;
@@ -138,7 +138,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Letters that are put in, left out, replaced, or swapped with the next: the fewest that make one word of the other. */
+/* The edit distance: the smallest number of insertions, deletions, replacements and swaps of neighbours. */
 static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
     size_t d[WORD][WORD];
@@ -170,7 +170,7 @@ const char *api_meant(const char *name, const char *const *known, size_t known_l
     char word[WORD], other[WORD];
     size_t len = plain(word, name);
     const char *nearest = called(word, known, known_len);
-    /* Of one or two letters every other is as near; in a long name two may be wrong. */
+    /* a word of one or two letters is near every other; a long name may have two errors */
     size_t within = len < 3 ? 0 : len < 6 ? 1 : 2;
     for (size_t k = 0; k < known_len && !nearest && len > 0; k++)
         if (plain(other, known[k]) == len && strcmp(other, word) == 0)

@@ -1,5 +1,6 @@
 /*
- * "Did you mean": the known name that an unknown one stands for. Of members, their values, and queries.
+ * "Did you mean": finds the known name that an unknown one probably means. Used for members, values and query
+ * parameters.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,7 +9,8 @@
 
 #include <stddef.h>
 
-/* The first of the known names that others call so, or that is least misspelt; NULL: none is near. */
+/* The first known name of which `name` is a synonym, or else the one with the fewest misspelt letters; NULL if none is
+ * near. */
 const char *api_meant(const char *name, const char *const *known, size_t known_len);
 
 #endif

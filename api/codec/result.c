@@ -1,7 +1,7 @@
 /*
- * Answers to JSON and CSV. A figure that is not known or not defined is null; members that only some accountants
- * or families have (order, moments, bad_event_share, monte_carlo, audit, blt) appear where they were set. Of a training of
- * phases, what belongs to one mechanism is null, and stands in phases.
+ * Encodes results as JSON and CSV. A figure that is unknown or undefined is null. Members that only some accountants or
+ * families have (order, moments, bad_event_share, monte_carlo, audit, blt) are present if they were set. For a training
+ * of phases, the members that belong to one mechanism are null; each phase has its own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 #include "api/codec/figures.h"
 #include "api/json/number.h"
 
-/* Objects in the making: one flag instead of a test after every member. */
+/* Objects under construction. One flag replaces an error check after every member. */
 struct encoder {
     bool failed;
 };
@@ -66,7 +66,7 @@ static void set_figure(struct encoder *encoder, json_t *object, const struct api
     }
 }
 
-/* The figures of a place, as members of an object. */
+/* Sets the figures of a place as members of the object. */
 static void set_figures(struct encoder *encoder, json_t *object, enum api_place place, const struct eps_result *result)
 {
     for (const struct api_figure *figure = api_figures; figure->name; figure++) {
@@ -83,7 +83,7 @@ static json_t *encode_figures(struct encoder *encoder, enum api_place place, con
     return json;
 }
 
-/* How many numbers of a place are known, or are not. */
+/* The number of numeric figures of a place that are known, or that are unknown. */
 static size_t count_numbers(enum api_place place, const struct eps_result *result, bool known)
 {
     size_t count = 0;
@@ -95,7 +95,7 @@ static size_t count_numbers(enum api_place place, const struct eps_result *resul
     return count;
 }
 
-/* What an accountant used to get its value. */
+/* The parameters that an accountant used for its value. */
 static void set_details(struct encoder *encoder, json_t *json, const struct eps_candidate *candidate)
 {
     if (candidate->order > 0)
@@ -137,7 +137,7 @@ static json_t *encode_candidates(struct encoder *encoder, const struct eps_resul
     return json;
 }
 
-/* What was drawn for each direction: null for one that was answered without. */
+/* The draws of each direction; null for a direction answered without draws. */
 static json_t *encode_draws(struct encoder *encoder, const struct eps_result *result)
 {
     json_t *json = json_object();
@@ -178,7 +178,7 @@ static json_t *encode_audit(struct encoder *encoder, const struct eps_result *re
     return json;
 }
 
-/* Members of answers for which something was drawn. */
+/* The members of results that used draws. */
 static void set_sampled(struct encoder *encoder, json_t *json, const struct eps_result *result)
 {
     if (result->draws[EPS_REMOVE].samples > 0 || result->draws[EPS_ADD].samples > 0)
@@ -234,7 +234,7 @@ static const char *cache_name(enum eps_cache_state state)
     return state == EPS_CACHE_HIT ? "hit" : state == EPS_CACHE_MISS ? "miss" : "unused";
 }
 
-/* One phase. What is said of it alone, all its runs together, is of the answer to a job of its own. */
+/* One phase. Values that refer to the phase alone cover all its runs, as if they were a job of their own. */
 static json_t *encode_phase(struct encoder *encoder, const struct eps_phase_result *phase)
 {
     json_t *json = json_object(), *directions = json_object();
@@ -271,7 +271,7 @@ static json_t *encode_phases(struct encoder *encoder, const struct eps_result *r
     return json;
 }
 
-/* What was solved for: the values, the number that was asked for, and the bracket. */
+/* The values, the count that was asked for (if any), and the bracket; null for a curve. */
 static void set_values(struct encoder *encoder, json_t *json, const struct eps_result *result)
 {
     bool bracketed = count_numbers(API_BRACKET, result, false) == 0;
@@ -313,7 +313,7 @@ static json_t *encode_points(struct encoder *encoder, const struct eps_curve_poi
     return json;
 }
 
-/* ---------------------------------------------------------------- answers */
+/* ---------------------------------------------------------------- results */
 
 json_t *api_result_encode(const struct eps_result *result)
 {
@@ -380,7 +380,7 @@ char *api_curve_csv(const struct eps_curve_point *points, size_t len)
     for (size_t i = 0; i < len; i++) {
         for (size_t j = 0; j < CURVE_COLUMNS; j++) {
             double number = curve_number(&points[i], j);
-            if (isfinite(number)) /* else an empty cell, CSV's null */
+            if (isfinite(number)) /* otherwise an empty cell, which is null in CSV */
                 used += api__number_text(text + used, number);
             text[used++] = j + 1 < CURVE_COLUMNS ? ',' : '\n';
         }

@@ -1,9 +1,10 @@
 /*
- * The rules between a job's members, after they were read.
+ * The rules between the members of a job, which are checked after the members were read.
  *
- * They are the library's eps_job_check(), on whatever could be read; what it says is left out where the first pass has
- * already spoken about the same member, or where a member seems to be missing only because a neighbour could not be
- * read. Three are of what was written alone, and are here: of two ways to say the same, one is given.
+ * They are those of eps_job_check(), applied to what could be read. An error of that function is dropped if the first
+ * pass has already reported the same member, or if a member only appears to be missing because a related one could not
+ * be read. Three more rules concern what the client wrote, such as two members of which only one may be given, and are
+ * checked here.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -40,7 +41,7 @@ static bool is_under(const char *pointer, const char *above)
     return strncmp(pointer, above, len) == 0 && (pointer[len] == '\0' || pointer[len] == '/');
 }
 
-/* Whether the kind of job that was written, alone or of phases, has the member at all. */
+/* Whether the kind of job that was written (one mechanism or phases) has the member. */
 static bool is_of_kind(const struct api_decoder *decoder, const char *pointer)
 {
     char key[64];
@@ -52,14 +53,14 @@ static bool is_of_kind(const struct api_decoder *decoder, const char *pointer)
     return api__has_named(&api__job_object, key, bit);
 }
 
-/* Whether the first pass has made this violation moot. */
+/* Whether an error of the first pass makes this one redundant. */
 static bool is_moot(const struct api_decoder *decoder, const char *pointer)
 {
     const char *slash = strrchr(pointer, '/');
     size_t parent = slash ? (size_t)(slash - pointer) : 0;
     bool given = is_given(decoder->root, pointer);
 
-    if (!is_of_kind(decoder, pointer)) /* what stands for it could not be read */
+    if (!is_of_kind(decoder, pointer)) /* the member that replaces it could not be read */
         return true;
     for (size_t i = 0; i < decoder->unjudged_len; i++) {
         if (is_under(pointer, decoder->unjudged[i]))
@@ -67,7 +68,7 @@ static bool is_moot(const struct api_decoder *decoder, const char *pointer)
     }
     for (size_t i = 0; i < decoder->read_errors; i++) {
         const char *read = decoder->errors->items[i].pointer;
-        if (*pointer == '\0') { /* two of three: one that could not be read is no absent one */
+        if (*pointer == '\0') { /* the rule of three: a member that could not be read is not absent */
             if (strcmp(read, "/epsilon") == 0 || strcmp(read, "/delta") == 0 || strcmp(read, "/noise_multiplier") == 0)
                 return true;
             continue;
@@ -81,9 +82,9 @@ static bool is_moot(const struct api_decoder *decoder, const char *pointer)
     return false;
 }
 
-/* ---------------------------------------------------------------- where it was written */
+/* ---------------------------------------------------------------- pointers of the client */
 
-/* The phase that a pointer of the library leads into, and the rest of the pointer; NULL: into none. */
+/* The phase to which a pointer of the library leads, and the rest of the pointer; NULL if it leads to none. */
 static const struct eps_phase *phase_at(const struct api_job *job, const char *pointer, const char **rest)
 {
     static const char prefix[] = "/phases/";
@@ -98,7 +99,7 @@ static const struct eps_phase *phase_at(const struct api_job *job, const char *p
     return &job->job.phases[index];
 }
 
-/* Whether a pointer from a phase on leads to what the job says for all of them. */
+/* Whether the rest of a pointer into a phase leads to a member that the job has for all phases. */
 static bool is_of_job(const char *rest)
 {
     char key[64];
@@ -107,7 +108,7 @@ static bool is_of_job(const char *rest)
     return !api__has_named(&api__phase_object, key, EPS__ALL);
 }
 
-/* The library's pointer as the client's. */
+/* Translates a pointer of the library into one of the client. */
 static void locate(const struct api_job *job, char out[API_MAX_PATH], const char *pointer)
 {
     const char *rest = pointer;
@@ -147,7 +148,7 @@ void api__report_rule(void *user, const char *pointer, const char *message)
         locate(decoder->job, where, pointer);
     if (is_moot(decoder, where))
         return;
-    if (of_phase && !is_under(where, "/phases")) /* said once beside them, and wrong for one */
+    if (of_phase && !is_under(where, "/phases")) /* written once, at the level of the job: reported there */
         api_errors_add(decoder->errors, where, "of %.*s: %s", (int)(rest - pointer), pointer, message);
     else
         api_errors_add(decoder->errors, where, "%s", message);
@@ -163,8 +164,8 @@ void api__check_steps(struct api_decoder *decoder, const char *path, const json_
         api_errors_add(decoder->errors, where, "give n or epochs, not both");
     if (!n && !epochs && json_is_object(json))
         api_errors_add(decoder->errors, where,
-                       "is required: the number of steps; or give epochs, with sampling.batch_size and "
-                       "sampling.dataset_size, and n is ceil(epochs dataset_size/batch_size)");
+                       "is required: the number of steps. Or give epochs, with sampling.batch_size and "
+                       "sampling.dataset_size; then n is ceil(epochs dataset_size/batch_size)");
 }
 
 void api__check_warm_start(struct api_decoder *decoder, const char *path, const json_t *json,
@@ -176,7 +177,7 @@ void api__check_warm_start(struct api_decoder *decoder, const char *path, const 
         return;
     snprintf(where, sizeof where, "%s/sampling/warm_start", path);
     api_errors_add(decoder->errors, where,
-                   "must be false with examples_per_user over 1: only the cold start is analysed");
+                   "must be false if examples_per_user is over 1: only the cold start is analysed");
 }
 
 void api__check_rules(struct api_decoder *decoder)

@@ -1,5 +1,5 @@
 /*
- * The rules that are checked around the reading of a job's members. Internal to the codec.
+ * The rules that are checked before and after the members of a job are read. Internal to the codec.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,16 +8,17 @@
 
 #include "api/codec/values.h"
 
-/* One of n and epochs, of a job alone ("") or of a phase: in the canonical form n says what epochs does. */
+/* Checks that a job (path "") or a phase has exactly one of n and epochs. In the canonical form, epochs is replaced by
+ * n. */
 void api__check_steps(struct api_decoder *decoder, const char *path, const json_t *json);
 
-/* What eps_job_check() and its kind report to; user: the decoder. After it, read_errors is set. */
+/* The error callback for eps_job_check() and similar functions; user: the decoder. read_errors must be set before. */
 void api__report_rule(void *user, const char *pointer, const char *message);
-/* A warm start that was asked for is refused where the defaults took the cold one: of what is at `path`. */
+/* Reports an explicit warm start at `path` if the defaults selected the cold start. */
 void api__check_warm_start(struct api_decoder *decoder, const char *path, const json_t *json,
                            const struct eps_sampling *sampling);
 
-/* After the members were read: fills in the job's defaults and adds the violations of its rules. */
+/* Fills in the defaults of the job and adds the violations of its rules. Called after the members were read. */
 void api__check_rules(struct api_decoder *decoder);
 
 #endif

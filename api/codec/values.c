@@ -1,9 +1,9 @@
 /*
- * Values of a request: numbers read exactly, names, arrays.
+ * Reads the values of a request: exact numbers, names and arrays.
  *
- * The wire writes integers as it likes (1000, 1000.0, 1e3) but never silently rounded; arrays may hold a million
- * numbers, so the common element takes no detour. Memory for a matrix is asked for only after its rows have been
- * counted: what is asked for is then bounded by the body.
+ * Integers may be written in any notation (1000, 1000.0, 1e3) but are never rounded silently. Arrays may hold a million
+ * numbers, so the common element takes a fast path. Memory for a matrix is allocated only after its rows have been
+ * counted, so the size of the body bounds it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LISTED 16 /* offenders named per array */
+#define MAX_LISTED 16 /* errors listed per array */
 
 const char *api__kind_of(const json_t *json)
 {
@@ -39,7 +39,8 @@ const char *api__kind_of(const json_t *json)
 
 /* ---------------------------------------------------------------- values */
 
-/* A finite double, negative zero made zero. False, with an error, where the text was no exact number. */
+/* Reads a finite double and turns negative zero into zero. Returns false, with an error, if the text is not an exact
+ * number. */
 static bool read_real(struct api_decoder *decoder, const char *path, const json_t *json, const char *wanted,
                       double *out)
 {
@@ -48,7 +49,8 @@ static bool read_real(struct api_decoder *decoder, const char *path, const json_
         double value = (double)integer;
         /* 2^63 as a double has no integer to compare with */
         if (fabs(value) >= 0x1p63 || (json_int_t)value != integer) {
-            api_errors_add(decoder->errors, path, "%lld is no double: give a number that is, or write it as a decimal",
+            api_errors_add(decoder->errors, path,
+                           "%lld is not exactly a double; use a number that is, or write it as a decimal",
                            (long long)integer);
             return false;
         }
@@ -77,8 +79,8 @@ static void integer_range(struct api_decoder *decoder, const char *path, int64_t
         api_errors_add(decoder->errors, path, "must be an integer in [%lld, %lld]", (long long)least, (long long)most);
 }
 
-void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *place)
+void api__read_integer(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *place)
 {
     int64_t value, most = field->most ? field->most : (int64_t)decoder->max_n;
 
@@ -94,7 +96,7 @@ void api__read_integer(struct api_decoder *decoder, const char *path, const json
             api_errors_add(decoder->errors, path, "must be an integer, not %.17g", real);
             return;
         }
-        /* from 2^53 on, a decimal may have been rounded: only the integer notation is exact there */
+        /* from 2^53 on a decimal may have been rounded, so only the integer notation is exact */
         if (fabs(real) >= (double)EPS__EXACT_MOST) {
             integer_range(decoder, path, field->least, most);
             return;
@@ -162,7 +164,8 @@ void api__read_id(struct api_decoder *decoder, const char *path, const json_t *j
 {
     if (!api__is_string(json) || json_string_length(json) != 64 || strlen(json_string_value(json)) != 64)
         api_errors_add(decoder->errors, path,
-                       "must be a string of 64 lower-case hexadecimal digits: a factorization.id of an earlier result");
+                       "must be a string of 64 lower-case hexadecimal digits, the factorization.id of an earlier "
+                       "result");
     else
         memcpy(place, json_string_value(json), 65);
 }
@@ -172,7 +175,7 @@ void api__read_job_id(struct api_decoder *decoder, const char *path, const json_
     size_t len = API_JOB_ID_SIZE - 1;
 
     if (!api__is_string(json) || json_string_length(json) != len || strlen(json_string_value(json)) != len)
-        api_errors_add(decoder->errors, path, "must be a string of %zu characters: the id of a job", len);
+        api_errors_add(decoder->errors, path, "must be a string of %zu characters, the id of a job", len);
     else
         memcpy(place, json_string_value(json), len + 1);
 }
@@ -205,13 +208,13 @@ void api__read_label(struct api_decoder *decoder, const char *path, const json_t
 
 /* ---------------------------------------------------------------- arrays */
 
-/* Memory for `len` numbers that the job keeps. */
+/* Memory for `len` numbers, owned by the job. */
 static double *keep_array(struct api_decoder *decoder, size_t len)
 {
     struct api_job *job = decoder->job;
     double **arrays = job->arrays, *values = NULL;
 
-    if ((job->arrays_len & (job->arrays_len - 1)) == 0) /* full: its capacity is the next power of two */
+    if ((job->arrays_len & (job->arrays_len - 1)) == 0) /* full: the capacity is the next power of two */
         arrays = realloc(job->arrays, (job->arrays_len ? 2 * job->arrays_len : 1) * sizeof(*arrays));
     if (arrays) {
         job->arrays = arrays;
@@ -229,7 +232,7 @@ void api__element_path(char out[API_MAX_PATH], const char *path, size_t index)
     snprintf(out, API_MAX_PATH, "%.200s/%zu", path, index);
 }
 
-/* Packed or not: the length of an array, 0 for what is none. */
+/* The length of an array, packed or not; 0 if the value is not an array. */
 static size_t array_len(const json_t *json)
 {
     size_t len;
@@ -241,7 +244,7 @@ static bool is_array(const json_t *json)
     return json_is_array(json) || array_len(json) > 0;
 }
 
-/* The numbers of one JSON array. `listed` counts the offenders named so far. */
+/* Reads the numbers of one JSON array. `listed` counts the errors reported so far. */
 static void read_elements(struct api_decoder *decoder, const char *path, const json_t *json, double *values,
                           size_t *listed)
 {
@@ -253,7 +256,7 @@ static void read_elements(struct api_decoder *decoder, const char *path, const j
         memcpy(values, packed, len * sizeof *values);
     json_array_foreach (json, index, element) {
         char where[API_MAX_PATH];
-        if (json_is_real(element)) { /* the common case, without a path to write */
+        if (json_is_real(element)) { /* the common case, which needs no path */
             values[index] = json_real_value(element) + 0.0;
             continue;
         }
@@ -265,8 +268,8 @@ static void read_elements(struct api_decoder *decoder, const char *path, const j
     }
 }
 
-void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json, const struct eps__member *field,
-                       void *base)
+void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json,
+                       const struct eps__member *field, void *base)
 {
     size_t listed = 0, known, len = array_len(json);
 
@@ -276,9 +279,9 @@ void api__read_numbers(struct api_decoder *decoder, const char *path, const json
         return;
     }
     memcpy(&known, api__at(base, field->len_offset), sizeof known);
-    if (known != 0 && known != len) { /* two arrays of one length: scale follows decay */
-        api_errors_add(decoder->errors, path, "has %zu numbers where its companion has %zu: they go in pairs", len,
-                       known);
+    if (known != 0 && known != len) { /* two arrays of the same length: decay, then scale */
+        api_errors_add(decoder->errors, path,
+                       "has %zu numbers, but its companion has %zu; they must have the same length", len, known);
         return;
     }
     double *values = keep_array(decoder, len);
@@ -289,7 +292,7 @@ void api__read_numbers(struct api_decoder *decoder, const char *path, const json
     memcpy(api__at(base, field->len_offset), &len, sizeof len);
 }
 
-/* Whether every row has i+1 or n numbers: only then is there memory for n x n of them to ask for. */
+/* Whether every row has i+1 or n numbers. Only then are n x n numbers allocated. */
 static bool rows_have_shape(struct api_decoder *decoder, const char *path, const json_t *json)
 {
     size_t index, n = json_array_size(json), listed = 0;
@@ -304,8 +307,8 @@ static bool rows_have_shape(struct api_decoder *decoder, const char *path, const
             break;
         api__element_path(where, path, index);
         if (is_array(row))
-            api_errors_add(decoder->errors, where, "has %zu numbers: row %zu has %zu (the lower triangle) or %zu", len,
-                           index, index + 1, n);
+            api_errors_add(decoder->errors, where, "has %zu numbers; row %zu must have %zu (the lower triangle) or %zu",
+                           len, index, index + 1, n);
         else
             api_errors_add(decoder->errors, where, "must be an array of numbers, not %s", api__kind_of(row));
     }

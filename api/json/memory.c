@@ -1,8 +1,10 @@
 /*
- * Jansson is told whom to ask when the program is loaded: nothing may be made before, and no thread may look meanwhile.
+ * Sets the allocator of jansson when the program is loaded, before any value is created and while there is only one
+ * thread.
  *
- * Where malloc() fails, requests of a size that the lexer's buffer may double to are met from the reserve, others are not:
- * those jansson looks at, so that it stops soon. The few of them that happen to be of such a size are what the slack is for.
+ * If malloc() fails, requests of a size to which the buffer of the lexer can double are served from the reserve. Other
+ * requests fail; jansson checks those, so it stops soon. A few of them may happen to have such a size; the slack is for
+ * them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -58,7 +60,7 @@ size_t api__json_failures(void)
 
 bool api__json_reserve(size_t len)
 {
-    /* 32 + 64 + ... up to the first power of two over the length. */
+    /* The sum 32 + 64 + ... up to the first power of two above the length. */
     size_t room = SLACK + 4 * (len < RESERVE_MOST ? len : RESERVE_MOST);
     memory.block = malloc(room);
     memory.len = memory.block ? room : 0;

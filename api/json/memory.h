@@ -1,8 +1,9 @@
 /*
- * Jansson without memory. Its lexer keeps the token at hand in a buffer that doubles, and does not look whether it did: a
- * number then lacks a digit, or an assertion of its own ends the process. So failures are counted, that what was made
- * meanwhile can be thrown away; and while it parses, the buffer of a token of up to RESERVE_MOST bytes doubles into a
- * reserve. Longer tokens, which no job needs, are left to jansson. Internal to api/.
+ * Makes jansson safe when memory runs out. The lexer of jansson keeps the current token in a buffer that doubles, and
+ * does not check whether the allocation succeeded: a number then loses a digit, or a failed assertion ends the process.
+ * Therefore allocation failures are counted, so that the caller can discard what was built meanwhile, and during
+ * parsing the buffer of a token of up to RESERVE_MOST bytes doubles into reserved memory. Longer tokens, which no valid
+ * job contains, are not protected. Internal to api/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,11 +13,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How many times on this thread jansson got no memory: what it made while it stayed the same is whole. */
+/* The number of allocation failures of jansson on this thread. Values built while it does not change are complete. */
 size_t api__json_failures(void);
 
-/* Before and after a text of so many bytes is parsed, and what came of it, if failures were counted, is freed. False: no
- * memory for the reserve. */
+/* Call api__json_reserve() before a text of `len` bytes is parsed; it returns false if the reserve cannot be allocated.
+ * Call api__json_release() afterwards, and after the result has been freed if failures were counted. */
 bool api__json_reserve(size_t len);
 void api__json_release(void);
 

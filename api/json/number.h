@@ -1,5 +1,5 @@
 /*
- * The decimal of a double, for JSON and CSV alike. Internal to api/.
+ * Formats a double as a decimal, for JSON and CSV. Internal to api/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 
 #define API_NUMBER_TEXT 32
 
-/* Writes the shortest decimal that decodes to the value ("null" if it is not finite); returns its length. */
+/* Writes the shortest decimal that decodes to the value, or "null" if it is not finite. Returns its length. */
 size_t api__number_text(char text[API_NUMBER_TEXT], double value);
 
 #endif

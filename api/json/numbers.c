@@ -1,9 +1,9 @@
 /*
- * Reading and keeping packed arrays. The grammar is JSON's, to the letter: what is not exactly that is left to
- * jansson, so there is one place where errors are worded. A text is passed over at most twice: once for its shape, and
- * once for its values, when their number is known.
+ * Reads and stores packed arrays. The grammar is exactly that of JSON; any deviation is left to jansson, so that syntax
+ * errors are reported in one place. A text is scanned at most twice: first for its shape and then, once the count is
+ * known, for its values.
  *
- * The decimal point is that of the C locale, which nothing in the service changes.
+ * The decimal point is that of the C locale, which the service never changes.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INTEGER_DIGITS 18 /* fit into 64 bits */
-#define TOKEN_MAX 64      /* characters of a number; longer ones are no one's doubles */
+#define INTEGER_DIGITS 18 /* fit in 64 bits */
+#define TOKEN_MAX 64      /* characters of a number; no double needs more */
 
 static const char mark[8] = {'\xff', '\xfe', 'n', 'u', 'm', 'b', 'e', 'r'};
 
@@ -59,7 +59,7 @@ static size_t skip_digits(const char *text, size_t len, size_t at)
     return at;
 }
 
-/* The end of the number at text[at], or `at` where there is none that is read exactly. */
+/* The end of the number at text[at], or `at` if there is no number that can be read exactly. */
 static size_t number_end(const char *text, size_t len, size_t at)
 {
     size_t start = at, digits = at + (at < len && text[at] == '-');
@@ -88,8 +88,8 @@ static size_t number_end(const char *text, size_t len, size_t at)
     return at - start > TOKEN_MAX || (integer && integer_digits > INTEGER_DIGITS) ? start : at;
 }
 
-/* The number at *at, whose grammar has been checked and which is followed by a comma, a bracket or a space. False: it
- * is no finite double, or an integer that is none. */
+/* Reads the number at *at. Its grammar has been checked, and a comma, bracket or space follows it. Returns false if it
+ * is not a finite double, or is an integer that is not exactly a double. */
 static bool number_value(const char *text, size_t *at, double *value)
 {
     size_t start = *at, digits = start + (text[start] == '-'), i = digits;
@@ -115,7 +115,7 @@ static size_t skip_space(const char *text, size_t len, size_t at)
     return at;
 }
 
-/* How many numbers the array at `start` has; 0 where it is none that can be packed. */
+/* The count of numbers of the array at `start`; 0 if it cannot be packed. */
 static size_t count_numbers(const char *text, size_t len, size_t start, size_t *end)
 {
     size_t count = 0, at = start;
@@ -143,7 +143,7 @@ json_t *api__pack_text(const char *text, size_t len, size_t start, size_t *end, 
     for (size_t i = 0, at = start + 1; values && i < count; i++) {
         at = skip_space(text, len, at);
         exact = number_value(text, &at, &values[i]) && exact;
-        at = skip_space(text, len, at) + 1; /* the comma */
+        at = skip_space(text, len, at) + 1; /* skip the comma */
     }
     json_t *json = values && exact ? api__pack(values, count) : NULL;
     *failed = !values || (exact && !json);

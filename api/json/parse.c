@@ -1,13 +1,13 @@
 /*
- * JSON text to a value, as strictly as the service needs it, and in memory that the text's length bounds.
+ * Parses JSON text with the strictness that the service needs, in memory bounded by the length of the text.
  *
- * Jansson parses; it refuses double members, bad UTF-8, NaN, Infinity, and numbers out of range. Its parser recurses,
- * though, and its values take up to a hundred times the bytes of their text. So a scan that does neither goes first:
- * it takes out the long arrays of numbers (numbers.h), puts a mark in the place of each, and refuses what is
- * nested too deep or would still take too much memory. A hundred thousand brackets, or millions of empty objects, cost
- * one pass over a part of the text.
+ * Jansson does the parsing. It rejects repeated members, bad UTF-8, NaN, Infinity and numbers out of range. But its
+ * parser is recursive, and its values take up to a hundred times the bytes of their text. A scan that has neither
+ * problem therefore runs first: it takes out the long arrays of numbers (numbers.h), leaves a mark in place of each,
+ * and rejects text that is nested too deeply or would still need too much memory. A hundred thousand brackets, or
+ * millions of empty objects, cost one pass over part of the text.
  *
- * A mark is an array of one string that begins with random digits, so no client can write one.
+ * A mark is an array of one string that begins with random digits, so no client can forge it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,22 +22,22 @@
 #include "api/json/numbers.h"
 
 #define MAX_DEPTH 64
-#define MAX_BYTES ((size_t)16 << 20) /* of jansson's values */
+#define MAX_BYTES ((size_t)16 << 20) /* memory of the values of jansson */
 #define NONCE_BYTES 12
 #define NONCE_TEXT (2 * NONCE_BYTES)
 #define MARK_MAX (NONCE_TEXT + 32)
 
-/* What jansson 2.14 allocates on a machine of 64 bits, with what the allocator adds. */
+/* Allocations of jansson 2.14 on a 64-bit machine, including the overhead of the allocator. */
 enum cost {
     COST_OBJECT = 240,
-    COST_ARRAY = 136,  /* and a string: if it is taken out, both its mark and its node are */
-    COST_MEMBER = 112, /* beside its key's quote, and its value */
-    COST_STRING = 80,  /* beside its bytes */
-    COST_ELEMENT = 56, /* a number, with its place in an array that doubles */
+    COST_ARRAY = 136,  /* and a string: an array that is taken out needs both its mark and its node */
+    COST_MEMBER = 112, /* in addition to the quote of its key and its value */
+    COST_STRING = 80,  /* in addition to its bytes */
+    COST_ELEMENT = 56, /* a number and its place in an array that doubles */
 };
 
-/* An array that was taken out: `lost` bytes of the text, this one's and all before, are not in what jansson reads up
- * to `at`. */
+/* An array that was taken out. `lost` is the number of bytes of the text, taken out by this array and all before it,
+ * that jansson does not see up to `at`. */
 struct piece {
     json_t *numbers;
     size_t at;
@@ -47,14 +47,14 @@ struct piece {
 struct scan {
     const char *text;
     size_t len;
-    char *rest; /* the text with marks, once there is one; the first rest_len bytes are there */
+    char *rest; /* the text with marks, if there is any; the first rest_len bytes are filled */
     size_t rest_len;
-    size_t kept; /* the text from here on is not in the rest yet */
+    size_t kept; /* the text from here on has not been copied to the rest yet */
     struct piece *pieces;
     size_t pieces_len;
     size_t pieces_capacity;
     char nonce[NONCE_TEXT + 1];
-    const char *wrong; /* what is wrong at `at`; "" without memory */
+    const char *wrong; /* the error at `at`; "" if memory ran out */
     size_t at;
 };
 
@@ -67,7 +67,7 @@ static void flush(struct scan *scan, size_t until)
     scan->kept = until;
 }
 
-/* Room for one more piece, and for the rest: a mark is shorter than the array it stands for. */
+/* Makes room for one more piece and for the rest. A mark is shorter than the array that it replaces. */
 static bool make_room(struct scan *scan)
 {
     if (!scan->rest) {
@@ -87,7 +87,8 @@ static bool make_room(struct scan *scan)
     return scan->rest != NULL;
 }
 
-/* Takes the array of numbers at `start` out. Returns where to go on: `start` itself if it is none. */
+/* Takes out the array of numbers at `start`. Returns the position to continue at, which is `start` itself if it is not
+ * such an array. */
 static size_t take_numbers(struct scan *scan, size_t start)
 {
     _Static_assert(MARK_MAX < 2 * API_PACKED_LEAST, "the shortest array that is packed is longer than its mark");
@@ -118,7 +119,7 @@ static size_t string_end(const char *text, size_t len, size_t start)
     return i < len ? i : len;
 }
 
-/* Walks over the text; scan->wrong says what was found. */
+/* Scans the text; scan->wrong is set if an error was found. */
 static void scan_text(struct scan *scan)
 {
     size_t depth = 0, bytes = COST_ELEMENT, blank = 0;
@@ -126,7 +127,7 @@ static void scan_text(struct scan *scan)
     while (blank < scan->len && strchr(" \t\r\n", scan->text[blank]) && scan->text[blank])
         blank++;
     if (blank == scan->len)
-        scan->wrong = "there is nothing to read: send a JSON object";
+        scan->wrong = "the body is empty: send a JSON object";
 
     for (size_t i = 0; i < scan->len && !scan->wrong; i++) {
         char c = scan->text[i];
@@ -153,9 +154,9 @@ static void scan_text(struct scan *scan)
         flush(scan, scan->len);
 }
 
-/* ---------------------------------------------------------------- putting the numbers back */
+/* ---------------------------------------------------------------- restoring the arrays */
 
-/* The node that the mark stands for, to be owned by the tree; NULL: it is no mark. */
+/* The node for which the mark stands, to be owned by the tree; NULL if it is not a mark. */
 static json_t *marked(struct scan *scan, const json_t *json)
 {
     const char *text = json_array_size(json) == 1 ? json_string_value(json_array_get(json, 0)) : NULL;
@@ -164,7 +165,7 @@ static json_t *marked(struct scan *scan, const json_t *json)
     return json_incref(scan->pieces[strtoul(text + NONCE_TEXT, NULL, 10)].numbers);
 }
 
-/* As deep as the scan allows. False: out of memory. */
+/* Restores the arrays. The recursion is as deep as the scan allows. Returns false if memory runs out. */
 static bool put_back(struct scan *scan, json_t *json)
 {
     const char *key;
@@ -193,7 +194,7 @@ static json_t *put_all_back(struct scan *scan, json_t *json)
     return json;
 }
 
-/* ---------------------------------------------------------------- words */
+/* ---------------------------------------------------------------- error messages */
 
 static void position(const char *text, size_t offset, int *line, int *column)
 {
@@ -209,7 +210,7 @@ static void position(const char *text, size_t offset, int *line, int *column)
     }
 }
 
-/* The message quotes the text, perhaps half a character of it: what it says must be plain ASCII. */
+/* The message quotes the text and may split a character, so it is reduced to plain ASCII. */
 static void make_printable(char *message)
 {
     for (; *message; message++) {
@@ -218,7 +219,7 @@ static void make_printable(char *message)
     }
 }
 
-/* Where in the text jansson stopped, which read the rest. */
+/* The position in the original text at which jansson stopped; jansson read the text with marks. */
 static void error_position(const struct scan *scan, const json_error_t *error, int *line, int *column)
 {
     *line = error->line > 0 ? error->line : 1;

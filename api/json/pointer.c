@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The next token of a pointer, unescaped; *at moves behind it. False: it is no pointer, or too long. */
+/* Reads the next token of a pointer, unescaped, and moves *at behind it. Returns false if the pointer is invalid or the
+ * token too long. */
 static bool token_next(const char **at, char token[API_POINTER_MAX])
 {
     const char *from = *at;
@@ -44,7 +45,7 @@ bool api__pointer_within(const char *pointer, const char *outer)
     return strncmp(pointer, outer, len) == 0 && (!pointer[len] || pointer[len] == '/');
 }
 
-/* The element of an array that a token names; NULL: none. It has one name: no zeros before it. */
+/* The element of an array that a token names, or NULL. Leading zeros are not allowed. */
 static json_t *element(json_t *array, const char *token)
 {
     char *end;
@@ -53,8 +54,8 @@ static json_t *element(json_t *array, const char *token)
     return number ? json_array_get(array, index) : NULL;
 }
 
-/* What the token names in a value; an object gets a new one where there is none. NULL: there is no place for it, or no
- * memory: *failed. */
+/* The value that the token names; an object gets a new member if it has none. Returns NULL if there is no place for it,
+ * or if memory runs out (*failed). */
 static json_t *step(json_t *value, const char *token, bool *failed)
 {
     if (json_is_array(value))

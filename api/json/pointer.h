@@ -1,5 +1,5 @@
 /*
- * JSON pointers (RFC 6901) to members of a document that may not have them yet. Internal to api/.
+ * JSON pointers (RFC 6901) to members of a document that may not exist yet. Internal to api/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,11 +11,11 @@
 
 #define API_POINTER_MAX 256 /* bytes */
 
-/* Whether it is one, to something in the document. */
+/* Whether the text is a JSON pointer to something inside the document. */
 bool api__pointer_valid(const char *pointer);
-/* Whether `pointer` is `outer`, or of something in it. Both are valid. */
+/* Whether `pointer` is `outer` or lies inside it. Both must be valid. */
 bool api__pointer_within(const char *pointer, const char *outer);
-/* Puts a value in the place of a valid pointer. False: there is no such place, or no memory: *failed. */
+/* Sets the value at a valid pointer. Returns false if there is no such place, or if memory runs out (*failed). */
 bool api__pointer_put(json_t *root, const char *pointer, json_t *value, bool *failed);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A value to compact text, with numbers as the shortest decimal that decodes to the same double.
+ * Writes a value as compact text, with numbers as the shortest decimal that decodes to the same double.
  *
- * Jansson writes 17 digits, so that 0.1 becomes 0.10000000000000001: exact, but no one wrote that. Here 15 and 16
- * digits are tried first. Whole numbers are written without a fraction, so 1 and 1.0 are one text.
+ * Jansson writes 17 digits, so 0.1 becomes 0.10000000000000001, which is exact but unexpected. Here 15 and 16 digits
+ * are tried first. Whole numbers are written without a fraction, so 1 and 1.0 have the same text.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,7 +21,7 @@ json_t *api_number(double value)
     return isfinite(value) ? json_real(value + 0.0) : json_null();
 }
 
-/* Takes the '+' and the leading zeros out of an exponent: 1e-06 is 1e-6. */
+/* Removes the '+' and the leading zeros of an exponent: 1e-06 becomes 1e-6. */
 static size_t tidy_exponent(char *text)
 {
     char *e = strchr(text, 'e');
@@ -39,7 +39,7 @@ static size_t tidy_exponent(char *text)
     return strlen(text);
 }
 
-/* A whole number's digits; written by hand because most numbers of most documents are small and whole. */
+/* Writes the digits of a whole number. Written by hand because most numbers of most documents are small and whole. */
 static size_t integer_text(char text[API_NUMBER_TEXT], int64_t value)
 {
     char digits[20];
@@ -158,7 +158,7 @@ static void put_array(struct buffer *buffer, const json_t *json)
     put(buffer, "]", 1);
 }
 
-/* False: the node is a string and no packed array. */
+/* Returns false if the node is a string and not a packed array. */
 static bool put_packed(struct buffer *buffer, const json_t *json)
 {
     size_t len;
@@ -220,6 +220,6 @@ char *api_json_text(const json_t *json)
         free(buffer.text);
         return NULL;
     }
-    char *fitted = realloc(buffer.text, buffer.len + 1); /* texts are kept, and counted by their length */
+    char *fitted = realloc(buffer.text, buffer.len + 1); /* texts are stored and counted by their length */
     return fitted ? fitted : buffer.text;
 }

@@ -1,5 +1,5 @@
 /*
- * Decoding a request for batches: the tables of the job's sampling, and the library's rules.
+ * Decodes a request for batches with the tables of the sampling of a job and the rules of the library.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,18 +11,19 @@
 
 _Static_assert(sizeof((struct api_batches *)0)->job == API_JOB_ID_SIZE, "a job's id");
 
-/* Every example has a line, where there are any. */
+/* If there are lists of users, every example must have one. */
 static void check_lists(struct api_decoder *decoder, const struct api_batches *batches, uint64_t lists)
 {
     bool inside = batches->dataset_size == 0;
     uint64_t given = inside ? batches->mechanism.sampling.dataset_size : batches->dataset_size;
     if (lists > 0 && given != lists)
         api_errors_add(decoder->errors, inside ? "/sampling/dataset_size" : "/dataset_size",
-                       "must be the number of lines of users that follow, %llu: one an example",
+                       "must be the number of user lines that follow, %llu: one line per example",
                        (unsigned long long)lists);
 }
 
-/* A job, or what a job would say. Whether the sampling is the request's own. */
+/* Checks that the request gives either a job or the members that a job would supply. Returns whether the sampling is
+ * part of the request. */
 static bool check_source(struct api_decoder *decoder, const json_t *json)
 {
     static const char *const own[] = {"/n", "/sampling"};
@@ -31,9 +32,9 @@ static bool check_source(struct api_decoder *decoder, const json_t *json)
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         bool given = !api__is_absent(json_object_get(json, own[i] + 1));
         if (job && given)
-            api_errors_add(decoder->errors, own[i], "is the job's: leave it out, or job");
+            api_errors_add(decoder->errors, own[i], "is determined by the job; remove it, or remove job");
         else if (!job && !given)
-            api_errors_add(decoder->errors, own[i], "is required, or job in the place of n and sampling");
+            api_errors_add(decoder->errors, own[i], "is required; or give job instead of n and sampling");
     }
     return !job;
 }

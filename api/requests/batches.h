@@ -1,6 +1,6 @@
 /*
- * A request for batches, and the lists of users that may come with it. The sampling is read and checked as a job's is; what
- * a job takes from its matrix must be given.
+ * A request for batches and the lists of users that may accompany it. The sampling is decoded and checked like that of
+ * a job, but what a job takes from its matrix must be given.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,22 +10,22 @@
 #include "api/codec/codec.h"
 
 struct api_batches {
-    char job[37];                   /* the id of the job whose sampling it is; "": given here */
-    struct eps_mechanism mechanism; /* its n and sampling, every default filled in */
+    char job[37];                   /* the id of the job whose sampling is used; "": the request gives the sampling */
+    struct eps_mechanism mechanism; /* n and the sampling, with every default filled in */
     uint64_t dataset_size;
     int64_t seed; /* -1: none */
 };
 
 /*
- * Decodes and checks a request. lists: the examples whose users are listed beside it, which is its dataset_size where none
- * is given; 0: there are no lists. max_n: see eps_job_check(). False with at least one error. Where it names a job,
- * api_batches_of_job() fills in its mechanism.
+ * Decodes and checks a request. lists: the number of examples with a list of users, which is the dataset_size if none
+ * is given; 0: there are no lists. max_n: see eps_job_check(). Returns false with at least one error. If the request
+ * names a job, api_batches_of_job() fills in the mechanism.
  */
 bool api_batches_decode(struct api_batches *batches, struct api_errors *errors, const json_t *json, uint64_t lists,
                         size_t max_n);
 
-/* Takes n and the sampling of the job that the request names, and checks the rest of the request against them; lists as
- * above. False with at least one error. */
+/* Copies n and the sampling of the job that the request names, and checks the rest of the request against them. lists
+ * as above. Returns false with at least one error. */
 bool api_batches_of_job(struct api_batches *batches, struct api_errors *errors, const struct eps_mechanism *mechanism,
                         uint64_t lists);
 
@@ -33,11 +33,10 @@ bool api_batches_of_job(struct api_batches *batches, struct api_errors *errors, 
 struct api_users;
 
 /*
- * Reads lines of JSON {"users": [...]}, one an example, whose users are integers from 0 to 2^53 or texts of 1 to 200
- * bytes; 7 and "7" are two. first_line: how the first one is counted in messages. Takes memory of about API_USERS_BYTES
- * times the text at most.
- * NULL with errors whose pointer is "/users/I", I the example; or, where a line is no JSON, with a message; or with
- * neither, without memory.
+ * Reads lines of JSON {"users": [...]}, one per example. A user is an integer from 0 to 2^53 or a string of 1 to 200
+ * bytes; 7 and "7" are different users. first_line: the number of the first line in messages. Uses at most about
+ * API_USERS_BYTES times the memory of the text. Returns NULL with errors at "/users/I", where I is the example; or with
+ * a message if a line is not JSON; or with neither if memory runs out.
  */
 struct api_users *api_users_read(struct api_errors *errors, char *message, size_t message_size, const char *text,
                                  size_t len, size_t first_line);

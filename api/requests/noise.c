@@ -1,5 +1,5 @@
 /*
- * Decoding a request of noise, by a table as that of a job.
+ * Decodes a request for noise with a table like that of a job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -73,30 +73,30 @@ static bool is_given(const json_t *json, const char *name)
     return value && !json_is_null(value);
 }
 
-/* read: every member could be. */
+/* read: every member could be read. */
 static void check(struct api_errors *errors, const struct api_noise *noise, const json_t *json, bool read)
 {
     bool job = is_given(json, "job"), factorization = is_given(json, "factorization");
 
     if (job == factorization)
-        api_errors_add(errors, "", "give %s", job ? "job or factorization, not both" : "job, or factorization");
+        api_errors_add(errors, "", "give %s", job ? "job or factorization, not both" : "job or factorization");
     if (factorization && !is_given(json, "noise_multiplier"))
         api_errors_add(errors, "/noise_multiplier",
-                       "is required with factorization: a factorisation has no noise multiplier of its own");
+                       "is required with factorization, because a factorisation has no noise multiplier");
     if (!isnan(noise->noise_multiplier) && !(noise->noise_multiplier >= EPS_NOISE_MULTIPLIER_LEAST &&
                                              noise->noise_multiplier <= EPS_NOISE_MULTIPLIER_MOST))
         api_errors_add(errors, "/noise_multiplier", "must lie in [1e-9, 1e9]");
     if (is_given(json, "stream") && !is_given(json, "first_row"))
-        api_errors_add(errors, "/first_row", "is required with stream: the first row that is still to come");
+        api_errors_add(errors, "/first_row", "is required with stream: the first row to send");
     if (is_given(json, "first_row") && !is_given(json, "stream") && !is_given(json, "seed"))
         api_errors_add(
             errors, "/first_row",
-            "goes with stream, the id (X-Stream) of the stream that is to go on: another stream is other noise, "
-            "whose rows do not go with those of the first");
+            "requires stream, the id (X-Stream) of the stream to resume: another stream has other noise, which cannot "
+            "continue the first");
     if (noise->given && job)
-        api_errors_add(errors, "/workload", "goes with factorization: a job has its own");
+        api_errors_add(errors, "/workload", "is allowed only with factorization; a job has its own workload");
     else if (noise->given && read && noise->part != EPS_PART_DECODER)
-        api_errors_add(errors, "/workload", "goes with part decoder: C^-1 z does not depend on it");
+        api_errors_add(errors, "/workload", "is allowed only with part decoder; C^-1 z does not depend on it");
 }
 
 struct api_noise *api_noise_decode(struct api_errors *errors, const json_t *json)

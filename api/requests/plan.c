@@ -1,6 +1,6 @@
 /*
- * Decoding plans. What a plan has in common with a job (the sizes, the workload, what is promised) is decoded as one: DP-SGD
- * with these sizes, once for each number of a list.
+ * Decodes plans. The members that a plan shares with a job (sizes, workload, epsilon and delta) are decoded as a job,
+ * DP-SGD with these sizes, once for each number of a list.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 #include "api/requests/plan_text.h"
 
 #define WHERE_MAX 96
-enum { NAMES_MAX = 32 }; /* as many as bits */
+enum { NAMES_MAX = 32 }; /* as many as there are bits */
 
 const char *const api__plan_members[] = {"n",        "epochs",    "batch_size", "dataset_size", "epsilon", "delta",
                                          "workload", "objective", "adjacency",  "max_bands",    "schemes", "families",
@@ -26,7 +26,7 @@ struct reading {
     const json_t *json;
     size_t max_n;
     struct eps_plan plan;
-    struct api_job *job; /* the first pair's, whose arrays the plan borrows */
+    struct api_job *job; /* the job of the first pair; the plan uses its arrays */
     size_t n[EPS_PLAN_PAIRS_MAX];
     double epochs[EPS_PLAN_PAIRS_MAX];
     uint64_t batches[EPS_PLAN_PAIRS_MAX];
@@ -46,7 +46,8 @@ static json_t *list_item(const struct reading *reading, const char *name, size_t
     return json_is_array(value) ? json_array_get(value, i) : value;
 }
 
-/* A number, or a list of them: how many; 0: absent, or wrong, with an error. */
+/* The count of numbers of a member that may be a number or a list. Returns 0 if it is absent, or wrong, with an
+ * error. */
 static size_t list_len(struct reading *reading, const char *name)
 {
     const json_t *value = member(reading->json, name);
@@ -57,12 +58,13 @@ static size_t list_len(struct reading *reading, const char *name)
     snprintf(where, sizeof where, "/%s", name);
     if (api__packed(value, &packed) || json_array_size(value) > EPS_PLAN_PAIRS_MAX ||
         (json_is_array(value) && !json_array_size(value))) {
-        api_errors_add(reading->errors, where, "must be a number, or a list of at most %d", EPS_PLAN_PAIRS_MAX);
+        api_errors_add(reading->errors, where, "must be a number or an array of at most %d numbers",
+                       EPS_PLAN_PAIRS_MAX);
         return 0;
     }
     size_t len = json_is_array(value) ? json_array_size(value) : 1;
     for (size_t i = 0; i < len; i++)
-        if (api__is_word(list_item(reading, name, i), "max")) { /* which a job may ask for */
+        if (api__is_word(list_item(reading, name, i), "max")) { /* allowed in a job but not here */
             if (json_is_array(value))
                 snprintf(where, sizeof where, "/%s/%zu", name, i);
             api_errors_add(reading->errors, where, "must be a number, not a string");
@@ -84,7 +86,7 @@ static void refuse_name(struct reading *reading, const char *where, const char *
                    meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
-/* Names into bits. */
+/* Converts names to bits. */
 static uint32_t read_names(struct reading *reading, const char *name, const char *(*name_at)(unsigned), unsigned count)
 {
     const json_t *value = member(reading->json, name), *item;
@@ -93,7 +95,7 @@ static uint32_t read_names(struct reading *reading, const char *name, const char
     size_t i, packed;
     snprintf(where, sizeof where, "/%s", name);
     if (value && (!json_is_array(value) || api__packed(value, &packed) || !json_array_size(value)))
-        api_errors_add(reading->errors, where, "must be a list of at least 1 name");
+        api_errors_add(reading->errors, where, "must be an array of at least 1 name");
     json_array_foreach (value, i, item) {
         unsigned found = 0;
         while (found < count && !api__is_word(item, name_at(found)))
@@ -119,7 +121,7 @@ static const char *family_at(unsigned index)
 
 /* ---------------------------------------------------------------- as a job */
 
-/* Where the client wrote it. */
+/* The place where the client wrote the member. */
 static const char *place_of(const struct reading *reading, char where[WHERE_MAX], const char *pointer, size_t length,
                             size_t batch)
 {
@@ -147,13 +149,13 @@ static bool known_already(const struct api_errors *errors, const struct api_viol
     return false;
 }
 
-/* Sets a member to a value that is borrowed, unless that is absent. False without memory. */
+/* Sets a member to a borrowed value, unless that is absent. Returns false if memory runs out. */
 static bool put(json_t *object, const char *name, json_t *value)
 {
     return !value || json_is_null(value) || json_object_set(object, name, value) == 0;
 }
 
-/* DP-SGD with the sizes of one pair. NULL with errors. */
+/* The job of DP-SGD with the sizes of one pair. Returns NULL with errors. */
 static struct api_job *decode_pair(struct reading *reading, const char *length_name, size_t length, size_t batch)
 {
     static const char *const same[] = {"epsilon", "delta", "workload", "adjacency"};
@@ -180,7 +182,7 @@ static struct api_job *decode_pair(struct reading *reading, const char *length_n
     return decoded;
 }
 
-/* Each number of either list with the first one of the other. */
+/* Decodes each number of either list together with the first one of the other. */
 static void read_sizes(struct reading *reading)
 {
     bool by_epochs = member(reading->json, "epochs") != NULL;
@@ -191,7 +193,7 @@ static void read_sizes(struct reading *reading)
     if (!by_epochs && !member(reading->json, "n"))
         api_errors_add(reading->errors, "/n", "is required: the number of steps; or give epochs");
     if (!member(reading->json, "batch_size"))
-        api_errors_add(reading->errors, "/batch_size", "is required: the expected size of a batch");
+        api_errors_add(reading->errors, "/batch_size", "is required: the expected batch size");
     if (!member(reading->json, "dataset_size"))
         api_errors_add(reading->errors, "/dataset_size", "is required: the number of examples");
     if (!member(reading->json, "epsilon"))
@@ -257,9 +259,9 @@ static void refuse_unknown(struct reading *reading)
         snprintf(where, sizeof where, "/%.80s", name);
         const char *meant = api_meant(name, api__plan_members, i);
         api_errors_add(reading->errors, where,
-                       "is no member here%s%s%s are n, epochs, batch_size, dataset_size, epsilon, delta, "
-                       "workload, objective, adjacency, max_bands, schemes, families and label",
-                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "? There" : "; there");
+                       "unknown field%s%s%s: n, epochs, batch_size, dataset_size, epsilon, delta, workload, objective, "
+                       "adjacency, max_bands, schemes, families, label",
+                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "? Allowed" : "; allowed");
     }
 }
 
@@ -286,7 +288,7 @@ static void report(void *user, const char *pointer, const char *message)
 
 /* ---------------------------------------------------------------- the plan */
 
-/* Each candidate's job has the workload's numbers. */
+/* The job of each candidate contains the numbers of the workload, so their total is limited. */
 static void check_workload(struct reading *reading)
 {
     const struct eps_plan *plan = &reading->plan;
@@ -294,8 +296,8 @@ static void check_workload(struct reading *reading)
     if (plan->workload.coefficients_len * pairs > API_PLAN_NUMBERS)
         api_errors_add(
             reading->errors, "/workload/coefficients",
-            "has %zu numbers, for each of %zu pairs of sizes, and the job of every candidate would have them: a "
-            "plan takes %d in all; try the mechanisms of interest in a sweep",
+            "has %zu numbers for each of %zu pairs of sizes, and the job of every candidate would contain them; a plan "
+            "allows %d in total. Compare the mechanisms in a sweep instead",
             plan->workload.coefficients_len, pairs, API_PLAN_NUMBERS);
 }
 

@@ -1,6 +1,6 @@
 /*
- * A plan: what is fixed of a training, and between which mechanisms there is a choice. Decoded, it is the list of its
- * candidates, each with a job ready to post.
+ * A plan: what is fixed in a training, and the mechanisms to choose from. A decoded plan is the list of its candidates,
+ * each with a job that is ready to post.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,25 +10,25 @@
 #include "api/codec/codec.h"
 #include "api/codec/figures.h"
 
-#define API_PLAN_NUMBERS 4096 /* coefficients of the workload, times the pairs of sizes */
+#define API_PLAN_NUMBERS 4096 /* limit on the coefficients of the workload times the pairs of sizes */
 
-/* Immutable after decoding; many threads may read it. */
+/* Immutable after decoding, so threads may share it. */
 struct api_plan {
-    json_t *asked; /* what was asked, defaults filled in, without the label */
+    json_t *asked; /* the request with defaults filled in, without the label */
     /* An array of objects: family, bands, scheme, n, batch_size, pair, buffers, bounded, reference, reason, job. */
     json_t *candidates;
     enum eps_objective objective;
     char *label;   /* UTF-8, or NULL; not part of the request's identity */
-    char *request; /* {"asked":...,"candidates":[...]} as text, which api_plan_read() reads */
+    char *request; /* {"asked":...,"candidates":[...]} as text, for api_plan_read() */
 };
 
 /*
- * Decodes the body of a POST and makes the candidates. context: whose limits decide what is too costly. Returns the plan, or
- * NULL with at least one error.
+ * Decodes the body of a POST and builds the candidates. context: its limits decide which candidates are too costly.
+ * Returns the plan, or NULL with at least one error.
  */
 struct api_plan *api_plan_decode(struct api_errors *errors, const struct eps_context *context, const json_t *json,
                                  size_t max_n);
-/* From its `request`; NULL: damaged, or out of memory. */
+/* Restores a plan from its `request`. Returns NULL if the text is damaged or memory runs out. */
 struct api_plan *api_plan_read(const char *request);
 void api_plan_destroy(struct api_plan *plan);
 
@@ -43,9 +43,9 @@ static inline const json_t *api_plan_member(const struct api_plan *plan, size_t 
     return json_object_get(json_array_get(plan->candidates, i), name);
 }
 
-/* The figure that an objective makes small. */
+/* The figure of the objective. */
 double api_plan_error(enum eps_objective objective, const struct api_figures *figures);
-/* By what a candidate with this error is ranked, the least first: the error of its average gradients. */
+/* The value by which a candidate with this error is ranked, smallest first: the error of its average gradients. */
 double api_plan_rank(const struct api_plan *plan, size_t i, double error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What is kept of a plan: what was asked and the candidates, as text and as what is read of that.
+ * Converts a plan, which is the request and the candidates, to the text that is stored, and back.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,7 @@
 static json_t *encode_candidate(const struct eps_plan_candidate *candidate)
 {
     const struct eps_mechanism *mechanism = &candidate->job.mechanism;
-    struct api_job job = {.job = candidate->job}; /* its arrays are the plan's */
+    struct api_job job = {.job = candidate->job}; /* the plan owns its arrays */
     bool posts = candidate->status == EPS_OK || candidate->status == EPS_TOO_COSTLY;
     return json_pack("{s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:o, s:o}", "family",
                      eps_family_name(mechanism->matrix.family), "bands",
@@ -36,7 +36,7 @@ static json_t *encode_candidates(const struct eps_plan_candidate *candidates, si
     return array;
 }
 
-/* As it was asked, without the label and what is null; the objective is always there. */
+/* The request without the label and without nulls. The objective is always present. */
 static json_t *encode_asked(const json_t *json, enum eps_objective objective)
 {
     json_t *asked = json_object();

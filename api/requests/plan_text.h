@@ -1,5 +1,5 @@
 /*
- * Writing down what was decoded of a plan. Internal to api/.
+ * Writes a decoded plan as text. Internal to api/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,10 +8,10 @@
 
 #include "api/requests/plan.h"
 
-/* Those that the body of a POST may have; NULL ends. */
+/* The members that the body of a POST may have; ends with NULL. */
 extern const char *const api__plan_members[];
 
-/* From the body and the candidates; without the label. NULL: out of memory. */
+/* Builds the plan from the body and the candidates, without the label. Returns NULL if memory runs out. */
 struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective,
                                  const struct eps_plan_candidate *candidates, size_t len);
 

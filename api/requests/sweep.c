@@ -1,9 +1,9 @@
 /*
- * Decoding sweeps, and making their points.
+ * Decodes sweeps and builds their points.
  *
- * Which members a job may have depends on others of it (a family has its own), so whether a pointer is known shows when
- * points are decoded: one that decodes proves that all are. Points are tried evenly over the product, as many as some
- * megabytes of text allow.
+ * The members that a job may have depend on other members (each family has its own), so whether a pointer is known is
+ * found out by decoding points: one point that decodes proves that all pointers are known. Points are tried evenly
+ * across the product, as many as a few megabytes of text allow.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,11 +16,12 @@
 #include "api/json/numbers.h"
 #include "api/json/pointer.h"
 
-#define TRIED_BYTES 8388608 /* of the texts of points that are tried */
+#define TRIED_BYTES 8388608 /* total text of the points that are tried */
 
 /* ---------------------------------------------------------------- points */
 
-/* A copy whose objects and arrays are its own; NULL: out of memory. (Jansson's loses members where there is none.) */
+/* A copy that shares no objects or arrays; NULL if memory runs out. (The copy function of jansson loses members in that
+ * case.) */
 static json_t *copy_of(json_t *value)
 {
     const char *name;
@@ -71,7 +72,7 @@ struct api_job *api_sweep_point(const struct api_sweep *sweep, struct api_errors
             json_deep_copy(json_array_get(values, point / rest % len)); /* a later pointer may lead into it */
         bool failed = !job || !copy;
         if (!failed && !api__pointer_put(job, pointer, copy, &failed) && !failed) {
-            api_errors_add(errors, pointer, "is no member here: what it would belong to is no object");
+            api_errors_add(errors, pointer, "unknown field: its parent is not an object");
             placed = false;
         }
         errors->out_of_memory = errors->out_of_memory || failed;
@@ -84,7 +85,7 @@ struct api_job *api_sweep_point(const struct api_sweep *sweep, struct api_errors
 
 /* ---------------------------------------------------------------- decoding */
 
-/* "/grid" and the pointer as one token of it. */
+/* "/grid" followed by the pointer as one token. */
 static void grid_pointer(char out[2 * API_POINTER_MAX + 8], const char *pointer)
 {
     char *to = out + sprintf(out, "/grid/");
@@ -99,7 +100,8 @@ static void grid_pointer(char out[2 * API_POINTER_MAX + 8], const char *pointer)
     *to = '\0';
 }
 
-/* A list's values as an array: long ones of numbers come packed. New reference; NULL: out of memory. */
+/* The values of a list as an array, unpacking long lists of numbers. Returns a new reference, or NULL if memory runs
+ * out. */
 static json_t *unpacked(json_t *list)
 {
     size_t len;
@@ -128,12 +130,12 @@ static void read_list(struct api_sweep *sweep, struct api_errors *errors, const 
         return;
     }
     if (!api__pointer_valid(pointer))
-        api_errors_add(errors, where, "must be a JSON pointer to a member of the job, as \"/sampling/p\"");
+        api_errors_add(errors, where, "must be a JSON pointer to a member of the job, such as \"/sampling/p\"");
     if (!json_is_array(values) || !json_array_size(values))
-        api_errors_add(errors, where, "must be a list of at least 1 value");
+        api_errors_add(errors, where, "must be an array of at least 1 value");
     json_object_foreach (sweep->grid, earlier, ignored) {
         if (api__pointer_within(earlier, pointer))
-            api_errors_add(errors, where, "would replace what \"%.100s\" has set: put it first", earlier);
+            api_errors_add(errors, where, "would replace what \"%.100s\" sets; put it before that pointer", earlier);
     }
     size_t len = json_array_size(values);
     sweep->total = len && sweep->total <= API_SWEEP_POINTS ? sweep->total * len : sweep->total;
@@ -148,23 +150,23 @@ static void read_grid(struct api_sweep *sweep, struct api_errors *errors, json_t
 
     if (!json_is_object(grid) || !json_object_size(grid)) {
         api_errors_add(errors, "/grid",
-                       "must be an object with at least one list of values, by the JSON pointer of a member");
+                       "must be an object with at least one array of values, each under the JSON pointer of a member");
         return;
     }
     json_object_foreach (grid, pointer, list)
         read_list(sweep, errors, pointer, list);
     if (sweep->total > API_SWEEP_POINTS)
-        api_errors_add(errors, "/grid", "its product has more than %d points", API_SWEEP_POINTS);
+        api_errors_add(errors, "/grid", "the product has more than %d points", API_SWEEP_POINTS);
 }
 
-/* The text of base or grid, if it is not too long. */
+/* The text of base or grid, or NULL with an error if it is too long. */
 static char *text_of(struct api_errors *errors, const char *pointer, const json_t *json, size_t most)
 {
     char *text = json ? api_json_text(json) : NULL;
     if (!text)
         errors->out_of_memory = true;
     else if (strlen(text) > most)
-        api_errors_add(errors, pointer, "has %zu bytes; at most %zu are taken", strlen(text), most);
+        api_errors_add(errors, pointer, "has %zu bytes; the limit is %zu", strlen(text), most);
     return text;
 }
 
@@ -203,16 +205,18 @@ static void read_members(struct api_sweep *sweep, struct api_errors *errors, jso
         } else if (strcmp(name, "label") != 0) {
             char where[API_LABEL_MAX];
             snprintf(where, sizeof where, "/%.*s", API_LABEL_MAX - 2, name);
-            api_errors_add(errors, where, "is no member here; there are base, grid and label");
+            api_errors_add(errors, where, "unknown field; allowed: base, grid, label");
         }
     }
     if (!json_is_object(sweep->base))
-        api_errors_add(errors, "/base", "must be a job, without the members that the grid gives");
+        api_errors_add(errors, "/base", "must be a job; the members that the grid sets may be omitted");
     if (!json_object_get(json, "grid"))
-        api_errors_add(errors, "/grid", "is required: lists of values, by the JSON pointers of members of the job");
+        api_errors_add(errors, "/grid",
+                       "is required: arrays of values, each under the JSON pointer of a member of the job");
 }
 
-/* Where the client wrote what is wrong with a point: in a list, or in the base. *listed: the former. */
+/* The place where the client wrote the wrong part of a point: in a list of the grid (*listed is true) or in the
+ * base. */
 static void locate(const struct api_sweep *sweep, const char *pointer, char where[2 * API_POINTER_MAX + 8],
                    bool *listed)
 {
@@ -230,10 +234,10 @@ static void locate(const struct api_sweep *sweep, const char *pointer, char wher
 
 static bool is_unknown_member(const struct api_violation *violation)
 {
-    return strncmp(violation->detail, "is no member", 12) == 0;
+    return strncmp(violation->detail, "unknown field", 13) == 0;
 }
 
-/* No point is a valid job: that is the sweep's fault, unless it is the values alone. */
+/* If no point is a valid job, the sweep itself is wrong, unless only the values of the grid are. */
 static void judge(const struct api_sweep *sweep, struct api_errors *errors, const struct api_errors *found)
 {
     bool wrong = false;
@@ -281,7 +285,7 @@ struct api_sweep *api_sweep_decode(struct api_errors *errors, const json_t *json
         sweep->total = 1;
         sweep->grid = json_object();
         if (json_is_object(json))
-            read_members(sweep, errors, (json_t *)(uintptr_t)json); /* which only reads it */
+            read_members(sweep, errors, (json_t *)(uintptr_t)json); /* it is only read */
         else
             api_errors_add(errors, "", "must be an object with base and grid");
         if (!errors->len && sweep->grid)

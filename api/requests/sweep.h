@@ -1,6 +1,6 @@
 /*
- * A sweep: a job and lists of values for some of its members, named by JSON pointers. Its points are the product of the
- * lists, the last pointer fastest; each is the job with one value of every list in its place.
+ * A sweep: a job, and lists of values for some of its members, which are named by JSON pointers. The points are the
+ * product of the lists, with the last pointer varying fastest; each is the job with one value of every list.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,27 +13,28 @@
 #define API_SWEEP_BASE_BYTES 65536
 #define API_SWEEP_GRID_BYTES 1048576
 
-/* Immutable after decoding; many threads may read it. */
+/* Immutable after decoding, so threads may share it. */
 struct api_sweep {
     json_t *base;
     json_t *grid;  /* pointer -> array of values, in the order of the request */
     size_t total;  /* points */
     char *label;   /* UTF-8, or NULL; not part of the request's identity */
-    char *request; /* {"base":...,"grid":...} as text, which api_sweep_read() reads */
+    char *request; /* {"base":...,"grid":...} as text, for api_sweep_read() */
 };
 
 /*
- * Decodes the body of a POST. It is wrong where a list or a pointer is, or where none of the points tried is a valid job
- * and the first one's errors are not the grid's values alone. Returns the sweep, or NULL with at least one error.
+ * Decodes the body of a POST. It is an error if a list or a pointer is wrong, or if none of the points tried is a valid
+ * job and the errors of the first one do not all concern values of the grid. Returns the sweep, or NULL with at least
+ * one error.
  */
 struct api_sweep *api_sweep_decode(struct api_errors *errors, const json_t *json, size_t max_n);
-/* From its `request`; NULL: damaged, or out of memory. */
+/* Restores a sweep from its `request`. Returns NULL if the text is damaged or memory runs out. */
 struct api_sweep *api_sweep_read(const char *request);
 void api_sweep_destroy(struct api_sweep *sweep);
 
-/* The k-th pointer's value at a point; borrowed. k below json_object_size(grid). */
+/* The value of the k-th pointer at a point (borrowed). k < json_object_size(grid). */
 json_t *api_sweep_value(const struct api_sweep *sweep, size_t k, size_t point);
-/* A point's job; NULL with errors, whose pointers are those of the job. */
+/* The job of a point; NULL with errors, whose pointers refer to the job. */
 struct api_job *api_sweep_point(const struct api_sweep *sweep, struct api_errors *errors, size_t point, size_t max_n);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Whose the examples are. Users are called by integers or texts; each gets a number when it first comes, by a table that is
- * looked up by hash and grows by doubling.
+ * The users of the examples. A user is named by an integer or a string, and gets a number on first occurrence from a
+ * hash table that grows by doubling.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@
 
 #define NAME_MAX_BYTES 200
 
-/* Arrays grow by doubling; *capacity counts items. False: no memory. */
+/* Grows an array by doubling; *capacity counts items. Returns false if memory runs out. */
 static bool grow(void *array, size_t *capacity, size_t len, size_t size)
 {
     void *items;
@@ -38,12 +38,13 @@ struct api_users {
     uint64_t *begin;
     uint32_t *user;
     size_t examples, begin_capacity, user_capacity;
-    char *names; /* of user u: bytes from name[u] to name[u + 1]; the first one tells integers from texts */
+    char *names; /* user u has the bytes from name[u] to name[u + 1]; the first byte distinguishes integers from
+                  * strings */
     size_t *name;
     size_t len, names_capacity, name_capacity;
-    uint32_t *slots;                        /* user + 1, by hash; 0: free */
+    uint32_t *slots;                        /* user number + 1, by hash; 0: free */
     size_t slots_len;                       /* a power of two, at least twice len */
-    uint8_t key[crypto_shorthash_KEYBYTES]; /* drawn, so that no one can choose names that collide */
+    uint8_t key[crypto_shorthash_KEYBYTES]; /* random, so that no client can choose names that collide */
 };
 
 void api_users_destroy(struct api_users *users)
@@ -70,7 +71,7 @@ uint64_t api_users_examples(const struct api_users *users)
 
 /* ---------------------------------------------------------------- names */
 
-/* The slot of a name, or the free one where it belongs. */
+/* The slot of a name, or the free slot where it belongs. */
 static uint32_t *find_slot(const struct api_users *users, const char *name, size_t len)
 {
     uint8_t hash[crypto_shorthash_BYTES];
@@ -100,7 +101,7 @@ static bool make_room(struct api_users *users)
     return true;
 }
 
-/* The number of the user of this name, new or not. False: no memory. */
+/* The number of the user with this name, which is added if it is new. Returns false if memory runs out. */
 static bool number_of(struct api_users *users, uint32_t *number, const char *name, size_t len)
 {
     if (!make_room(users))
@@ -140,14 +141,14 @@ static bool add_integer(struct api_users *users, struct api_errors *errors, doub
     return add(users, errors, name, (size_t)len);
 }
 
-/* One of a list. False: it is none, or there is no memory. */
+/* Adds one user of a list. Returns false if the value is not a user, or if memory runs out. */
 static bool add_user(struct api_users *users, struct api_errors *errors, const json_t *json)
 {
     char name[NAME_MAX_BYTES + 1] = "t";
     if (json_is_integer(json) && json_integer_value(json) >= 0 && json_integer_value(json) <= EPS__EXACT_MOST)
         return add_integer(users, errors, (double)json_integer_value(json));
     double real = json_is_real(json) ? json_real_value(json) : -1;
-    if (real >= 0 && real < (double)EPS__EXACT_MOST && real == floor(real)) /* 7.0 is 7, as everywhere */
+    if (real >= 0 && real < (double)EPS__EXACT_MOST && real == floor(real)) /* 7.0 is 7, as in all requests */
         return add_integer(users, errors, real);
     size_t len = api__is_string(json) ? json_string_length(json) : 0;
     if (len == 0 || len > NAME_MAX_BYTES)
@@ -156,7 +157,7 @@ static bool add_user(struct api_users *users, struct api_errors *errors, const j
     return add(users, errors, name, len + 1);
 }
 
-/* A long list of numbers is a node of its own. */
+/* Adds the users of a packed array of numbers. */
 static bool add_numbers(struct api_users *users, struct api_errors *errors, const double *values, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -190,12 +191,12 @@ static void read_line(struct api_users *users, struct api_errors *errors, const 
     if (!errors->out_of_memory)
         api_errors_add(
             errors, pointer,
-            "line %zu must be {\"users\": [...]}, the users of example %zu: one at least, each an integer of "
-            "at least 0 (and at most 2^53) or a text of 1 to %d bytes",
+            "line %zu must be {\"users\": [...]}, the users of example %zu: at least one, each an integer of at least "
+            "0 (and at most 2^53) or a string of 1 to %d bytes",
             line, users->examples - 1, NAME_MAX_BYTES);
 }
 
-/* False: no JSON, with a message; or no memory. */
+/* Returns false if a line is not JSON, with a message, or if memory runs out. */
 static bool read_text(struct api_users *users, struct api_errors *errors, char *message, size_t message_size,
                       const char *text, size_t len, size_t line)
 {

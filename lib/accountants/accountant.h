@@ -1,5 +1,5 @@
 /*
- * What an accountant is: a row of the table in registry.c. solve/solve.c knows nothing beyond this page.
+ * The interface of an accountant: one row of the table in registry.c. solve/solve.c depends on this header alone.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,55 +17,56 @@ struct eps__profile;
 struct eps__stepper;
 struct eps__training;
 
-/* A job made ready to be accounted: its strategy is computed, its derived figures are known. Immutable. */
+/* A job that is ready for accounting: its strategy and the quantities derived from it are computed. Immutable. */
 struct eps__setting {
     const struct eps_context *context;
-    const struct eps_job *job;   /* as it is accounted for */
-    const struct eps_job *asked; /* as it was asked: what is told of the answer */
-    struct eps_job *plainer; /* held: the job with a plainer sampling of the same law, where there is one; else NULL */
+    const struct eps_job *job;   /* the job that is accounted for: asked or plainer */
+    const struct eps_job *asked; /* the job as submitted; results and assumptions describe this one */
+    struct eps_job *plainer;     /* owned: the job with a simpler sampling of the same law; NULL if there is none */
     const struct eps_strategy *strategy;
     struct eps_sensitivity sensitivity; /* of the worst pattern, adjacency included */
     bool sensitivity_known;
-    struct eps__absence absence; /* what sampling gives without any noise */
-    double p;                    /* the participation probability in force; NAN where there is none */
-    bool raised; /* p may be more than the mechanism's own: no lower bound of the pair is one of the truth */
-    struct eps__tally *tally; /* of the PLD cache */
-    struct eps__meter *meter; /* of the task that asks, which an accountant tells of its work; NULL: nobody counts */
-    bool upper_alone;         /* an epsilon's lower end is not wanted, and may be 0 */
-    bool of_phases;           /* it is one phase of several, where an accountant without a profile is refused */
-    struct eps__training
-        *training; /* of a job of phases (lib/phases), which then has no strategy of its own; else NULL */
+    struct eps__absence absence; /* the bound on delta that sampling gives without noise */
+    double p;                    /* the participation probability in force; NAN if there is none */
+    bool raised; /* p may exceed the true probability: then lower bounds do not hold for the mechanism */
+    struct eps__cache_use *cache_use; /* the PLD cache */
+    struct eps__meter *meter; /* the current task's meter, to which accountants report work; NULL disables reporting */
+    bool upper_alone;         /* the lower end of epsilon is not needed and may be 0 */
+    bool of_phases;           /* the job is one phase of several: accountants without a profile are refused */
+    struct eps__training *training; /* of a job with phases (lib/training), which has no strategy; else NULL */
 };
 
-/* What an accountant finds in one direction: the value, the lower end of its numerical bracket, and how it was found. */
+/* An accountant's result in one direction: the upper and the lower end of its numerical bracket, and how it was
+ * found. */
 struct eps__answer {
-    double value, lower;
-    double bad_event_share;  /* NAN where nothing is spent on bad events */
-    unsigned order, moments; /* 0 where there are none */
+    double value, lower;     /* the upper end, which is the answer, and the lower end */
+    double bad_event_share;  /* NAN if nothing is spent on bad events */
+    unsigned order, moments; /* the Rényi order or the moments of the bound; 0 if not applicable */
     enum eps_guarantee guarantee;
     struct eps_draws draws;
-    bool cut_short; /* by max_seconds */
+    bool cut_short; /* stopped by max_seconds */
 };
 
 /*
- * A profile answers delta(eps) of one mechanism at one sigma, for both directions, with a lower and an upper bound.
- * One thread at a time may use one direction of a profile; the two directions may be used side by side.
+ * A profile bounds delta(eps) of one mechanism at one sigma from above and below, in both directions. Two threads may
+ * use the two directions of a profile concurrently; one direction is thread-compatible.
  */
 struct eps__profile_class {
-    /* ln of a bound on delta(eps), eps >= 0. EPS_OK, or why not. */
+    /* ln of an upper or lower bound on delta(eps), eps >= 0. Returns EPS_OK, or the status and *error of the
+     * failure. */
     enum eps_status (*log_delta)(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *log_delta, struct eps_error *error);
-    /* Unproven but quick: ln delta(eps), and the epsilon at which ln delta is as given. Starting points; NAN and 0 where
-     * they cost too much. */
+    /* Fast unproven approximations, which serve as starting points: ln delta(eps), and the epsilon with the given
+     * ln delta. NAN and 0 if they cost too much. */
     enum eps_status (*approximate)(struct eps__profile *profile, enum eps_direction direction, double eps,
                                    double *log_delta);
     enum eps_status (*guess)(struct eps__profile *profile, enum eps_direction direction, double log_delta, double *eps);
-    /* Makes the next answers' bracket narrower by about `factor` >= 1; false if it cannot. 1: only forgets what was made for
-     * other epsilons, so that the next answer is aimed anew. */
+    /* Narrows the bracket of later answers by about `factor` >= 1; false if it cannot. A factor of 1 keeps the
+     * resolution and discards cached work, so that the next answer is computed around its own epsilon. */
     bool (*refine)(struct eps__profile *profile, enum eps_direction direction, double factor);
-    /* The part of delta that is spent on bad events, once ln delta is known; NULL where none is. */
+    /* The share of delta that is spent on bad events, given ln delta. NULL if nothing is spent. */
     double (*bad_event_share)(const struct eps__profile *profile, enum eps_direction direction, double log_delta);
-    /* What the upper bound at eps was found by: answer->order or answer->moments; NULL where there is neither. */
+    /* Sets answer->order or answer->moments to what gave the upper bound at eps. NULL if there is neither. */
     void (*describe)(const struct eps__profile *profile, enum eps_direction direction, double eps,
                      struct eps__answer *answer);
     void (*destroy)(struct eps__profile *profile);
@@ -75,67 +76,72 @@ struct eps__profile {
     const struct eps__profile_class *class;
 };
 
-/* The profile's answer, or the probability of taking part where that is less: what every caller asks. */
+/* The smaller of the profile's bound and the bound that sampling gives without noise. Callers use this function, not
+ * the class's log_delta(). Parameters and statuses are those of log_delta(). */
 enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struct eps__profile *profile,
                                        enum eps_direction direction, enum eps__estimate estimate, double eps,
                                        double *log_delta, struct eps_error *error);
 
 struct eps__accountant {
     enum eps_accountant method;
-    const char *name; /* on the wire */
-    bool curves;      /* it has curves of its own */
-    bool amplifies;   /* its answer is less for the sampling */
-    bool composes;    /* it bounds delta at every epsilon, bad events apart: phases are composed of such curves */
-    /* What its answer assumes beyond what the scheme and the strategy do; NULL: nothing. */
+    const char *name; /* in the JSON interface */
+    bool curves;      /* it can return privacy curves */
+    bool amplifies;   /* its bound benefits from the sampling */
+    bool composes;    /* apart from bad events, it bounds delta at every epsilon: such curves compose over phases */
+    /* Adds what its answer assumes beyond the assumptions of the scheme and the strategy. NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result);
-    /* Whether it serves the setting; if not, false and why (error->pointer, error->message). */
+    /* Whether it serves the setting. If not, it sets error->pointer and error->message to the reason. */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     /* Whether its answer is exact up to rounding: then `auto` runs it alone. */
     bool (*exact)(const struct eps__setting *setting);
-    /* Whether the pairs that its bounds are of, in both directions, are the mechanism's own: an adversary attains them, so that what
-     * is under their value is under the truth (A49). NULL: never. */
+    /* Whether an adversary attains the pairs that it bounds, in both directions: then its lower bounds hold for the
+     * mechanism itself (A49). NULL: never. */
     bool (*attained)(const struct eps__setting *setting);
-    /* Whether, where it serves, no other one that amplifies is better: `auto` leaves these out. NULL: never. */
+    /* Whether no other amplifying accountant is better where this one serves: then `auto` skips the others. NULL:
+     * never. */
     bool (*tight)(const struct eps__setting *setting);
-    /* Estimated operations and bytes of one solve, of which each direction takes half. */
+    /* Estimated operations and bytes of one solve; each direction takes half. */
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
-    /* Opens the profile at sigma > 0; the caller destroys it through its class. */
+    /* Opens the profile at sigma > 0; the caller destroys it through its class. Returns EPS_OK, or the status and
+     * *error of the failure. */
     enum eps_status (*open)(const struct eps__setting *setting, double sigma, const struct eps__accuracy *accuracy,
                             struct eps__profile **profile, struct eps_error *error);
-    /* The smallest sigma it can open. */
+    /* The smallest sigma that open() accepts. */
     double (*least_sigma)(const struct eps__setting *setting);
-    /* The steps that its bound in this direction is a composition of (accountants/stepper.h), where it is one; else *stepper
-     * is NULL. The caller destroys it. EPS_OK, or why not. NULL: it never is. */
+    /* The steps of which its bound in this direction is the composition (accountants/stepper.h). *stepper is NULL if
+     * the bound is no such composition; else the caller destroys it. Returns EPS_OK, or the status and *error of the
+     * failure. NULL: the bound never is a composition. */
     enum eps_status (*steps)(const struct eps__setting *setting, enum eps_direction direction,
                              struct eps__stepper **stepper, struct eps_error *error);
-    /* Solves for the job's unknown by itself; then there is no open() and no least_sigma(). NULL: the search on a profile does
-     * (lib/solve/search.h). proven: the least value that the deterministic accountants found for the direction. EPS_OK, or why not. */
+    /* Solves for the job's unknown directly; then open() and least_sigma() are NULL. `proven` is the least value that
+     * the deterministic accountants found for this direction. Returns EPS_OK, or the status and *error of the failure.
+     * NULL: the search on a profile solves the job (lib/solve/search.h). */
     enum eps_status (*solve)(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
                              enum eps_direction direction, double proven);
 };
 
-/* An `assume` of several: that rows may depend on those before, or on none. */
+/* An `assume` for several accountants: whether inputs may depend on earlier outputs. */
 void eps__assume_causal_order(struct eps__sentences *list, const struct eps__setting *setting,
                               const struct eps_result *result);
 
-/* The table, in the order in which `auto` tries them; NULL at the end. */
+/* The table, in the order in which `auto` tries the accountants; NULL-terminated. */
 extern const struct eps__accountant *const eps__accountants[];
 
-/* A row of the table, or one for a name that no accountant of this version serves yet, or for `auto`: of these only
- * `curves` is there. NULL where there is none. */
+/* The row of an accountant. For `auto` it is a row with no functions. NULL if there is no such accountant. */
 const struct eps__accountant *eps__accountant_find(enum eps_accountant method);
 
-/* Whether it spends a share of delta on bad events, which is then its tuning bad_event_share. */
+/* Whether the accountant spends a share of delta on bad events: then it has the tuning option bad_event_share. */
 bool eps__accountant_spends(const struct eps__accountant *accountant);
 
-/* "a, b and c": the accountants that are served, or that have curves; `auto` is the first or the last of them. */
+/* Write "a, b and c" into text of `size` bytes: the names of all accountants, `auto` first, or of those with privacy
+ * curves, `auto` last. */
 void eps__accountant_names_served(char *text, size_t size);
 void eps__accountant_names_curves(char *text, size_t size);
 
 enum { EPS__ACCOUNTANTS_MAX = EPS_ACCOUNTANT_COUNT };
 
-/* The accountants to run, at most EPS__ACCOUNTANTS_MAX: the one asked for, or all that serve. 0: the error says why
- * none does (EPS_UNSUPPORTED). */
+/* The accountants to run: the one that the job names, or with `auto` those that serve it. `serving` has room for
+ * EPS__ACCOUNTANTS_MAX. Returns their number; if it is 0, *error says why (EPS_UNSUPPORTED). */
 size_t eps__setting_accountants(const struct eps__setting *setting, const struct eps__accountant **serving,
                                 struct eps_error *error);
 

@@ -1,5 +1,5 @@
 /*
- * What the answers of several accountants assume.
+ * Assumptions that several accountants share.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,6 +10,6 @@ void eps__assume_causal_order(struct eps__sentences *list, const struct eps__set
 {
     (void)setting;
     eps__sentence(list, "%s",
-                  result->adaptive ? "the rows are released in causal order; inputs may depend on rows before"
-                                   : "the inputs do not depend on what was released before");
+                  result->adaptive ? "the rows are released in causal order; inputs may depend on earlier rows"
+                                   : "the inputs do not depend on earlier outputs");
 }

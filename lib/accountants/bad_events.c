@@ -1,5 +1,5 @@
 /*
- * The best delta_1 by quick unproven compositions.
+ * A search for the best delta_1 with fast unproven compositions.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,13 +7,13 @@
 
 #include <math.h>
 
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 
 enum { SEARCHES = 7 };
 
 #define LOG_SHARE_LEAST (-9.2)  /* 1e-4 */
 #define LOG_SHARE_MOST (-0.105) /* 0.9 */
-#define LOG_DELTA_LEAST (-690.0)
 #define LOG_HALF (-M_LN2)
 
 struct choice {
@@ -22,7 +22,7 @@ struct choice {
     double share, log_delta, eps, tolerance;
 };
 
-/* What a delta_1 leads to, the smaller the better: about epsilon, where delta is known; else about ln delta. */
+/* The objective, which is minimized: approximately epsilon if delta is given, else approximately ln delta. */
 static enum eps_status trial(const struct choice *choice, double log_delta1, double *value)
 {
     const struct eps__bad_events_ask *ask = choice->ask;
@@ -37,7 +37,8 @@ static enum eps_status trial(const struct choice *choice, double log_delta1, dou
     return EPS_OK;
 }
 
-/* The best ln delta_1 in [low, high], from `at` on: downhill by steps that shrink. */
+/* A pattern search for the best ln delta_1 in [low, high], starting at `at`: the step is halved when neither neighbour
+ * is better. */
 static enum eps_status descend(const struct choice *choice, double at, double low, double high, double *best,
                                double *best_value)
 {
@@ -63,7 +64,7 @@ static enum eps_status descend(const struct choice *choice, double at, double lo
     return status;
 }
 
-/* delta is known: a share of it. */
+/* delta is given: delta_1 is a share of it. */
 static enum eps_status choose_of_delta(const struct choice *choice)
 {
     struct eps__bad_events *chosen = choice->chosen;
@@ -77,29 +78,29 @@ static enum eps_status choose_of_delta(const struct choice *choice)
         descend(choice, log_delta - 2, log_delta + LOG_SHARE_LEAST, log_delta + LOG_SHARE_MOST, &best, &best_value);
     if (status == EPS_OK)
         status = trial(choice, log_delta + LOG_HALF, &half);
-    /* The quick answers are not that good. */
+    /* The fast answers have an error of their own: a smaller difference means nothing. */
     bool better = best_value < half - 2 * choice->tolerance * fmax(half, 1e-6);
     chosen->log_delta1 = better ? best : log_delta + LOG_HALF;
     chosen->eps = better ? best_value : half;
     return status;
 }
 
-/* delta is asked: its sum with the composition's at this epsilon is to be small, or it is to have its share. */
+/* delta is the unknown: minimizes delta_1 + delta_2 at the given epsilon, or gives delta_1 the requested share. */
 static enum eps_status choose_at_epsilon(const struct choice *choice)
 {
     struct eps__bad_events *chosen = choice->chosen;
     const struct eps__bad_events_ask *ask = choice->ask;
     bool given = !isnan(choice->share);
-    double odds = given ? choice->share / (1 - choice->share) : 0.2, at = -14, value = 0, best;
+    double odds = given ? choice->share / (1 - choice->share) : 0.2, at = EPS__LOG_DELTA_ABOUT, value = 0, best;
     enum eps_status status = EPS_OK;
     chosen->eps = choice->eps;
-    chosen->log_delta = -14;
-    /* delta_2 falls slowly as delta_1 rises: repeating finds where they are in proportion. */
+    chosen->log_delta = EPS__LOG_DELTA_ABOUT;
+    /* delta_2 falls slowly as delta_1 rises, so a fixed-point iteration finds where their ratio is `odds`. */
     for (int i = 0; i < 6 && status == EPS_OK; i++) {
         status = trial(choice, at, &value);
         if (status != EPS_OK)
             return status;
-        double next = fmin(fmax(ask->log_delta2(ask->user, choice->eps) + log(odds), LOG_DELTA_LEAST), -1e-3);
+        double next = fmin(fmax(ask->log_delta2(ask->user, choice->eps) + log(odds), EPS__LOG_DELTA_LEAST), -1e-3);
         bool close = fabs(next - at) < (given ? 1e-3 : 0.5);
         at = next;
         if (close)
@@ -107,7 +108,7 @@ static enum eps_status choose_at_epsilon(const struct choice *choice)
     }
     best = at;
     if (!given)
-        status = descend(choice, at, LOG_DELTA_LEAST, -1e-3, &best, &value);
+        status = descend(choice, at, EPS__LOG_DELTA_LEAST, -1e-3, &best, &value);
     chosen->log_delta1 = best;
     chosen->log_delta = fmin(value, 0);
     return status;

@@ -1,6 +1,6 @@
 /*
- * The choice of delta_1, the part of delta that an accountant spends on bad events: delta(eps) is at most delta_1 plus
- * delta_2(eps), of what holds but for them, and any delta_1 gives a valid bound.
+ * The choice of delta_1, the part of delta that an accountant spends on bad events. delta(eps) is at most delta_1 plus
+ * delta_2(eps), the delta of the mechanism without these events. Every delta_1 gives a valid bound.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,28 +9,29 @@
 
 #include "lib/epsilon.h"
 
-/* What is spent, and where: what a composition is made for. */
+/* delta_1, and the point of interest, which a composition is made for. */
 struct eps__bad_events {
-    double log_delta1; /* -INFINITY where nothing is spent */
-    double log_delta;  /* about ln delta at the epsilon of interest */
-    double eps;        /* about the epsilon of interest */
+    double log_delta1; /* -INFINITY if nothing is spent */
+    double log_delta;  /* approximately ln delta at the epsilon of interest */
+    double eps;        /* approximately the epsilon of interest */
 };
 
-/* An accountant that can be asked quickly, proving nothing. */
+/* Fast unproven compositions of an accountant, for the search. */
 struct eps__bad_events_ask {
     void *user;
-    /* Composes for what its struct eps__bad_events says now. */
+    /* Composes for the current values of the struct eps__bad_events that is being chosen. */
     enum eps_status (*compose)(void *user);
-    /* Of what was composed: ln delta_2(eps), and the epsilon at which it is as given. */
+    /* From the last composition: ln delta_2(eps), and the epsilon with the given ln delta_2. */
     double (*log_delta2)(void *user, double eps);
     double (*epsilon)(void *user, double log_delta2);
 };
 
 /*
- * Chooses: log_delta is ln of the delta that is asked for, or NAN where delta is asked at eps. share: delta_1/delta, or NAN
- * for what is best, between one ten-thousandth and nine tenths. Small probabilities of bad events cost little, because the
- * odds grow with the square root of their logarithm; one half is what remains when nothing is clearly better. Out: *chosen,
- * which `ask` sees on the way. Passes on what `compose` fails with.
+ * Chooses delta_1. If delta is given, log_delta is its logarithm and eps is unused; if delta is the unknown, log_delta
+ * is NAN and eps is given. `share` is delta_1/delta, or NAN to search for the best one between 1e-4 and 0.9. A small
+ * delta_1 costs little, because the bounds on the odds grow only with the square root of ln 1/delta_1. If delta is
+ * given and no share is clearly better, it is one half. `tolerance` is the accountant's relative tolerance. Writes
+ * *chosen, also during the search, for `ask` to read. Returns the status of compose().
  */
 enum eps_status eps__bad_events_choose(struct eps__bad_events *chosen, const struct eps__bad_events_ask *ask,
                                        double share, double log_delta, double eps, double tolerance);

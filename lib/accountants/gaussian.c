@@ -1,9 +1,9 @@
 /*
- * The Gaussian accountant: one Gaussian of mu = sensitivity / sigma (MEMF section 2; Balle and Wang 2018).
+ * The Gaussian accountant: one Gaussian mechanism with mu = sensitivity / sigma (MEMF section 2; Balle and Wang 2018).
  *
- * Exact without sampling. Under any sampling it is a bound where C >= 0 entrywise: the law with sampling is a
- * mixture of the laws of its patterns, and the hockey-stick divergence is jointly convex, so no pattern mixture is
- * worse than the worst pattern. The sensitivity's two ends carry its rounding into the bracket.
+ * It is exact without sampling. Under any sampling it is an upper bound if C >= 0 entrywise: the law with sampling is a
+ * mixture over participation patterns, and the hockey-stick divergence is jointly convex, so no mixture is worse than
+ * the worst pattern. The sensitivity's upper and lower bounds carry its rounding into the bracket.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,8 +14,6 @@
 #include "lib/base/error.h"
 #include "lib/sampling/sampling.h"
 #include "lib/numerics/normal.h"
-
-#define SHIFT_MAX 200.0 /* beyond it a composition has no answer */
 
 struct gaussian_profile {
     struct eps__profile base;
@@ -74,19 +72,19 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     return setting->sensitivity_known ||
            eps__decline(
                error, "/matrix",
-               "sampling is bounded only of strategies whose entries are all >= 0, and this one has others: use "
-               "sampling.scheme none, or another strategy");
+               "the strategy has a negative entry, and sampling is supported only for strategies whose entries are all "
+               ">= 0: use sampling.scheme none or another strategy");
 }
 
-/* Coins that never fail leave nothing to chance; but a full batch that is cut to a limit is still sampled. */
+/* Participation with probability 1 is not random, but truncation still samples the batch. */
 static bool exact(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool certain = eps__sampling_coins(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
+    bool certain = eps__sampling_independent_rounds(mechanism) && setting->p >= 1 && !mechanism->sampling.truncation;
     return setting->sensitivity_known && (!eps__sampling_random(mechanism) || certain);
 }
 
-/* Where nothing is left to chance, contributions along the worst pattern attain its sensitivity, if that one is exact. */
+/* Without randomness in the sampling, contributions along the worst pattern attain the sensitivity if that is exact. */
 static bool attained(const struct eps__setting *setting)
 {
     return exact(setting) && setting->sensitivity.exact;
@@ -115,7 +113,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     return EPS_OK;
 }
 
-/* ------------------------------------------------------------ its one step */
+/* ------------------------------------------------------------ the single step */
 
 struct gaussian_stepper {
     struct eps__stepper base;
@@ -128,7 +126,7 @@ static enum eps_status add_step(struct eps__stepper *stepper, struct eps__compos
     const struct eps_sensitivity *sensitivity = &((const struct gaussian_stepper *)stepper)->sensitivity;
     const double mu[2] = {[EPS__UPPER] = eps__raise(sensitivity->value / plan->sigma, 4),
                           [EPS__LOWER] = eps__lower(sensitivity->lower / plan->sigma, 4)};
-    *left = (struct eps__steps_left){.resolvable = mu[EPS__UPPER] <= SHIFT_MAX};
+    *left = (struct eps__steps_left){.resolvable = mu[EPS__UPPER] <= EPS__SHIFT_MOST};
     if (!(mu[EPS__UPPER] > 0) || !left->resolvable)
         return EPS_OK;
     struct eps__branch *branch = calloc(1, sizeof *branch);
@@ -161,7 +159,7 @@ static const struct eps__stepper_class stepper_class = {.add = add_step, .destro
 static enum eps_status steps(const struct eps__setting *setting, enum eps_direction direction,
                              struct eps__stepper **stepper, struct eps_error *error)
 {
-    (void)direction; /* both are the same */
+    (void)direction; /* the pair is symmetric */
     struct gaussian_stepper *made = malloc(sizeof *made);
     if (!made)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");

@@ -1,8 +1,10 @@
 /*
- * Tests that any adversary can make (A47): of balls in bins, whether the outputs look like some bin's, whichever, and whether
- * they look like all bins' taken together. The first one sees an example whose bins share little, the second one whose bins are
- * nearly alike. Of Poisson sampling, whether they look like all steps' taken together (A48): it sees an example that takes part
- * more often than most, where steps are nearly alike.
+ * Threshold tests that any adversary can run. Each one gives a lower bound on delta.
+ *
+ * Balls in bins (A47): one test projects the output on the vector m_i of every bin and looks at the largest projection,
+ * which is strong if bins overlap little. The other one projects on the sum of the m_i, which is strong if bins are
+ * nearly equal. Poisson sampling (A48): the test projects on the sum of the columns. It detects an example that takes
+ * part more often than expected, and is strong if the columns are nearly equal.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,41 +15,41 @@
 
 #include "lib/accountants/merged_bins.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/binomial.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/merged.h"
 
-#define GRAM_MOST 1e10 /* operations */
-#define QUICKLY 1e7    /* beside an answer: hundredths of a second */
+#define GRAM_MOST 1e10 /* the most operations for a Gram matrix */
+#define QUICKLY 1e7    /* operations that are cheap beside an answer: hundredths of a second */
 #define SIGMA_LEAST EPS_NOISE_MULTIPLIER_LEAST
 #define EPSILON_LEAST 1e-6
-#define EPSILON_MOST 1e9
 #define SIGMA_MOST EPS_NOISE_MULTIPLIER_MOST
-#define STEPS_MOST 1e9 /* operations */
+#define STEPS_MOST 1e9 /* the most operations for the projections of all steps */
 enum { HALVINGS = 30, COUNTS = 1024 };
 
-/* The thresholds tried are about the one that is best for equal shifts. */
+/* The thresholds that are tried, as multiples of an approximately optimal one. */
 static const double around[] = {1, 0.97, 1.03};
 
 struct least_question {
     enum eps_unknown unknown; /* epsilon, delta or the noise multiplier */
     double eps, log_delta, sigma;
-    double operations; /* that it may take, about */
+    double operations; /* the approximate limit on operations */
 };
 
-/* Shifts of the statistic that is tested, one a bin or a number of participations, at noise 1: over a threshold it counts as
- * seen, and so it does for so many statistics without the example. */
+/* A test: an example is detected if a statistic exceeds a threshold. With the example, the statistic is a standard
+ * normal number plus a shift, one for each bin or number of participations. */
 struct test {
-    const double *shifts;
-    const double *chances; /* of each, at least; NULL: they are equal */
+    const double *shifts;  /* at sigma = 1; divided by sigma they are in standard deviations */
+    const double *chances; /* lower bounds on the probabilities of the shifts; NULL: all are 1/len */
     size_t len;
-    double statistics;
-    struct least_question asked; /* with a value in the place of the unknown */
+    double statistics;           /* how many statistics are tested: the factor of the union bound without the example */
+    struct least_question asked; /* the unknown is set to the value that is tried */
 };
 
-/* What the test at this threshold shows that delta is at least. */
+/* The lower bound on delta that the test gives at this threshold. */
 static double delta_at(const struct test *test, double threshold)
 {
     double seen = 0, sigma = test->asked.sigma, eps = test->asked.eps;
@@ -64,7 +66,7 @@ static double delta_at(const struct test *test, double threshold)
     return eps__add_down(seen, -eps__exp_bound(EPS__UPPER, missed, error));
 }
 
-/* ln of how much likelier a value of the statistic is with the example. */
+/* The log likelihood ratio of the statistic at `value`, with the example over without it. */
 static double log_likelier(const struct test *test, double value)
 {
     double sum = -INFINITY;
@@ -75,7 +77,7 @@ static double log_likelier(const struct test *test, double value)
     return sum;
 }
 
-/* Where that is eps: the best threshold, about. INFINITY: nowhere. */
+/* The value at which this ratio is eps, approximately, which is the best threshold. INFINITY if there is none. */
 static double likelier_from(const struct test *test)
 {
     double low = 0, high = 1;
@@ -100,7 +102,7 @@ static double best_threshold(const struct test *test)
     return mean > 0 ? mean / 2 + (test->asked.eps + log(test->statistics)) / mean : INFINITY;
 }
 
-/* What the best of the thresholds shows. */
+/* The largest lower bound on delta over the thresholds that are tried. */
 static double delta_shown(const struct test *test)
 {
     double best = best_threshold(test), delta = 0;
@@ -111,7 +113,7 @@ static double delta_shown(const struct test *test)
     return delta;
 }
 
-/* Whether delta is shown to be more than the one asked for, with this epsilon or noise multiplier. */
+/* Whether the test proves that delta exceeds the given one at this epsilon or noise multiplier. */
 static bool shows(const struct test *test, double value)
 {
     struct test own = *test;
@@ -120,11 +122,13 @@ static bool shows(const struct test *test, double value)
     return delta_shown(&own) > eps__exp_bound(EPS__UPPER, log_delta, 4 * EPS__UNIT_ROUNDOFF * fabs(log_delta));
 }
 
-/* The largest value with which the test shows it, about; 0 where with none. */
+/* For an unknown epsilon or noise multiplier: approximately the largest value for which shows() holds, and 0 if there
+ * is none. For an unknown delta: its lower bound. */
 static double largest(const struct test *test)
 {
     bool noise = test->asked.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
-    double low = 1, high = 1, least = noise ? SIGMA_LEAST : EPSILON_LEAST, most = noise ? SIGMA_MOST : EPSILON_MOST;
+    double low = 1, high = 1, least = noise ? SIGMA_LEAST : EPSILON_LEAST,
+           most = noise ? SIGMA_MOST : EPS__EPSILON_MOST;
     if (test->asked.unknown == EPS_SOLVE_DELTA)
         return delta_shown(test);
     if (shows(test, low)) {
@@ -158,7 +162,8 @@ static bool known(const struct eps__setting *setting, size_t bins, double operat
            (double)eps_strategy_rows(setting->strategy) * width * width <= fmin(operations, GRAM_MOST);
 }
 
-/* The shifts of each bin's own statistic into own, and of that of all bins together into all; rounded down. */
+/* Writes each bin's shift in its own statistic into `own` and its shift in the joint statistic into `all`, rounded
+ * down. */
 static void fill(double *own, double *all, const double *gram, size_t bins, double error)
 {
     double units = 2 * error / EPS__UNIT_ROUNDOFF + (double)bins + 8, total = 0;
@@ -195,10 +200,10 @@ static enum eps_status of_bins(double *least, const struct eps__setting *setting
 
 /* ---- Poisson sampling ---- */
 
-static bool plain_coins(const struct eps_mechanism *mechanism)
+static bool plain_poisson(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    return eps__scheme_of(mechanism)->coins && eps__sampling_groups(mechanism) == 1 &&
+    return eps__scheme_of(mechanism)->independent_rounds && eps__sampling_groups(mechanism) == 1 &&
            sampling->examples_per_user <= 1 && !sampling->truncation && !sampling->last_iterate &&
            (EPS__AGAINST_NOISE >> mechanism->adjacency & 1);
 }
@@ -209,7 +214,8 @@ static int downwards(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* How far a step moves the statistic <C1, y>/|C1|, for every step, the farthest first; rounded down. row: n numbers. */
+/* The shift of the statistic <C1, y>/|C1| by each step, rounded down, in descending order. `row` has room for n
+ * numbers. */
 static enum eps_status fill_steps(double *steps, double *row, const struct eps__setting *setting)
 {
     const struct eps_strategy *strategy = setting->strategy;
@@ -234,11 +240,12 @@ static enum eps_status fill_steps(double *steps, double *row, const struct eps__
     return status;
 }
 
-/* Of so many steps that move it by `step` at least. numbers: room for 2 COUNTS. */
+/* The bound from `len` steps that each shift the statistic by at least `step`. `numbers` has room for 2 COUNTS. */
 static double least_of_steps(const struct least_question *question, double p, size_t len, double step, double *numbers)
 {
     double mean = (double)len * p, reach = 8 * sqrt(mean) + 16;
-    double error = 2 * eps__binomial_error(len, p), *chances = numbers + COUNTS;
+    double *chances = numbers + COUNTS;
+    double error = 2 * eps__binomial_error(len, p, 0); /* as p >= 1e-20, no chance is below e^-870 (N2) */
     size_t first = mean > reach ? (size_t)(mean - reach) : 0, last = (size_t)fmin(mean + reach, (double)len);
     if (last - first >= COUNTS || !(step > 0))
         return 0;
@@ -250,8 +257,8 @@ static double least_of_steps(const struct least_question *question, double p, si
     return largest(&often);
 }
 
-static enum eps_status of_coins(double *least, const struct eps__setting *setting,
-                                const struct least_question *question)
+static enum eps_status of_poisson(double *least, const struct eps__setting *setting,
+                                  const struct least_question *question)
 {
     static const double shares[] = {1, 0.95, 0.85, 0.7, 0.5};
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -274,7 +281,7 @@ static enum eps_status of_coins(double *least, const struct eps__setting *settin
 
 bool eps__least_noise_concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__sampling_bins(mechanism) > 0 || plain_coins(mechanism);
+    return eps__sampling_bins(mechanism) > 0 || plain_poisson(mechanism);
 }
 
 static enum eps_status find(double *least, const struct eps__setting *setting, const struct least_question *question)
@@ -282,7 +289,7 @@ static enum eps_status find(double *least, const struct eps__setting *setting, c
     *least = 0;
     if (eps__sampling_bins(&setting->job->mechanism) > 0)
         return of_bins(least, setting, question);
-    return plain_coins(&setting->job->mechanism) ? of_coins(least, setting, question) : EPS_OK;
+    return plain_poisson(&setting->job->mechanism) ? of_poisson(least, setting, question) : EPS_OK;
 }
 
 enum eps_status eps__least_noise(double *sigma, const struct eps__setting *setting)

@@ -1,5 +1,5 @@
 /*
- * Answers that no accountant can go under, from a few numbers of the strategy: what sampling cannot hide.
+ * Lower bounds on the answers of every accountant, from explicit attacks that sampling cannot hide.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,17 +8,19 @@
 
 #include "lib/accountants/accountant.h"
 
-/* Whether something may be known of the mechanism, whatever its strategy. */
+/* Whether the sampling scheme is one for which a bound may exist, whatever the strategy. */
 bool eps__least_noise_concerns(const struct eps_mechanism *mechanism);
 
 /*
- * Of a job that asks for the noise multiplier: with less than *sigma of it the mechanism breaks the promise, and so no sound
- * answer is less (A47, A48). 0 where nothing is known: balls in bins in one bin for all epochs, and Poisson sampling, against the
- * noise alone, are what something is known of. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
+ * For a job that solves for the noise multiplier: a lower bound on it. With less noise than *sigma the mechanism is not
+ * (epsilon, delta)-DP, so no sound accountant returns less (A47, A48). *sigma is 0 if no bound is known. Bounds are
+ * known for Poisson sampling, and for balls in bins with the same bin in all epochs, under zero_out and add_remove.
+ * EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
  */
 EPS_MUST_USE enum eps_status eps__least_noise(double *sigma, const struct eps__setting *setting);
 
-/* The same of the job's unknown, epsilon, delta or the noise multiplier, where that is quick: the exact value is at least *least. */
+/* A lower bound on the exact value of the job's unknown: epsilon, delta or the noise multiplier. *least is 0 if no
+ * bound is known or if it would take long. The statuses are those of eps__least_noise(). */
 EPS_MUST_USE enum eps_status eps__least(double *least, const struct eps__setting *setting);
 
 #endif

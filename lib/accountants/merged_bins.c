@@ -1,5 +1,5 @@
 /*
- * See merged_bins.h.
+ * The Gram matrix of the bins, with the rounding error of its entries.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,7 +11,8 @@
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
 
-enum eps_status eps__merged_bins(struct eps__bins *bins, const struct eps__setting *setting, double sigma, size_t draws)
+enum eps_status eps__merged_bins(struct eps__bin_gram *bins, const struct eps__setting *setting, double sigma,
+                                 size_t draws)
 {
     const struct eps_strategy *strategy = setting->strategy;
     size_t len = eps__sampling_bins(&setting->job->mechanism), n = setting->job->mechanism.n;
@@ -29,10 +30,10 @@ enum eps_status eps__merged_bins(struct eps__bins *bins, const struct eps__setti
         status = eps__merged_gram(setting->context, gram, &error, strategy, len);
     }
     for (size_t i = 0, numbers = diagonal ? len : len * len; status == EPS_OK && draws > 1 && i < numbers; i++)
-        gram[i] /= (double)draws; /* all epochs are alike (M16) */
+        gram[i] /= (double)draws; /* all epochs are equal (M16) */
     error += EPS__UNIT_ROUNDOFF;
     if (status == EPS_OK)
-        status = eps__bins_make(bins, diagonal ? NULL : gram, diagonal ? gram : NULL, len, error, sigma);
+        status = eps__bin_gram_make(bins, diagonal ? NULL : gram, diagonal ? gram : NULL, len, error, sigma);
     free(gram);
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * Every profile's answer is held against what sampling gives without any noise (sampling/never.c): both are bounds, the
+ * Compares a profile's bound with the bound that sampling gives without noise (sampling/never.c). Both hold, so the
  * smaller one is the answer, at either end of the bracket.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -14,7 +14,7 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
 {
     struct eps__interval most = eps__absence_log_delta(&setting->absence, direction, eps);
     double own;
-    if (isinf(most.upper)) { /* nothing is left to bound */
+    if (isinf(most.upper)) { /* delta is 0 */
         *log_delta = -INFINITY;
         return EPS_OK;
     }

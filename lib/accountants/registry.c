@@ -1,5 +1,5 @@
 /*
- * The table of accountants, and which of them serve a job.
+ * The table of accountants, and the choice of those that run for a job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,7 +7,7 @@
 #include "lib/base/error.h"
 #include "lib/base/members.h"
 
-/* One row an accountant. */
+/* One row per accountant, in the order in which `auto` tries them. */
 /* clang-format off */
 #define ACCOUNTANTS(row)         \
     row(pld)                     \
@@ -24,9 +24,8 @@ ACCOUNTANTS(DECLARE)
 #define ADDRESS(name) &eps__accountant_##name,
 const struct eps__accountant *const eps__accountants[] = {ACCOUNTANTS(ADDRESS) NULL};
 
-/* `auto`, which takes all. */
-static const struct eps__accountant automatic = {
-    .method = EPS_ACCOUNTANT_AUTO, .name = "auto", .curves = true};
+/* `auto` runs the others. */
+static const struct eps__accountant automatic = {.method = EPS_ACCOUNTANT_AUTO, .name = "auto", .curves = true};
 
 _Static_assert(sizeof eps__accountants / sizeof *eps__accountants == EPS_ACCOUNTANT_COUNT,
                "each accountant has one row");
@@ -56,7 +55,7 @@ const char *eps_accountant_name(enum eps_accountant method)
     return accountant ? accountant->name : NULL;
 }
 
-/* The names, by number from `first` on and around, that are served or have curves. */
+/* The names of the accountants that are served or have curves, in the order of the enum, cyclically from `first`. */
 static void list_names(char *text, size_t size, int first, bool curves)
 {
     const char *names[EPS_ACCOUNTANT_COUNT];
@@ -79,7 +78,7 @@ void eps__accountant_names_curves(char *text, size_t size)
     list_names(text, size, EPS_ACCOUNTANT_AUTO + 1, true);
 }
 
-/* Those that may be better than the others, or are no rivals. */
+/* If an accountant is tight, removes the other amplifying ones, which cannot be better. Returns how many remain. */
 static size_t leave_out(const struct eps__setting *setting, const struct eps__accountant **serving, size_t count)
 {
     const struct eps__accountant *tight = NULL;
@@ -103,7 +102,7 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
     for (size_t i = 0; eps__accountants[i]; i++) {
         const struct eps__accountant *accountant = eps__accountants[i];
         bool serves = accountant->serves(setting, &why);
-        if (wanted == EPS_ACCOUNTANT_AUTO && accountant->solve) /* draws are asked for by name */
+        if (wanted == EPS_ACCOUNTANT_AUTO && accountant->solve) /* monte_carlo runs only if it is named */
             continue;
         if (serves && wanted == EPS_ACCOUNTANT_AUTO && accountant->exact(setting)) {
             serving[0] = accountant;
@@ -114,7 +113,7 @@ size_t eps__setting_accountants(const struct eps__setting *setting, const struct
         else if (serves)
             others |= 1u << accountant->method;
         else if (!reason.message[0] || wanted == EPS_ACCOUNTANT_AUTO || wanted == accountant->method)
-            reason = why; /* of `auto` the last one's, which asks the least */
+            reason = why; /* with `auto` the reason of the last one, which requires the least */
     }
     if (count == 0) {
         eps__error(error, EPS_UNSUPPORTED, reason.pointer, "%s", reason.message);

@@ -1,8 +1,8 @@
 /*
- * The steps, or curves, that an accountant composes, for whoever composes those of several mechanisms at once (lib/phases).
+ * The steps, or curves, that an accountant composes, for joint compositions of several mechanisms (lib/training).
  *
- * Where an accountant's bound is delta_1 plus the delta of one composition of steps, the same steps may be composed with
- * those of other mechanisms: the bad events add up, and so do the steps (T1, T2).
+ * If an accountant's bound is delta_1 plus the delta of one composition of steps, these steps can be composed with
+ * those of other mechanisms, and the probabilities of the bad events add up (T1, T2).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,24 +12,30 @@
 #include "lib/accountants/accountant.h"
 #include "lib/pld/known/curves.h"
 
-/* How one mechanism is added. */
+/* The error that a composition may add: the inexact laws of steps may use ERROR_SHARE of the tolerance, and the
+ * probability left out may be OUTSIDE_SHARE of the tolerance times delta. */
+#define EPS__ERROR_SHARE 0.05
+#define EPS__OUTSIDE_SHARE 1e-4
+
+/* How to add one mechanism. */
 struct eps__steps_plan {
-    double sigma;       /* no smaller than the row's least_sigma() */
-    uint64_t count;     /* how often it is run, at least once */
-    double log_delta1;  /* ln of what each run spends on bad events, where it spends */
-    double log_floor;   /* no smaller ln delta is looked at */
-    double error;       /* what may be lost to laws that are not exact, by all runs: a widening of the loss */
-    double log_outside; /* ln of the probability that may be left out, by all runs */
-    bool proven;        /* false: a quick composition, which proves nothing */
+    double sigma;       /* at least the accountant's least_sigma() */
+    uint64_t count;     /* the number of runs of the mechanism, at least 1 */
+    double log_delta1;  /* ln of the probability that each run spends on bad events, if it spends any */
+    double log_floor;   /* ln of the smallest delta of interest */
+    double error;       /* the most by which inexact laws may widen the privacy loss, over all runs */
+    double log_outside; /* ln of the probability that may be left out, over all runs */
+    bool proven;        /* false: a fast composition that proves nothing */
 };
 
-/* What the composition leaves to be counted, of all runs. */
+/* What the composition itself does not account for, over all runs. */
 struct eps__steps_left {
-    double outside;  /* probability to be added to the upper estimate, and taken off the lower */
-    bool resolvable; /* false: the noise is out of a composition's reach, and it must not be asked */
+    double outside;  /* probability that the caller adds to the upper estimate and subtracts from the lower one */
+    bool resolvable; /* false: the noise is too small for a composition, which must not be evaluated */
 };
 
-/* Where curves go: each is taken over, also on failure; NULL is no memory. EPS_NO_MEMORY. */
+/* Receives curves. add() takes ownership of the curve, also on failure; a NULL curve means that memory ran out. Returns
+ * EPS_OK or EPS_NO_MEMORY. */
 struct eps__curve_sink {
     void *to;
     enum eps_status (*add)(void *to, struct eps__curve *curve, uint64_t count);
@@ -38,19 +44,19 @@ struct eps__curve_sink {
 struct eps__stepper;
 
 struct eps__stepper_class {
-    /* Adds all steps of all runs. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. NULL: they are known by their curves alone. */
+    /* Adds all steps of all runs. EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. NULL: only the curves are known. */
     enum eps_status (*add)(struct eps__stepper *stepper, struct eps__composition *composition,
                            const struct eps__steps_plan *plan, struct eps__steps_left *left);
-    /* Adds the curves of all runs, which spend nothing. EPS_NO_MEMORY. NULL: it has steps. */
+    /* Adds the curves of all runs, which spend nothing on bad events. EPS_NO_MEMORY. NULL: there are steps instead. */
     enum eps_status (*add_curves)(struct eps__stepper *stepper, const struct eps__curve_sink *sink,
                                   const struct eps__steps_plan *plan);
     void (*destroy)(struct eps__stepper *stepper);
 };
 
-/* Of one setting, which outlives it, and one direction. Thread-compatible. */
+/* The steps of one setting, which must outlive the stepper, in one direction. Thread-compatible. */
 struct eps__stepper {
     const struct eps__stepper_class *class;
-    bool spends; /* on bad events */
+    bool spends; /* it spends probability on bad events */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Forming batches: a former of the mechanism's scheme (sampling/forming/batches.h), driven step by step. What is the same for all is
- * here: the key, truncation, and whose the examples are.
+ * Forms batches step by step, using the former of the mechanism's scheme (lib/sampling/forming/batches.h). What all
+ * schemes share is here: the key, truncation (S9), and the users of examples.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,13 +14,13 @@
 #include "lib/sampling/forming/batches.h"
 #include "lib/sampling/scheme.h"
 
-#define EMPTY_MAX 0x1p39 /* examples that users are filled up with */
+#define EMPTY_MAX 0x1p39 /* largest number of users times examples_per_user */
 
 struct eps_batcher {
     struct eps__forming forming;
     const struct eps__former *former;
-    size_t next; /* step */
-    bool failed;
+    size_t next; /* next step */
+    bool failed; /* memory ran out */
 };
 
 void eps_batches_defaults(struct eps_mechanism *mechanism, uint64_t dataset_size)
@@ -30,7 +30,7 @@ void eps_batches_defaults(struct eps_mechanism *mechanism, uint64_t dataset_size
     if (sampling->dataset_size == 0 && (sampling->batch_size > 0 || sampling->truncation))
         sampling->dataset_size = dataset_size;
     if (scheme->defaults)
-        scheme->defaults(mechanism, SIZE_MAX); /* no bandwidth under n */
+        scheme->defaults(mechanism, SIZE_MAX); /* no bandwidth is known */
 }
 
 static struct eps__forming describe(const struct eps_mechanism *mechanism, uint64_t dataset_size,
@@ -51,38 +51,40 @@ void eps_batches_cost(const struct eps_mechanism *mechanism, uint64_t dataset_si
     struct eps__forming forming = describe(mechanism, dataset_size, users);
     const struct eps__former *former = eps__scheme_of(mechanism)->former(&mechanism->sampling);
     double mean = former->mean(&forming), most = users || !former->users ? former->bytes(&forming) : 0;
-    /* A list grows by doubling, and is sorted beside itself. */
+    /* A list grows by doubling, and sorting needs a copy. */
     double batch = fmin(mean + 10 * sqrt(mean) + 64, fmax(forming.examples, 64));
     *operations = (double)forming.n * (mean + 1) + forming.examples;
     *bytes = sizeof(struct eps_batcher) + most + 3 * sizeof(uint32_t) * batch;
 }
 
-/* ---------------------------------------------------------------- whose the examples are */
+/* ---------------------------------------------------------------- users */
 
-/* Each has a user, and no user more than there may be. */
+/* Checks that each example has a user and that no user has more than examples_per_user examples. */
 static enum eps_status check_lists(struct eps_error *error, const struct eps__forming *forming)
 {
     const struct eps_users *users = forming->users;
     size_t most = forming->sampling.examples_per_user;
     enum eps_status status = EPS_OK;
     size_t *counts =
-        calloc(users->len ? users->len : 1, 2 * sizeof *counts); /* of a user: examples; the last one, from 1 on */
+        /* two per user: number of examples, and 1 + the last one */
+        calloc(users->len ? users->len : 1, 2 * sizeof *counts);
     if (!counts)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     for (uint32_t j = 0; j < forming->examples && status == EPS_OK; j++) {
         if (users->begin[j] >= users->begin[j + 1])
             status = eps__error(error, EPS_INVALID, "/users",
-                                "example %u has no user: whose it is must be known, or leave it out", j);
+                                "example %u has no user: name its users, or leave it out of the data set", j);
         for (uint64_t i = users->begin[j]; i < users->begin[j + 1] && status == EPS_OK; i++) {
             size_t *count = counts + 2 * (size_t)users->user[i];
             assert(users->user[i] < users->len);
             count[0] += count[1] != (size_t)j + 1;
             count[1] = (size_t)j + 1;
             if (count[0] > most)
-                status = eps__error(error, EPS_INVALID, "/users",
-                                    "example %u is one more of one of its users than examples_per_user, %zu: leave "
-                                    "some out, or raise it in the job too",
-                                    j, most);
+                status =
+                    eps__error(error, EPS_INVALID, "/users",
+                               "example %u gives one of its users more than examples_per_user, %zu: leave examples "
+                               "out, or raise examples_per_user here and in the job",
+                               j, most);
         }
     }
     free(counts);
@@ -94,19 +96,18 @@ static enum eps_status check_users(struct eps_error *error, const struct eps__fo
 {
     const struct eps_users *users = forming->users;
     if (!users && former->users)
-        return eps__error(
-            error, EPS_INVALID, "/users",
-            "are required with examples_per_user over 1: who shares a user with whom decides who is left out");
+        return eps__error(error, EPS_INVALID, "/users",
+                          "is required with examples_per_user over 1: examples of the same user exclude each other");
     if (users && forming->sampling.examples_per_user < 2)
         return eps__error(error, EPS_INVALID, "/users",
-                          "go with examples_per_user over 1: give that in the sampling, as in the job");
+                          "requires examples_per_user over 1: give it in the sampling, as in the job");
     if (users && (double)users->len * (double)forming->sampling.examples_per_user > EMPTY_MAX)
         return eps__error(error, EPS_INVALID, "/sampling/examples_per_user",
                           "times the number of users must be at most 2^39");
     return users ? check_lists(error, forming) : EPS_OK;
 }
 
-/* ---------------------------------------------------------------- making and ending it */
+/* ---------------------------------------------------------------- create and destroy */
 
 enum eps_status eps_batcher_create(struct eps_batcher **out, struct eps_error *error,
                                    const struct eps_mechanism *mechanism, uint64_t dataset_size,
@@ -147,8 +148,8 @@ void eps_batcher_destroy(struct eps_batcher *batcher)
 
 /* ---------------------------------------------------------------- the steps */
 
-/* A uniformly random subset of so many, in order (Knuth's algorithm S): each stays with the probability that those still wanted
- * have among those still to come. */
+/* Keeps a uniformly random subset of `most` examples, in order (Knuth, algorithm S): each example is kept with the
+ * probability that the number still wanted bears to the number still to come. */
 static void truncate_batch(struct eps__examples *batch, struct eps__chacha *chacha, size_t most)
 {
     size_t kept = 0;
@@ -163,7 +164,7 @@ enum eps_status eps_batcher_next(struct eps_batcher *batcher, struct eps_batch *
     struct eps__forming *forming = &batcher->forming;
     const struct eps_sampling *sampling = &forming->sampling;
     if (batcher->next == forming->n)
-        return eps__error(error, EPS_INVALID, "/n", "all %zu steps have had their batch", forming->n);
+        return eps__error(error, EPS_INVALID, "/n", "the batches of all %zu steps have been formed", forming->n);
     forming->batch.len = 0;
     batcher->failed = batcher->failed || !batcher->former->step(forming, batcher->next);
     if (batcher->failed)

@@ -1,5 +1,5 @@
 /*
- * How good a candidate of a plan can be at best, from its strategy alone.
+ * A lower bound on the error of a plan's candidate, from its strategy alone.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,7 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/job/setting.h"
 
-/* The error at noise 1. */
+/* The error at noise multiplier 1. */
 static enum eps_status measure(double *found, struct eps_error *error, const struct eps__setting *setting,
                                enum eps_objective objective)
 {
@@ -17,9 +17,9 @@ static enum eps_status measure(double *found, struct eps_error *error, const str
     enum eps_status status =
         eps__strategy_error(setting->context, setting->strategy, &setting->job->mechanism, &mean, &max, &last);
     if (status != EPS_OK)
-        return eps__error(error, status, "", "the error figures were not finished");
+        return eps__error(error, status, "", "the error figures were not computed");
     if (!isfinite(max) || !isfinite(mean))
-        return eps__error(error, EPS_UNSUPPORTED, "/matrix", "its error is not defined, or more than doubles hold");
+        return eps__error(error, EPS_UNSUPPORTED, "/matrix", "the error is undefined, or too large for a double");
     *found = objective == EPS_OBJECTIVE_MAX_SQUARED ? max : mean;
     return EPS_OK;
 }
@@ -36,7 +36,7 @@ enum eps_status eps_plan_least(const struct eps_context *context, double *least,
     if (status == EPS_OK) {
         status = eps__least_noise(&sigma, &setting);
         if (status != EPS_OK)
-            eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the bound was not finished");
+            eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the bound did not finish");
     }
     if (status == EPS_OK)
         *least = eps__lower(found * sigma * sigma, 8);

@@ -1,6 +1,6 @@
 /*
- * The mechanisms that a plan tries. Families and schemes tell in their rows what is worth trying; what fits together is asked
- * of the checks that every job goes through, and of the accountants. Nothing is optimised here and nothing solved.
+ * The mechanisms that a plan tries. Rows of families and schemes say what is worth trying; the checks of jobs and the
+ * accountants say which combinations are valid. Nothing is optimised or solved here.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,15 +13,15 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/ask/plan_choose.h"
+#include "lib/base/limits.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
-#define DEFAULT_MAX_N ((size_t)1 << 24)
-#define OPERATIONS 6e11 /* of all candidates' accounting, each an equal part at most; most take far less */
-#define LONG 3e10       /* operations of a strategy that comes last */
-#define LITTLE 3e8      /* operations of a candidate that comes first: a few tenths of a second */
-#define NEAR 20         /* steps may change by one in so many, to fill whole epochs */
+#define OPERATIONS 6e11 /* for the accounting of all candidates, divided equally; most take far less */
+#define LONG 3e10       /* operations of a strategy from which a candidate comes last */
+#define LITTLE 3e8      /* operations up to which a candidate is cheap: a few tenths of a second */
+#define NEAR 20         /* n may change by a fraction 1/NEAR to fill whole epochs */
 
 void eps_plan_init(struct eps_plan *plan)
 {
@@ -34,7 +34,7 @@ void eps_plan_init(struct eps_plan *plan)
                               .adjacency = job.mechanism.adjacency};
 }
 
-/* ---------------------------------------------------------------- its rules */
+/* ---------------------------------------------------------------- rules */
 
 static bool wanted(uint32_t bits, int value)
 {
@@ -46,7 +46,7 @@ static size_t lengths_of(const struct eps_plan *plan)
     return plan->n_len > 0 ? plan->n_len : plan->epochs_len;
 }
 
-/* Of number i of a list of so many. */
+/* Writes the pointer of entry i of a list of len entries. A list of one entry is written as a scalar. */
 static void point(char *out, size_t size, const char *name, size_t i, size_t len)
 {
     snprintf(out, size, len > 1 ? "/%s/%zu" : "/%s", name, i);
@@ -69,10 +69,10 @@ static struct eps_job job_of(const struct eps_plan *plan, size_t batch, size_t l
     return job;
 }
 
-/* Passes on what is wrong with a job under the plan's own pointer. */
+/* Reports violations of a job under the plan's own pointers. */
 struct forward {
     struct eps__check *check;
-    const char *length, *batch; /* pointers */
+    const char *length, *batch; /* pointers of the length and of the batch size */
 };
 
 static void forward(void *user, const char *pointer, const char *message)
@@ -85,7 +85,7 @@ static void forward(void *user, const char *pointer, const char *message)
     eps__check_fail(to->check, pointer, "%s", message);
 }
 
-/* The rules of DP-SGD with these sizes. False where they are broken. */
+/* Checks the rules of DP-SGD with these sizes. Returns false if one is violated. */
 static bool check_job(struct eps__check *check, const struct eps_plan *plan, size_t batch, size_t length)
 {
     char at_length[40], at_batch[40];
@@ -101,9 +101,9 @@ static void check_lists(struct eps__check *check, const struct eps_plan *plan)
 {
     size_t before = check->violations, lengths = lengths_of(plan);
     if ((plan->n_len > 0) + (plan->epochs_len > 0) != 1)
-        eps__check_fail(check, "/n", "give n, or epochs, and not both: the number of steps, or a list of such");
+        eps__check_fail(check, "/n", "give either n or epochs: a number, or a list of numbers");
     if (plan->batch_sizes_len == 0)
-        eps__check_fail(check, "/batch_size", "is required: the expected size of a batch, or a list of such");
+        eps__check_fail(check, "/batch_size", "is required: the expected batch size, or a list of them");
     for (size_t i = 0; i < plan->batch_sizes_len; i++) {
         char at[40];
         point(at, sizeof at, "batch_size", i, plan->batch_sizes_len);
@@ -114,14 +114,14 @@ static void check_lists(struct eps__check *check, const struct eps_plan *plan)
         eps__check_fail(check, "/dataset_size", "is required: an integer of at least 1");
     if (lengths > EPS_PLAN_PAIRS_MAX || plan->batch_sizes_len > EPS_PLAN_PAIRS_MAX ||
         lengths * plan->batch_sizes_len > EPS_PLAN_PAIRS_MAX)
-        eps__check_fail(check, "/batch_size", "with the list of %s makes %zu times %zu pairs: at most %d are tried",
+        eps__check_fail(check, "/batch_size", "combined with %s gives %zu times %zu pairs, but at most %d are allowed",
                         plan->n_len > 0 ? "n" : "epochs", plan->batch_sizes_len, lengths, EPS_PLAN_PAIRS_MAX);
     if (check->violations > before)
         return;
     for (size_t batch = 0; batch < plan->batch_sizes_len; batch++)
         for (size_t length = 0; length < lengths; length++)
             if (!check_job(check, plan, batch, length))
-                return; /* most rules are of all pairs */
+                return; /* most violations would be repeated for every pair */
 }
 
 static bool plannable(enum eps_family family)
@@ -141,10 +141,11 @@ static void check_choice(struct eps__check *check, const struct eps_plan *plan)
     eps__list(list, sizeof list, names, len);
     for (int f = 0; f < 32; f++)
         if ((plan->families >> f & 1) && !plannable((enum eps_family)f))
-            eps__check_fail(check, "/families", "%s is not tried, as its numbers are given: choose from %s",
-                            f < EPS_FAMILY_COUNT ? eps_family_name((enum eps_family)f) : "another", list);
+            eps__check_fail(check, "/families",
+                            "%s cannot be planned, because its numbers must be given: choose from %s",
+                            f < EPS_FAMILY_COUNT ? eps_family_name((enum eps_family)f) : "an unknown family", list);
     if (plan->schemes >> EPS_SCHEME_COUNT)
-        eps__check_fail(check, "/schemes", "has what is no scheme");
+        eps__check_fail(check, "/schemes", "contains an unknown scheme");
     if (eps_objective_name(plan->objective) == NULL)
         eps__check_fail(check, "/objective", "must be mean_squared or max_squared");
     if (isnan(plan->epsilon))
@@ -155,8 +156,7 @@ static void check_choice(struct eps__check *check, const struct eps_plan *plan)
 
 size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_report_fn *report, void *user)
 {
-    struct eps__check check = {
-        .prefix = "", .max_n = max_n > 0 ? max_n : DEFAULT_MAX_N, .report = report, .user = user};
+    struct eps__check check = {.prefix = "", .max_n = max_n > 0 ? max_n : EPS__N_MOST, .report = report, .user = user};
     check_choice(&check, plan);
     if (!isnan(plan->epsilon) && !isnan(plan->delta))
         check_lists(&check, plan);
@@ -169,7 +169,8 @@ struct list {
     const struct eps_context *context;
     struct eps_plan_candidate *items;
     size_t len, size;
-    size_t pair; /* of sizes, at hand; of it: what was accepted, and the first that was not */
+    size_t pair; /* the current pair of sizes */
+    /* for this pair: schemes and families with a served candidate, and their first candidate that is not */
     bool scheme_served[EPS_SCHEME_COUNT], family_served[EPS_FAMILY_COUNT];
     struct eps_plan_candidate *scheme_refused[EPS_SCHEME_COUNT], *family_refused[EPS_FAMILY_COUNT];
 };
@@ -196,7 +197,7 @@ static void keep_first(void *user, const char *pointer, const char *message)
         snprintf(candidate->reason, sizeof candidate->reason, "%s %s", pointer, message);
 }
 
-/* Whether the job is one, and is served. */
+/* Sets the status of a candidate: whether its job is valid and served. */
 static void judge(const struct eps_context *context, struct eps_plan_candidate *candidate, size_t max_n)
 {
     const struct eps_mechanism *mechanism = &candidate->job.mechanism;
@@ -209,7 +210,7 @@ static void judge(const struct eps_context *context, struct eps_plan_candidate *
         !eps__strategy_forecast(mechanism).nonnegative) {
         candidate->status = EPS_UNSUPPORTED;
         snprintf(candidate->reason, sizeof candidate->reason,
-                 "sampling amplifies strategies whose entries are all >= 0, and those of %s are not",
+                 "amplification by sampling needs a strategy with all entries >= 0, which %s does not guarantee",
                  eps_family_name(mechanism->matrix.family));
         return;
     }
@@ -249,7 +250,7 @@ static enum eps_status consider(struct list *list, struct eps_plan_candidate *ca
     }
 }
 
-/* DP-SGD: the mechanism that eps_job_init() makes. */
+/* Whether the mechanism is DP-SGD, the default of eps_job_init(). */
 static bool is_reference(const struct eps_mechanism *mechanism)
 {
     struct eps_job plain;
@@ -258,7 +259,7 @@ static bool is_reference(const struct eps_mechanism *mechanism)
            mechanism->matrix.family == plain.mechanism.matrix.family;
 }
 
-/* The matrices of one family under one scheme. */
+/* Adds the candidates of one family under one scheme. */
 static enum eps_status add_family(struct list *list, const struct eps_plan *plan, const struct eps_job *base,
                                   enum eps_family family, size_t max_n)
 {
@@ -289,7 +290,7 @@ static enum eps_status add_family(struct list *list, const struct eps_plan *plan
     return status;
 }
 
-/* The nearest number of steps that fills whole epochs of bins, where that is nearly n; else n, which is refused. */
+/* The nearest number of steps that fills whole epochs, if it is close to n; else n, which is then refused. */
 static size_t whole_epochs(const struct eps_mechanism *mechanism, size_t max_n)
 {
     size_t n = mechanism->n, bins = eps__sampling_bins(mechanism);
@@ -311,7 +312,7 @@ static enum eps_status add_scheme(struct list *list, const struct eps_plan *plan
     if (base.mechanism.n == 0)
         base.mechanism.n = eps__sampling_steps(&base.mechanism);
     else
-        base.mechanism.n = whole_epochs(&base.mechanism, max_n > 0 ? max_n : DEFAULT_MAX_N);
+        base.mechanism.n = whole_epochs(&base.mechanism, max_n > 0 ? max_n : EPS__N_MOST);
     base.mechanism.epochs = NAN;
     for (int family = 0; family < EPS_FAMILY_COUNT && status == EPS_OK; family++)
         if (wanted(plan->families, family) && plannable((enum eps_family)family))
@@ -319,7 +320,7 @@ static enum eps_status add_scheme(struct list *list, const struct eps_plan *plan
     return status;
 }
 
-/* Why nothing of a scheme, or of a family, is tried. */
+/* Adds one refused candidate for each scheme or family without a served one, with the reason. */
 static enum eps_status add_refused(struct list *list)
 {
     enum eps_status status = EPS_OK;
@@ -336,7 +337,7 @@ static enum eps_status add_refused(struct list *list)
     return status;
 }
 
-/* Before the next pair of sizes. */
+/* Resets the list for the next pair of sizes. */
 static void forget(struct list *list)
 {
     for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
@@ -365,14 +366,15 @@ static enum eps_status add_pair(struct list *list, const struct eps_plan *plan, 
     return status;
 }
 
-/* ---------------------------------------------------------------- their order */
+/* ---------------------------------------------------------------- order */
 
-/* DP-SGD, the cheap ones, the others, and those whose strategy takes long; of either, those that may be ruled out come last. What
- * amplifies is likely to be better than what does not. */
+/* The order of candidates: DP-SGD, cheap ones, the others, and last those with an expensive strategy. Those that may
+ * be ruled out come last among the cheap ones and among the others. Amplified ones come first, because they are
+ * likely to be better. */
 enum turn { REFERENCE, CHEAP_AMPLIFIED, CHEAP, CHEAP_BOUNDED, COSTLY, COSTLY_BOUNDED, LAST };
 
 struct place {
-    size_t index; /* in the list as it was made */
+    size_t index; /* index in the original list */
     enum turn turn;
     double operations;
 };
@@ -402,7 +404,7 @@ static int by_turn(const void *x, const void *y)
     return a->index < b->index ? -1 : 1;
 }
 
-/* Each has the same share of what a plan may cost. */
+/* Chooses the accountant of each candidate; each gets an equal share of OPERATIONS. */
 static enum eps_status choose_accountants(struct list *list, struct place *places)
 {
     for (size_t i = 0; i < list->len; i++) {
@@ -468,7 +470,7 @@ enum eps_status eps_plan_candidates(const struct eps_context *context, struct ep
         status = put_in_turn(&list);
     if (status != EPS_OK) {
         free(list.items);
-        return eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the plan was not made");
+        return eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the plan did not finish");
     }
     *candidates = list.items;
     *len = list.len;

@@ -1,6 +1,7 @@
 /*
- * Accountants serve and cost by the shape of a strategy: its bands, its kind, that no entry is negative. None of those that a plan
- * tries is computed to ask them: a Toeplitz matrix of as many bands, which is there at once, stands in.
+ * Whether accountants serve a job and at what cost depends only on the shape of its strategy: bands, kind, and sign of
+ * the entries. No strategy of a plan is computed to find out: a Toeplitz matrix with as many bands, which is quick,
+ * takes its place.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,11 +15,11 @@
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/making.h"
 
-#define QUICK_TOLERANCE 0.01
-#define QUICK_SHARE 0.3
-#define THRIFT 8 /* where there is a quick bound, any other may take so small a part of what it may */
+#define QUICK_TOLERANCE 0.01 /* tuning of the quick way: tolerance */
+#define QUICK_SHARE 0.3      /* and delta_1/delta */
+#define THRIFT 8             /* if there is a quick way, others may take only 1/THRIFT of the allowed operations */
 
-/* The job with a strategy of the same shape, if it is one that takes long. */
+/* The job with a quick strategy of the same shape, if its own is expensive. */
 static struct eps_job stand_in(const struct eps_job *job)
 {
     struct eps_job other = *job;
@@ -37,17 +38,16 @@ enum eps_status eps__plan_serves(const struct eps_context *context, struct eps_e
 
 static enum eps_status too_costly(struct eps_error *error, double operations, double max_operations)
 {
-    eps__error(
-        error, EPS_TOO_COSTLY, "",
-        "its accounting takes about %.2g operations, and a plan spends at most %.2g on a candidate: post its job "
-        "for an answer, or plan with fewer schemes and families",
-        operations, max_operations);
+    eps__error(error, EPS_TOO_COSTLY, "",
+               "accounting takes about %.2g operations, and a plan spends at most %.2g on a candidate: post its job "
+               "for an answer, or plan with fewer schemes and families",
+               operations, max_operations);
     if (error)
         error->operations = operations;
     return EPS_TOO_COSTLY;
 }
 
-/* What bounds of bad events cost little with: the noise is a few thousandths more than the least that they give. */
+/* Tuning with which bounds with bad events are cheap. The noise is a few thousandths above the optimum. */
 static struct eps_tuning quick_tuning(const struct eps_tuning *tuning)
 {
     struct eps_tuning quick = *tuning;
@@ -63,7 +63,7 @@ struct way {
     bool quick;
 };
 
-/* Operations; those that do not amplify cost nothing to speak of. job: that of the setting. */
+/* Estimates the operations of a way. job: that of the setting. Accountants that do not amplify cost almost nothing. */
 static double cost_of(const struct way *way, const struct eps__setting *setting, struct eps_job *job,
                       const struct eps__accountant *const *serving, size_t len)
 {
@@ -80,7 +80,7 @@ static double cost_of(const struct way *way, const struct eps__setting *setting,
     return total;
 }
 
-/* All of them, then each that amplifies; for each accountant the quick way where that saves something. */
+/* Lists the ways: auto, then each amplifying accountant; each also the quick way if that saves operations. */
 static size_t ways_of(struct way *ways, const struct eps__accountant *const *serving, size_t len, bool saves)
 {
     size_t ways_len = 0;
@@ -93,7 +93,7 @@ static size_t ways_of(struct way *ways, const struct eps__accountant *const *ser
     return ways_len;
 }
 
-/* The first way that is cheap enough. asked: the job of the setting. */
+/* Chooses the first way that is cheap enough and applies it to *job. asked: the job of the setting. */
 static enum eps_status choose(double *takes, struct eps_error *error, struct eps_job *job,
                               const struct eps__setting *setting, struct eps_job *asked, double max_operations)
 {
@@ -128,7 +128,7 @@ enum eps_status eps__plan_choose(const struct eps_context *context, double *oper
     struct eps_job other = stand_in(job);
     struct eps__setting setting;
     *operations = 0;
-    if (!eps__sampling_random(&job->mechanism)) /* one formula */
+    if (!eps__sampling_random(&job->mechanism)) /* the Gaussian accountant: one formula */
         return EPS_OK;
     enum eps_status status = eps__setting_probe(&setting, error, context, &other);
     if (status != EPS_OK)

@@ -1,5 +1,6 @@
 /*
- * Whether a candidate of a plan is served, and by whom, before its strategy is computed. Internal to lib/.
+ * Decides whether a candidate of a plan is served, and by which accountant, before its strategy is computed. Internal
+ * to lib/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,15 +9,17 @@
 
 #include "lib/epsilon.h"
 
-/* Judged by a strategy of the same shape where the job's own takes long. EPS_OK, or as eps_job_serves(). */
+/* As eps_job_serves(), but with a quick strategy of the same shape if the job's own is expensive. */
 EPS_MUST_USE enum eps_status eps__plan_serves(const struct eps_context *context, struct eps_error *error,
                                               const struct eps_job *job);
 
 /*
- * Has a job that is served accounted for with at most so many operations: by `auto`, or else by the first of those that
- * amplify that needs no more. Bounds of bad events whose optimum takes a great part of that get a share and a tolerance that are
- * quick. EPS_OK, and *operations is what that takes, about; EPS_TOO_COSTLY: there is no such way, and the job stays as it is; or as
- * eps__plan_serves().
+ * Sets the accountant of a job that is served so that accounting takes at most max_operations: `auto`, or else the
+ * first amplifying accountant that is cheap enough. If optimising the share of bad events is expensive, the job gets a
+ * fixed share and a wider tolerance.
+ *
+ * Returns EPS_OK and *operations, the estimate; EPS_TOO_COSTLY if no accountant is cheap enough, with the job
+ * unchanged; or fails as eps__plan_serves() does.
  */
 EPS_MUST_USE enum eps_status eps__plan_choose(const struct eps_context *context, double *operations,
                                               struct eps_error *error, struct eps_job *job, double max_operations);

@@ -1,5 +1,6 @@
 /*
- * A job is one mechanism, or a training of phases, or one mechanism of which the largest number of steps is asked for.
+ * The public functions that solve jobs. A job is one mechanism, a training of phases, or one mechanism whose largest
+ * number of steps is asked for.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +21,7 @@ static enum eps_status check(struct eps_error *error, const struct eps_job *job)
     return eps_job_check(job, 0, eps__keep_first, &first) > 0 ? EPS_INVALID : EPS_OK;
 }
 
-/* The job with the number of steps, for epsilon: what the answer is made of. */
+/* The job with n steps, solving for epsilon. */
 static struct eps_job with_steps(const struct eps_job *job, size_t n)
 {
     struct eps_job own = *job;
@@ -44,12 +45,12 @@ enum eps_status eps_job_serves(const struct eps_context *context, struct eps_err
 
 /* ------------------------------------------------------------ how many steps */
 
-#define STEPS_LIMIT (UINT64_C(1) << 24) /* as of a job that gives its n */
+#define STEPS_LIMIT (UINT64_C(1) << 24) /* the same as for a job that gives n */
 
 struct steps {
     const struct eps_context *context;
-    struct eps_job job; /* with a number of steps, for epsilon */
-    size_t groups;      /* steps of a round */
+    struct eps_job job; /* with a number of steps, solving for epsilon */
+    size_t groups;      /* steps of one round */
     struct eps__setting setting;
     const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
 };
@@ -73,12 +74,12 @@ static enum eps_status at_rounds(void *user, uint64_t rounds, const struct eps__
     *accountants = steps->accountants;
     if (*len > 0 && kept == 0)
         return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
-                          "the largest n is not found by draws; ask for auto, gaussian, pld, mmcc or renyi");
+                          "the largest n cannot be found by sampling; use auto, gaussian, pld, mmcc or renyi");
     *len = kept;
     return kept > 0 ? EPS_OK : EPS_UNSUPPORTED;
 }
 
-/* The least of both directions: rounds that keep the promise, and most that may. */
+/* Finds the largest number of rounds in each direction. */
 static enum eps_status search_rounds(const struct eps_context *context, struct eps_error *error,
                                      const struct eps_job *job, size_t groups,
                                      struct eps__largest_answer found[EPS_DIRECTIONS])
@@ -119,7 +120,7 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
     struct eps__largest_answer found[EPS_DIRECTIONS];
     struct eps_result *made = NULL;
     enum eps_status status =
-        eps_job_serves(context, error, job, NULL, NULL); /* also where no round keeps the promise */
+        eps_job_serves(context, error, job, NULL, NULL); /* checked even if not a single round satisfies the target */
     size_t groups = eps__sampling_groups(&job->mechanism);
     if (status == EPS_OK)
         status = search_rounds(context, error, job, groups, found);
@@ -137,7 +138,7 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
     made->largest = (size_t)least * groups;
     made->bracket_lower = (double)made->largest;
     made->bracket_upper = (double)(most * groups);
-    made->bracket_exact = false; /* it was about epsilon */
+    made->bracket_exact = false; /* it described the bracket of epsilon */
     made->least = NAN;
     made->candidates_len = 0;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -152,7 +153,7 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
         made->directions[found[EPS_ADD].least < found[EPS_REMOVE].least ? EPS_ADD : EPS_REMOVE].accountant;
     struct eps__sentences hints = {&made->hints, &made->hints_len, false};
     if (least == STEPS_LIMIT / groups)
-        eps__sentence(&hints, "no more than %llu steps are tried: more may keep this epsilon and delta",
+        eps__sentence(&hints, "at most %llu steps are tried; more may satisfy this epsilon and delta",
                       (unsigned long long)STEPS_LIMIT);
     if (hints.failed) {
         eps_result_destroy(made);
@@ -196,7 +197,7 @@ enum eps_status eps_privacy_curve(const struct eps_context *context, struct eps_
                                   struct eps_error *error, const struct eps_job *job, double noise_multiplier)
 {
     if (!(noise_multiplier > 0) || isinf(noise_multiplier))
-        return eps__error(error, EPS_UNATTAINABLE, "/noise_multiplier", "without noise there is no curve");
+        return eps__error(error, EPS_UNATTAINABLE, "/noise_multiplier", "there is no privacy curve without noise");
     bool steps = eps_job_unknown(job) == EPS_SOLVE_N;
     if (!steps && job->phases_len == 0)
         return mechanism_curve(context, points, len, error, job, noise_multiplier);
@@ -208,8 +209,10 @@ enum eps_status eps_privacy_curve(const struct eps_context *context, struct eps_
     if (status != EPS_OK)
         return status;
     struct eps_job own = with_steps(job, found->largest);
-    status = found->largest > 0 ? mechanism_curve(context, points, len, error, &own, noise_multiplier)
-                                : eps__error(error, EPS_UNATTAINABLE, "/n", "of no steps there is no curve");
+    status = found->largest > 0
+                 ? mechanism_curve(context, points, len, error, &own, noise_multiplier)
+                 : eps__error(error, EPS_UNATTAINABLE, "/n",
+                              "there is no privacy curve for 0 steps; raise epsilon, delta or the noise multiplier");
     eps_result_destroy(found);
     return status;
 }

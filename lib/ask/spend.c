@@ -1,11 +1,11 @@
 /*
- * What a training has spent so far: epsilon at its delta after each phase, and between, where what was released by then is a mechanism
- * that is accounted: whole runs, and steps of independent noise of which each has its own coins.
+ * The epsilon that a training has spent at delta after each phase and in between, where what was released so far is a
+ * mechanism that can be accounted for: whole runs, and steps with independent noise and independent sampling.
  *
- * A training that stops between two points has spent no more than the later one says: what it released is a function of what is
- * released by that point. The steps of a phase that releases its last iterate alone are an exception: an iterate before the last one
- * is no function of the last, and may show more. Inside such a phase every iterate is counted as released, of which any one of them is
- * a function.
+ * A training that stops between two points has spent at most what the later point says, because what it released is a
+ * function of what is released by that point. A phase that releases only its last iterate is an exception: an earlier
+ * iterate is not a function of the last one and may reveal more. Inside such a phase every iterate is counted as
+ * released; each iterate is a function of these.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,26 +20,26 @@
 #include "lib/training/solve_phases.h"
 #include "lib/strategy/families/family.h"
 
-enum { BETWEEN = 200 };
+enum { BETWEEN = 200 }; /* points between the ends of phases, at most */
 
-#define TOLERANCE 1e-2 /* of a point: it is looked at */
+#define TOLERANCE 1e-2 /* least tolerance of a point: enough for a plot */
 
 struct spending {
-    const struct eps_job *job;             /* of phases */
-    struct eps_phase *phases;              /* a copy, of which the last one is cut short */
-    double noise_multiplier, delta, total; /* steps */
+    const struct eps_job *job;             /* the job, with phases */
+    struct eps_phase *phases;              /* a copy of the phases up to the point, the last one cut short */
+    double noise_multiplier, delta, total; /* total: number of steps */
     struct eps_spend_point *points;
     size_t len;
 };
 
-/* Whether the first steps of a run are a run of so many steps: each alone, and with its own coins. */
+/* Whether the first steps of a run form a shorter run: noise and sampling are independent in each step. */
 static bool divisible(const struct eps_phase *phase)
 {
     const struct eps_mechanism *mechanism = &phase->mechanism;
-    return eps__family_of(&mechanism->matrix)->diagonal && eps__scheme_of(mechanism)->coins;
+    return eps__family_of(&mechanism->matrix)->diagonal && eps__scheme_of(mechanism)->independent_rounds;
 }
 
-/* Asks for the first `phases_len` phases of spending->phases. */
+/* Adds the point after the first `phases_len` phases of spending->phases. */
 static enum eps_status ask(struct spending *spending, const struct eps_context *context, size_t phases_len,
                            uint64_t step, struct eps_error *error)
 {
@@ -61,8 +61,8 @@ static enum eps_status ask(struct spending *spending, const struct eps_context *
     return status;
 }
 
-/* Asks for the phases before `index`, and of this one, of which every iterate is released, for so many runs and then steps
- * (T6). */
+/* Adds the point after the phases before `index`, then `runs` runs and `steps` steps of phase `index`, every iterate
+ * of which is counted as released (T6). */
 static enum eps_status ask_within(struct spending *spending, const struct eps_context *context, size_t index,
                                   uint64_t first, uint64_t runs, uint64_t steps, struct eps_error *error)
 {
@@ -84,8 +84,9 @@ static enum eps_status ask_within(struct spending *spending, const struct eps_co
     return ask(spending, context, len, first + runs * n + steps, error);
 }
 
-/* The points within a phase that begins at step `first`: every `stride` steps, where there is a point; at its end; and, where only the
- * last iterate is released, at the step before the end, after which less may have been spent (T6). */
+/* Adds the points of a phase that begins at step `first`: every `stride` steps where a point is possible; at its
+ * end; and, if only the last iterate is released, at the step before the end, after which the spent epsilon may drop
+ * (T6). */
 static enum eps_status ask_phase(struct spending *spending, const struct eps_context *context, size_t index,
                                  uint64_t first, double stride, struct eps_error *error)
 {
@@ -115,14 +116,13 @@ enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_po
     struct eps_phase only = {.mechanism = job->mechanism, .noise_scale = 1, .count = 1};
     struct eps_job phased = *job;
     if (eps_job_unknown(job) == EPS_SOLVE_N || eps_job_unknown(job) == EPS_SOLVE_RUNS)
-        return eps__error(error, EPS_UNSUPPORTED, "",
-                          "say how often and how long: ask with the n or count of the answer");
+        return eps__error(error, EPS_UNSUPPORTED, "", "n or count is \"max\": replace it with the answer of the job");
     const struct eps__accountant *accountant = eps__accountant_find(job->query.accountant.method);
     if (accountant && accountant->solve)
         return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
-                          "%s has one value, and nothing is drawn again for parts of a job", accountant->name);
+                          "%s does not account for parts of a job; use a deterministic accountant", accountant->name);
     if (!(noise_multiplier > 0) || !(delta > 0) || !(delta < 1))
-        return eps__error(error, EPS_UNATTAINABLE, "", "without noise, or without a delta, there is nothing to add up");
+        return eps__error(error, EPS_UNATTAINABLE, "", "needs a noise multiplier over 0 and a delta in (0, 1)");
     if (job->phases_len == 0) {
         phased.phases = &only;
         phased.phases_len = 1;

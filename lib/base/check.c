@@ -1,5 +1,5 @@
 /*
- * Reporting a violation, and the ranges of numbers, alone and in lists.
+ * Reports violations of a job's rules, and checks single numbers and arrays against their ranges.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -35,7 +35,7 @@ void eps__keep_first(void *user, const char *pointer, const char *message)
     eps__error(first->error, EPS_INVALID, pointer, "%s", message);
 }
 
-#define UNDER_1 0x1.fffffffffffffp-1
+#define UNDER_1 0x1.fffffffffffffp-1 /* the largest double below 1 */
 
 static const struct {
     double least, most;
@@ -104,7 +104,7 @@ void eps__check_matrix_entries(struct eps__check *check, const char *pointer, co
         largest = fmax(largest, fabs(values[i]));
     if (largest > 0 && largest < EPS__ENTRY_LEAST)
         eps__check_fail(check, pointer,
-                        "the largest number, here %.3g, must be of a size in [1e-100, 1e100], or 0: multiply them all",
+                        "the largest magnitude is %.3g, but must lie in [1e-100, 1e100] or be 0: rescale all numbers",
                         largest);
 }
 
@@ -124,7 +124,7 @@ size_t eps__check_nearest_multiple(const struct eps__check *check, size_t of)
 {
     size_t n = check->n, below = n / of * of, above;
     bool reached = !__builtin_add_overflow(below, of, &above);
-    if (below == 0) /* then what is above is `of` itself */
+    if (below == 0) /* then the multiple above n is `of` itself */
         return of;
     return reached && above - n < n - below && above <= check->max_n ? above : below;
 }

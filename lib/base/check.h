@@ -1,5 +1,5 @@
 /*
- * Violations of a job's rules: where they go, for all who check a part of it. Internal to lib/.
+ * Collects violations of a job's rules. Internal to lib/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,27 +8,29 @@
 
 #include "lib/epsilon.h"
 
-/* One run of eps_job_check(): what is checked, and where violations go. */
+/* One run of eps_job_check(): what is checked and where violations are reported. */
 struct eps__check {
     const struct eps_job *job;
-    const char *prefix; /* of every pointer: of the phase that is checked; "" */
-    size_t n;           /* 0 where the job's is wrong */
-    size_t block;       /* steps of one stamp; 0 where n or stamps is wrong */
+    const char *prefix; /* prepended to every pointer: "/phases/I" while phase I is checked, else "" */
+    size_t n;           /* the job's n; 0 if that is invalid */
+    size_t block;       /* steps of one stamp; 0 if n or stamps is invalid */
     size_t max_n;
     eps_report_fn *report;
     void *user;
     size_t violations;
 };
 
+/* Reports a violation at `pointer`, below the prefix, with a formatted message of at most 319 characters. */
 void eps__check_fail(struct eps__check *check, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The multiple of `of`, at least 1, that is nearest to n; the one below where the one above is over max_n. */
+/* Returns the multiple of `of` >= 1 that is nearest to n and at least `of`; the one below n if the one above exceeds
+ * max_n. */
 size_t eps__check_nearest_multiple(const struct eps__check *check, size_t of);
 
 /*
- * What is computed of each of a job's real numbers: the finite rest is refused, for what lies so far out no mechanism has
- * ever had, and there squares underflow, and counts overflow. api/openapi.yaml has the same ranges.
+ * The real numbers of a job that have a range. Finite numbers outside are refused: no practical mechanism needs them,
+ * and they would make squares underflow or counts overflow. api/openapi.yaml states the same ranges.
  */
 enum eps__quantity {
     EPS__EPSILON,
@@ -48,13 +50,15 @@ enum eps__quantity {
     EPS__QUANTITIES
 };
 
+/* Returns whether the value lies in the range of the quantity. NAN lies in none. */
 bool eps__in_range(enum eps__quantity quantity, double value);
-/* The range as messages write it: "[1e-12, 1)". Static. */
+/* The range of the quantity as messages show it, such as "[1e-12, 1)". Static. */
 const char *eps__range_text(enum eps__quantity quantity);
-/* Says the range where the value does not lie in it; true where it does. NaN lies in none. */
+/* Like eps__in_range(), and reports a violation that states the range if the value lies outside. */
 bool eps__check_range(struct eps__check *check, const char *pointer, enum eps__quantity quantity, double value);
 
-/* A report that makes the first violation an error. */
+/* The `user` of eps__keep_first(), an eps_report_fn that turns the first violation into an EPS_INVALID error and
+ * ignores the rest. error may be NULL. */
 struct eps__first_violation {
     struct eps_error *error;
     bool seen;
@@ -62,19 +66,21 @@ struct eps__first_violation {
 
 void eps__keep_first(void *first, const char *pointer, const char *message);
 
-enum { EPS__LISTED_MAX = 16 }; /* offenders named per array */
+enum { EPS__LISTED_MAX = 16 }; /* violations reported per array */
 
-/* Squares, and sums of as many as there are, are far from where doubles end. */
+/* Limits of the magnitude of matrix entries. Squares within them, and sums of squares, neither overflow nor
+ * underflow. */
 #define EPS__ENTRY_MOST 1e100
 #define EPS__ENTRY_LEAST 1e-100
 
-/* Each must be of a size of at most EPS__ENTRY_MOST; pointers name the row and the column where there are columns. */
+/* Checks that every magnitude is at most EPS__ENTRY_MOST. Pointers name the index, or the row and column if columns
+ * > 0. */
 void eps__check_entries(struct eps__check *check, const char *pointer, const double *values, size_t len,
                         size_t columns);
-/* And the largest size must be 0, or EPS__ENTRY_LEAST at least. */
+/* Also checks that the largest magnitude is 0 or at least EPS__ENTRY_LEAST. */
 void eps__check_matrix_entries(struct eps__check *check, const char *pointer, const double *values, size_t len,
                                size_t columns);
-/* 1 to `most` such numbers; most 0: any. */
+/* Also checks that there are 1 to `most` numbers; most 0: no upper limit. */
 void eps__check_first_column(struct eps__check *check, const char *pointer, const double *values, size_t len,
                              size_t most);
 

@@ -1,5 +1,5 @@
 /*
- * Errors are values: see error.h.
+ * Error values and polling: see error.h.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

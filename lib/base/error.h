@@ -1,5 +1,5 @@
 /*
- * Filling in an error: one line where a call fails.
+ * Fills in errors in one line where a call fails, and polls whether a computation should continue.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,30 +8,30 @@
 
 #include "lib/epsilon.h"
 
-/* Writes status, the member's path and the message (which tells the user what to change) into *error, if there is
- * one, and returns the status. */
+/* Writes the status, the JSON Pointer of the member and a message that tells the user what to change to *error,
+ * unless error is NULL. Returns the status. */
 enum eps_status eps__error(struct eps_error *error, enum eps_status status, const char *pointer, const char *format,
                            ...) __attribute__((format(printf, 4, 5)));
 
-/* Why an accountant does not serve a job: EPS_UNSUPPORTED into *error. Returns false. */
+/* Writes EPS_UNSUPPORTED and the reason why an accountant does not serve a job to *error. Returns false. */
 bool eps__decline(struct eps_error *error, const char *pointer, const char *message);
 
-/* EPS_OK, or EPS_CANCELED or EPS_TIMEOUT if the context says so. context may be NULL. */
+/* Returns EPS_CANCELED or EPS_TIMEOUT if the context says so, else EPS_OK. context may be NULL. */
 enum eps_status eps__poll(const struct eps_context *context);
 
 /*
- * For what computes for long without a name for its failures: whom to ask, every second or so, whether to go on, and why
- * it did not. Once there is a status, whatever is given this work returns at once, and its results are not to be used.
- * NULL in the place of a work: nobody asks.
+ * The state of a long computation whose functions do not return a status. They poll the context about every second and
+ * record in `status` why they stopped. Once it is set, every function that is passed this work returns at once and its
+ * results must not be used. NULL in place of a work disables polling.
  */
 struct eps__work {
     const struct eps_context *context;
     enum eps_status status; /* EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY */
 };
 
-/* Polls; whether to go on. */
+/* Polls the context. Returns whether to continue. */
 bool eps__goes_on(struct eps__work *work);
-/* The same without polling. */
+/* Returns whether the work has stopped, without polling. */
 bool eps__stopped(const struct eps__work *work);
 
 #endif

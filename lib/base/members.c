@@ -1,6 +1,6 @@
 /*
- * The tables of members.h. A row names its member once: place, size and C type follow from it. A struct with a member that has no
- * row, or a row twice, does not compile.
+ * The tables of members.h. A row names its member once; offset, size and C type follow from the name. A struct in which
+ * a member has no row, or two rows, does not compile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,7 +25,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
 #define NAMES(of, mask) .vocabulary = (of), .allowed = (mask)
 #define ALL_OF(count) (BIT(count) - 1)
 
-/* ---------------------------------------------------------------- what has which members */
+/* ---------------------------------------------------------------- the variants that have a member */
 
 #define FAMILY(name) BIT(EPS_FAMILY_##name)
 #define BANDS_NEEDED (FAMILY(INVERSE_SQUARE_ROOT) | FAMILY(BANDED) | FAMILY(BANDED_INVERSE))
@@ -48,7 +48,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
 
 /* ---------------------------------------------------------------- the rows, in the order of the structs */
 
-/* row(STRUCT, MEMBER, TYPE, JSON NAME, ...); also(...): the same member for other variants. */
+/* row(STRUCT, MEMBER, TYPE, JSON NAME, ...); also(...) is a second row of the same member, for other variants. */
 /* clang-format off */
 #define MATRIX_MEMBERS(row, also) \
     row(eps_matrix, family, EPS__NAME, "family", EVERY, NEEDED, .initial = EPS_FAMILY_IDENTITY, \
@@ -160,43 +160,37 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
 #define PHASE_MEMBERS(row, also) \
     row(eps_phase, mechanism, EPS__OBJECT, NULL, .object = &eps__mechanism_object) \
     row(eps_phase, noise_scale, EPS__REAL, "noise_scale", EVERY, .initial = 1, RANGE(EPS__NOISE_SCALE)) \
-    row(eps_phase, count, EPS__INTEGER, "count", EVERY, .initial = 1, .least = 1, .most = EPS__EXACT_MOST, .largest = true)
+    row(eps_phase, count, EPS__INTEGER, "count", EVERY, .initial = 1, .least = 1, .most = EPS__EXACT_MOST, \
+        .largest = true)
 /* clang-format on */
 
 /* ---------------------------------------------------------------- from rows to tables */
 
-#define MEMBER(of, member, kind, json, ...)                   \
-    {.name = (json),                                          \
-     .type = (kind),                                          \
-     .offset = offsetof(struct of, member),                   \
-     .size = sizeof(((struct of *)0)->member),                \
+#define MEMBER(of, member, kind, json, ...)    \
+    {.name = (json),                           \
+     .type = (kind),                           \
+     .offset = offsetof(struct of, member),    \
+     .size = sizeof(((struct of *)0)->member), \
      __VA_ARGS__},
 #define MEMBER_AGAIN(of, member, kind, json, ...) MEMBER(of, member, kind, json, .again = true, __VA_ARGS__)
 #define NOTHING(...)
 
-/* The C type that goes with each type of member: -1 is any. */
-#define C_TYPE(of, member)                             \
-    _Generic(((struct of *)0)->member, double          \
-             : 1, unsigned                             \
-             : 2, uint64_t                             \
-             : 3, int64_t                              \
-             : 4, bool                                 \
-             : 5, char *                               \
-             : 6, const double *                       \
-             : 7, default                              \
-             : 8)
-#define FITS(kind, c)                                                                                                  \
-    ((kind) == EPS__REAL || (kind) == EPS__SHARE      ? (c) == 1                                                       \
-     : (kind) == EPS__INTEGER                         ? (c) >= 2 && (c) <= 4                                           \
-     : (kind) == EPS__NAME || (kind) == EPS__NOTE     ? (c) == 2                                                       \
-     : (kind) == EPS__LENGTH                          ? (c) == 3                                                       \
-     : (kind) == EPS__BOOL || (kind) == EPS__GROUP    ? (c) == 5                                                       \
-     : (kind) == EPS__ID                              ? (c) == 6                                                       \
-     : (kind) == EPS__NUMBERS || (kind) == EPS__ROWS  ? (c) == 7                                                       \
-                                                      : (c) == 8)
+/* The C types of members, by number; FITS says which of them a type of member allows. */
+#define C_TYPE(of, member)                                                                                        \
+    _Generic(((struct of *)0)->member, double : 1, unsigned : 2, uint64_t : 3, int64_t : 4, bool : 5, char * : 6, \
+             const double * : 7, default : 8)
+#define FITS(kind, c)                                                       \
+    ((kind) == EPS__REAL || (kind) == EPS__SHARE     ? (c) == 1             \
+     : (kind) == EPS__INTEGER                        ? (c) >= 2 && (c) <= 4 \
+     : (kind) == EPS__NAME || (kind) == EPS__NOTE    ? (c) == 2             \
+     : (kind) == EPS__LENGTH                         ? (c) == 3             \
+     : (kind) == EPS__BOOL || (kind) == EPS__GROUP   ? (c) == 5             \
+     : (kind) == EPS__ID                             ? (c) == 6             \
+     : (kind) == EPS__NUMBERS || (kind) == EPS__ROWS ? (c) == 7             \
+                                                     : (c) == 8)
 #define CHECK_TYPE(of, member, kind, ...) _Static_assert(FITS(kind, C_TYPE(of, member)), #member ": type");
 
-/* One initialiser a member, by position: one too few or too many is an error of the compiler. */
+/* One positional initialiser per member: one too few or too many fails to compile. */
 #define ZERO_EPS__REAL 0,
 #define ZERO_EPS__SHARE 0,
 #define ZERO_EPS__INTEGER 0,
@@ -211,10 +205,10 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
 #define ZERO_EPS__NOTE 0,
 #define ZERO(of, member, kind, ...) ZERO_##kind
 
-#define TABLE(what, of, rows)                                                                                       \
-    rows(CHECK_TYPE, CHECK_TYPE) static const struct eps__member what##_members[] = {rows(MEMBER, MEMBER_AGAIN)};   \
-    _Static_assert(sizeof(struct of) == sizeof((struct of){rows(ZERO, NOTHING)}), "every member of " #of " has a row");
-#define OBJECT(what, of, where)                                                                     \
+#define TABLE(what, of, rows)                                                                                     \
+    rows(CHECK_TYPE, CHECK_TYPE) static const struct eps__member what##_members[] = {rows(MEMBER, MEMBER_AGAIN)}; \
+    _Static_assert(sizeof(struct of) == sizeof((struct of){rows(ZERO, NOTHING)}), #of ": every member has a row");
+#define OBJECT(what, of, where)                                                                           \
     .members = what##_members, .len = sizeof what##_members / sizeof *what##_members, .pointer = (where), \
     .size = sizeof(struct of)
 
@@ -226,23 +220,24 @@ TABLE(query, eps_query, QUERY_MEMBERS)
 TABLE(mechanism, eps_mechanism, MECHANISM_MEMBERS)
 TABLE(phase, eps_phase, PHASE_MEMBERS)
 
-const struct eps__object eps__matrix_object = {
-    OBJECT(matrix, eps_matrix, "/matrix"), .has_variants = true, .named = true};
-const struct eps__object eps__workload_object = {
-    OBJECT(workload, eps_workload, "/workload"), .has_variants = true, .named = true};
+const struct eps__object eps__matrix_object = {OBJECT(matrix, eps_matrix, "/matrix"), .has_variants = true,
+                                               .named = true};
+const struct eps__object eps__workload_object = {OBJECT(workload, eps_workload, "/workload"), .has_variants = true,
+                                                 .named = true};
 const struct eps__object eps__cooldown_object = {OBJECT(workload, eps_workload, "/workload/cooldown"), .group = true};
-const struct eps__object eps__sampling_object = {
-    OBJECT(sampling, eps_sampling, "/sampling"), .has_variants = true, .named = true};
+const struct eps__object eps__sampling_object = {OBJECT(sampling, eps_sampling, "/sampling"), .has_variants = true,
+                                                 .named = true};
 const struct eps__object eps__phase_sampling_object = {
     OBJECT(sampling, eps_sampling, "/sampling"), .has_variants = true, .named = true, .without = "examples_per_user"};
-const struct eps__object eps__truncation_object = {OBJECT(sampling, eps_sampling, "/sampling/truncation"), .group = true};
-const struct eps__object eps__tuning_object = {
-    OBJECT(tuning, eps_tuning, "/accountant"), .has_variants = true, .named = true};
+const struct eps__object eps__truncation_object = {OBJECT(sampling, eps_sampling, "/sampling/truncation"),
+                                                   .group = true};
+const struct eps__object eps__tuning_object = {OBJECT(tuning, eps_tuning, "/accountant"), .has_variants = true,
+                                               .named = true};
 const struct eps__object eps__query_object = {OBJECT(query, eps_query, "")};
 const struct eps__object eps__mechanism_object = {OBJECT(mechanism, eps_mechanism, "")};
 const struct eps__object eps__phase_object = {OBJECT(phase, eps_phase, "")};
 
-/* ---------------------------------------------------------------- all members alike */
+/* ---------------------------------------------------------------- access to members */
 
 static void *at(void *base, size_t offset)
 {
@@ -263,10 +258,10 @@ static double real_at(const struct eps__member *member, const void *base)
 {
     double value;
     memcpy(&value, at_const(base, member->offset), sizeof value);
-    return isnan(value) ? NAN : value; /* of one pattern of bits */
+    return isnan(value) ? NAN : value; /* every NAN becomes the same bit pattern */
 }
 
-/* The bits of an integer of either width. */
+/* The value of an integer of 4 or 8 bytes. */
 static uint64_t bits_at(const struct eps__member *member, const void *base)
 {
     uint64_t wide;
@@ -288,7 +283,7 @@ static void set_bits(const struct eps__member *member, void *base, uint64_t wide
     memcpy(at(base, member->offset), member->size == sizeof narrow ? (void *)&narrow : (void *)&wide, member->size);
 }
 
-/* The numbers of an array, and how many they are; none where there is no array. */
+/* Returns the entries of an array and their number, 0 if the pointer is NULL. Rows have len x len entries. */
 static const double *numbers_at(const struct eps__member *member, const void *base, size_t *len)
 {
     const double *values;
@@ -318,7 +313,7 @@ void eps__members_init(const struct eps__object *object, void *base)
     }
 }
 
-/* ---------------------------------------------------------------- as bytes */
+/* ---------------------------------------------------------------- writing bytes */
 
 static void put_numbers(const struct eps__member *member, const void *base, eps__members_sink *sink, void *to)
 {
@@ -405,11 +400,11 @@ bool eps__members_equal(const struct eps__object *object, const void *a, const v
     return equal;
 }
 
-/* ---------------------------------------------------------------- from bytes */
+/* ---------------------------------------------------------------- reading bytes */
 
-#define SIDE_MOST ((uint64_t)1 << 20) /* of a square whose size in bytes is far from overflowing */
+#define SIDE_MOST ((uint64_t)1 << 20) /* largest side of a square matrix; its size in bytes does not overflow */
 
-/* An array and its length; two arrays that share a length are of one. */
+/* Reads an array and sets its length. Arrays that share a length member must have the same length. */
 static bool get_numbers(const struct eps__member *member, void *base, eps__members_source *source, void *from)
 {
     uint64_t count;
@@ -432,25 +427,20 @@ static bool get_numbers(const struct eps__member *member, void *base, eps__membe
     return true;
 }
 
-/* What follows the arrays must be the length that they have. */
+/* Reads the length that follows the arrays, which must be the one they have. */
 static bool get_length(const struct eps__member *member, const void *base, eps__members_source *source, void *from)
 {
     uint64_t len;
     return source(from, &len, sizeof len) && len == bits_at(member, base);
 }
 
-/* How many values each enum has. */
+/* The number of values of each enum. */
 static const unsigned value_counts[EPS__VOCABULARIES] = {
-    [EPS__FAMILIES] = EPS_FAMILY_COUNT,
-    [EPS__NORMALIZATIONS] = EPS_NORMALIZATION_COUNT,
-    [EPS__DECODERS] = EPS_DECODER_COUNT,
-    [EPS__OBJECTIVES] = EPS_OBJECTIVE_COUNT,
-    [EPS__WORKLOADS] = EPS_WORKLOAD_COUNT,
-    [EPS__SCHEMES] = EPS_SCHEME_COUNT,
-    [EPS__SCHEMAS] = EPS_SCHEMA_COUNT,
-    [EPS__ADJACENCIES] = EPS_ADJACENCY_COUNT,
-    [EPS__ACCOUNTANTS] = EPS_ACCOUNTANT_COUNT,
-    [EPS__ESTIMATORS] = EPS_ESTIMATOR_COUNT,
+    [EPS__FAMILIES] = EPS_FAMILY_COUNT,        [EPS__NORMALIZATIONS] = EPS_NORMALIZATION_COUNT,
+    [EPS__DECODERS] = EPS_DECODER_COUNT,       [EPS__OBJECTIVES] = EPS_OBJECTIVE_COUNT,
+    [EPS__WORKLOADS] = EPS_WORKLOAD_COUNT,     [EPS__SCHEMES] = EPS_SCHEME_COUNT,
+    [EPS__SCHEMAS] = EPS_SCHEMA_COUNT,         [EPS__ADJACENCIES] = EPS_ADJACENCY_COUNT,
+    [EPS__ACCOUNTANTS] = EPS_ACCOUNTANT_COUNT, [EPS__ESTIMATORS] = EPS_ESTIMATOR_COUNT,
 };
 
 static bool get_member(const struct eps__member *member, void *base, eps__members_source *source, void *from)
@@ -558,7 +548,7 @@ static void check_number(struct eps__check *check, const char *object, const str
             eps__check_range(check, pointer, member->quantity, value);
         return;
     }
-    /* Counts have rules of their own where there is more to say than that they are at least 1. */
+    /* Members that are only required to be at least 1 are checked elsewhere, with better messages. */
     int64_t value = (int64_t)bits_at(member, base);
     bool counts = member->least == 1 && (member->most == 0 || member->most == EPS__EXACT_MOST);
     if (!counts && value != 0 && value != member->absent && (value < member->least || value > member->most))
@@ -569,7 +559,7 @@ static void check_number(struct eps__check *check, const char *object, const str
 void eps__check_members(struct eps__check *check, const struct eps__object *object, const void *base)
 {
     uint32_t variant = object->has_variants ? BIT(eps__members_variant(object, base)) : EPS__ALL;
-    const struct eps__object *group = NULL; /* the one that is given */
+    const struct eps__object *group = NULL; /* the current group, if it is given */
     for (size_t i = 0; i < object->len; i++) {
         const struct eps__member *member = &object->members[i];
         bool has = (member->variants & variant) && !member->again && (!member->inside || group);

@@ -1,7 +1,7 @@
 /*
- * The members of a job: one table for each struct of a job in epsilon.h, one row for each member. Everything that treats all
- * members alike goes by these rows: defaults, ranges, equality, the canonical bytes behind seeds and cache keys, the codec,
- * and the random jobs of the tests. A member without a row does not compile (members.c).
+ * The members of a job: one table for each struct of a job in epsilon.h, one row for each member. Everything that
+ * treats members uniformly is driven by these rows: defaults, ranges, equality, the canonical bytes behind seeds and
+ * cache keys, the JSON codec, and the random jobs of the tests. A member without a row does not compile (members.c).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,21 +12,21 @@
 
 enum eps__member_type {
     EPS__REAL,    /* double; absent: NAN */
-    EPS__SHARE,   /* EPS__REAL, or "auto", which is NAN */
-    EPS__INTEGER, /* of `size` bytes, in [least, most]; absent: `absent` */
+    EPS__SHARE,   /* double, or "auto" in JSON, which is NAN */
+    EPS__INTEGER, /* integer of `size` bytes, in [least, most]; absent: `absent` */
     EPS__BOOL,
-    EPS__NAME,    /* an enum, of those in `allowed` */
+    EPS__NAME,    /* enum value, one of `allowed` */
     EPS__ID,      /* char[65], lower-case hexadecimal; absent: "" */
-    EPS__NUMBERS, /* const double *, its length at len_offset */
-    EPS__ROWS,    /* const double *, square, its side at len_offset */
-    EPS__LENGTH,  /* the length or side of these */
-    EPS__GROUP,   /* bool: whether the members that follow with `inside` are given; in JSON, an object of these */
+    EPS__NUMBERS, /* const double *, with its length at len_offset */
+    EPS__ROWS,    /* const double *, a square matrix with its side at len_offset */
+    EPS__LENGTH,  /* the length or side of such an array */
+    EPS__GROUP,   /* bool: whether the following rows with `inside` are given; a nested object in JSON */
     EPS__OBJECT,  /* a struct with a table of its own */
-    EPS__NOTE,    /* says how a job was written, and is no part of it */
+    EPS__NOTE,    /* records how a job was written; not part of the job */
     EPS__MEMBER_TYPES
 };
 
-/* Which names an EPS__NAME takes; the names are functions of epsilon.h. */
+/* The enums that an EPS__NAME may have. Their names are those of the functions of epsilon.h. */
 enum eps__vocabulary {
     EPS__FAMILIES,
     EPS__NORMALIZATIONS,
@@ -42,54 +42,55 @@ enum eps__vocabulary {
 };
 
 #define EPS__ALL UINT32_MAX
-#define EPS__EXACT_MOST ((int64_t)1 << 53) /* every integer up to here is a double */
+#define EPS__EXACT_MOST ((int64_t)1 << 53) /* every integer up to this is exactly a double */
 
 struct eps__object;
 
 struct eps__member {
-    const char *name; /* in JSON; NULL: not in JSON */
-    unsigned type;    /* enum eps__member_type, or one that the codec adds */
+    const char *name; /* name in JSON; NULL: not in JSON */
+    unsigned type;    /* enum eps__member_type, or a type that the codec adds */
     size_t offset, size;
-    size_t len_offset;  /* EPS__NUMBERS, EPS__ROWS */
-    double initial;     /* the default that eps_job_init() sets: of an EPS__NAME the value, of an EPS__BOOL 0 or 1 */
-    uint32_t variants;  /* bits 1u << family, scheme, workload or accountant: those that have the member */
-    uint32_t required;  /* those that need it */
-    bool ranged;        /* of a real: `quantity` is its range */
+    size_t len_offset; /* EPS__NUMBERS, EPS__ROWS: offset of the length */
+    double initial;    /* default set by eps_job_init(): for EPS__NAME the enum value, for EPS__BOOL 0 or 1 */
+    uint32_t variants; /* variants that have the member, as bits 1u << family, scheme, workload type or accountant */
+    uint32_t required; /* variants that require it */
+    bool ranged;       /* EPS__REAL, EPS__SHARE: `quantity` is the range */
     enum eps__quantity quantity;
-    int64_t least, most; /* of an integer; most 0: the service's limit of n */
-    int64_t absent;
-    bool largest; /* an integer of type size_t: or "max", which is EPS_LARGEST */
+    int64_t least, most; /* EPS__INTEGER: range; most 0: the service's limit on n */
+    int64_t absent;      /* EPS__INTEGER: the value that means absent */
+    bool largest;        /* EPS__INTEGER of type size_t: also allows "max", which is EPS_LARGEST */
     enum eps__vocabulary vocabulary;
-    const char *(*name_at)(unsigned index); /* in the place of the vocabulary, for requests that are no job */
-    uint32_t allowed;                       /* EPS__NAME: bits 1u << value */
-    bool again;                             /* a second row of one member, for other variants: in JSON alone */
-    bool inside;                            /* a member of the group before it */
-    bool undrawn;                           /* does not change what Monte Carlo draws */
-    bool unwritten;                         /* the canonical JSON says it by another member */
-    size_t given_offset;                    /* of the mask that notes that a request has the member */
-    uint32_t given;                         /* its bit there; 0: not noted */
-    const struct eps__object *object;       /* EPS__OBJECT, EPS__GROUP: of its members */
-    unsigned settles;                       /* an array: given, it makes the variants that have it this one; 0: it does not */
-    const char *unless;                     /* the member beside which it does not */
+    /* names to use in place of the vocabulary, for requests that are not jobs */
+    const char *(*name_at)(unsigned index);
+    uint32_t allowed;                 /* EPS__NAME: allowed values, as bits 1u << value */
+    bool again;                       /* a second row of the same member, for other variants; used for JSON only */
+    bool inside;                      /* belongs to the preceding group */
+    bool undrawn;                     /* does not affect the samples that monte_carlo draws */
+    bool unwritten;                   /* left out of canonical JSON, where another member implies it */
+    size_t given_offset;              /* offset of the mask that records which members a request gave */
+    uint32_t given;                   /* its bit in that mask; 0: not recorded */
+    const struct eps__object *object; /* EPS__OBJECT, EPS__GROUP: its members */
+    unsigned settles;                 /* arrays: if the array is given, the variant becomes this one; 0: no effect */
+    const char *unless;               /* name of a member that suppresses this effect, or NULL */
 };
 
-/* The members of one struct. Where members depend on a name, the first member is that name. */
+/* The members of one struct. If members depend on a name, the first member is that name. */
 struct eps__object {
     const struct eps__member *members;
     size_t len;
-    size_t size;         /* of the struct */
-    const char *pointer; /* of the object in a job: "/sampling" */
-    bool group;          /* the members of a group, whose rows have `inside` */
+    size_t size;         /* size of the struct in bytes */
+    const char *pointer; /* JSON Pointer of the object in a job, such as "/sampling" */
+    bool group;          /* the object consists of the rows of a group, which have `inside` */
     bool has_variants;
-    bool named;                   /* the first member's value is the variant, unless another member settles it */
-    const char *without;          /* of the members, one that this object lacks; or NULL */
-    const char *const *misplaced; /* by variant: what is said of a member that only another variant has; or NULL */
+    bool named;          /* the first member's value is the variant, unless `settles` of another member changes it */
+    const char *without; /* name of a member that this object lacks, or NULL */
+    const char *const *misplaced; /* by variant: message for a member that only another variant has; or NULL */
 };
 
 extern const struct eps__object eps__matrix_object;
 extern const struct eps__object eps__workload_object;
 extern const struct eps__object eps__sampling_object;
-/* Of a phase: how many examples a user has is said once, for all of the training. */
+/* The sampling of a phase, without examples_per_user, which is given once for the whole training. */
 extern const struct eps__object eps__phase_sampling_object;
 extern const struct eps__object eps__tuning_object;
 extern const struct eps__object eps__query_object;
@@ -98,42 +99,48 @@ extern const struct eps__object eps__phase_object;
 extern const struct eps__object eps__truncation_object;
 extern const struct eps__object eps__cooldown_object;
 
-/* A blt with decay and scale given is not optimised: it takes other members than one with buffers. */
+/* The variant of a blt with decay and scale given. It is not optimised, and has other members than a blt with
+ * buffers. */
 #define EPS__BLT_GIVEN ((unsigned)EPS_FAMILY_COUNT)
 
-/* Sets every member to its default; the caller's struct is of the object's size. */
+/* Sets every member of *base, a struct of object->size bytes, to its default. */
 void eps__members_init(const struct eps__object *object, void *base);
 
-/* Whether one member of two structs is the same, as in eps__members_equal(). */
+/* Returns whether one member is equal in two structs, as in eps__members_equal(). */
 bool eps__member_equal(const struct eps__member *member, const void *a, const void *b);
 
-/* Whether two structs are the same member by member, arrays by their numbers. NAN equals NAN. Notes do not count. */
+/* Returns whether two structs are equal, member by member. Arrays are compared by their entries. NAN equals NAN.
+ * EPS__NOTE members are ignored. */
 bool eps__members_equal(const struct eps__object *object, const void *a, const void *b);
 
-/* Takes bytes; writes or hashes them. */
+/* Consumes bytes, to write or hash them. */
 typedef void eps__members_sink(void *to, const void *bytes, size_t len);
 
-/* The canonical bytes of a struct: those of two structs are equal where eps__members_equal() holds, and only there. An array is
- * its length and its numbers. drawn: leaves out members that do not change what Monte Carlo draws. */
-void eps__members_put(const struct eps__object *object, const void *base, bool drawn, eps__members_sink *sink, void *to);
+/* Passes the canonical bytes of a struct to the sink. Two structs have the same bytes if and only if
+ * eps__members_equal() holds. An array is written as its length and its entries. drawn: leave out members that do
+ * not affect what monte_carlo draws. */
+void eps__members_put(const struct eps__object *object, const void *base, bool drawn, eps__members_sink *sink,
+                      void *to);
 
-/* Where bytes come from: false where there are not as many. bytes NULL: whether there are, and none is taken. */
+/* Provides len bytes, or returns false if fewer are left. With bytes NULL it only reports whether len bytes are
+ * left. */
 typedef bool eps__members_source(void *from, void *bytes, size_t len);
 
-/* Reads what eps__members_put(..., false, ...) wrote. Arrays are malloc'ed, and belong to the caller, also on failure:
- * eps__members_free(). False: no such bytes, or no memory; every member has a value of its type all the same. */
+/* Reads the bytes that eps__members_put(..., false, ...) wrote. Arrays are malloc'ed and owned by the caller, also
+ * on failure; release them with eps__members_free(). Returns false if the bytes are invalid or memory is out; every
+ * member then still has a valid value of its type. */
 bool eps__members_get(const struct eps__object *object, void *base, eps__members_source *source, void *from);
 /* Frees the arrays of a struct that eps__members_get() filled in. */
 void eps__members_free(const struct eps__object *object, void *base);
 
-/* Whether a variant has the member at this offset. */
+/* Returns whether a variant has the member at this offset. */
 bool eps__members_has(const struct eps__object *object, size_t offset, unsigned variant);
 
-/* The variant of a struct: the value of its first member, unless an array that is given settles it. 0 for an object without
- * variants. */
+/* Returns the variant of a struct: the value of its first member, unless a given array changes it (`settles`). 0 for
+ * an object without variants. */
 unsigned eps__members_variant(const struct eps__object *object, const void *base);
 
-/* Checks every number that is given, and that the variant has, against its row's range. */
+/* Checks every given number that the variant has against its range. */
 void eps__check_members(struct eps__check *check, const struct eps__object *object, const void *base);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The names of the vocabulary: one table an enum, in the enum's order, so that the codec, the errors and the service's
- * index can never spell a name differently; and the library's version, which is its own name. Families, schemes and
- * accountants have theirs in their rows.
+ * The names of enum values: one table per enum, in the order of the enum, so that the codec, error messages and the
+ * service's index always agree; and the library's version. Families, schemes and accountants have their names in their
+ * own rows.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +12,7 @@ const char *eps_version(void)
     return EPS_VERSION;
 }
 
-/* The name at `index` of a table that has one entry for each value of its enum. */
+/* Defines a function that returns the name of an enum value, or NULL if out of range. */
 #define NAME_TABLE(function, type, count, ...)                                                          \
     const char *function(type value)                                                                    \
     {                                                                                                   \

@@ -1,5 +1,5 @@
 /*
- * See progress.h.
+ * Parts of contexts, and meters: see progress.h.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <math.h>
 
-#define UNIT 0x1p40
-#define KNEE 0.7 /* up to here an estimate is taken at its word */
-#define ENDED UINT64_MAX
+#define UNIT 0x1p40      /* units per expected work of a meter */
+#define KNEE 0.7         /* below this fraction the estimate is reported as it is */
+#define ENDED UINT64_MAX /* value of `done` once the task has ended */
 
 /* ---------------------------------------------------------------- parts of a context */
 
@@ -22,7 +22,7 @@ static const struct eps_context *whole_of(const void *user)
 static void part_progress(void *user, double fraction, const char *stage, double remaining_seconds)
 {
     const struct eps__context_part *part = user;
-    /* What the others will take this part does not know. */
+    /* This part does not know how long the parts after it take. */
     double remaining = part->to < 1 ? NAN : remaining_seconds;
     part->whole->progress(part->whole->user, part->from + (part->to - part->from) * fraction, stage, remaining);
 }
@@ -80,7 +80,8 @@ static const struct eps__meter *meter_at(const struct eps__meters *all, size_t i
     return (const struct eps__meter *)(const void *)((const char *)all->items + i * all->stride);
 }
 
-/* Of what is expected; beyond the knee ever slower. *size: the operations expected. */
+/* The fraction done of the expected work. Above KNEE it grows ever more slowly, so that it stays below 1 if the
+ * estimate was too low. *size: the expected operations. */
 static double fraction_of(const struct eps__meter *meter, double *size)
 {
     uint64_t units = atomic_load(&meter->done);

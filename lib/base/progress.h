@@ -1,6 +1,6 @@
 /*
- * How far a computation is: work done over work expected, both in the operations that cost estimates count. Estimates
- * err, so what is done beyond them approaches the end without reaching it.
+ * Progress of a computation: work done divided by work expected, both in the operations that cost estimates count.
+ * Because estimates may be too low, work beyond them approaches the end without reaching it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,8 +12,9 @@
 #include "lib/epsilon.h"
 
 /*
- * A context whose reports fill [from, to] of another one's: for a part of a computation that knows only itself. Every
- * other hook is the other's, which must outlive this one, as this one the context that is made of it.
+ * A context for one part of a computation: its progress in [0, 1] is reported as [from, to] of another context's. Its
+ * other hooks are those of that context, which must outlive this struct. This struct must outlive the context made from
+ * it.
  */
 struct eps__context_part {
     const struct eps_context *whole;
@@ -21,41 +22,41 @@ struct eps__context_part {
     struct eps_context context;
 };
 
-/* The context to hand on: NULL where whole is. */
+/* Fills in *part and returns the context to use for the part; NULL if `whole` is NULL. */
 const struct eps_context *eps__context_part(struct eps__context_part *part, const struct eps_context *whole,
                                             double from, double to);
 
 struct eps__meters;
 
-/* One of the tasks that a computation consists of. Thread-safe. */
+/* The progress of one task of a computation. Thread-safe. */
 struct eps__meter {
     struct eps__meters *all;
-    double expected;           /* operations, over 0 */
-    atomic_uint_fast64_t done; /* of expected, in units of 2^-40 */
-    atomic_uint_fast64_t more; /* expected beside that, in the same units */
-    atomic_bool told;          /* done is what the task itself says, whatever was expected */
+    double expected;           /* expected operations, > 0 */
+    atomic_uint_fast64_t done; /* work done, in units of 2^-40 of `expected` */
+    atomic_uint_fast64_t more; /* work expected in addition, in the same units */
+    atomic_bool told; /* `done` is a fraction reported by eps__meter_tell(); `expected` only weights the task */
 };
 
-/* The tasks together: the context is told when another hundredth is done. */
+/* All tasks of a computation. The context is notified whenever another hundredth is done. */
 struct eps__meters {
     const struct eps_context *context;
     struct eps__meter *items;
     size_t len;
-    size_t stride; /* bytes from one meter to the next */
-    atomic_uint hundredths;
+    size_t stride;          /* distance between meters in bytes */
+    atomic_uint hundredths; /* last reported */
 };
 
-/* So many more operations are done. meter may be NULL. */
+/* Adds operations to the work done. meter may be NULL. */
 void eps__meter_add(struct eps__meter *meter, double operations);
 
-/* So many more operations are to be done than was thought before. meter may be NULL. */
+/* Raises the estimated work by `operations`. meter may be NULL. */
 void eps__meter_expect(struct eps__meter *meter, double operations);
 
-/* The task knows better than what was expected of it: it has done this fraction, in [0, 1]. What was told stays the least; such a task does not
- * count operations. meter may be NULL. */
+/* Reports that the task has done this fraction, in [0, 1], of its work; a lower fraction than before is ignored. A
+ * task that calls this does not call eps__meter_add(). meter may be NULL. */
 void eps__meter_tell(struct eps__meter *meter, double fraction);
 
-/* The task has ended, however much it has done. */
+/* Marks the task as ended, regardless of the work counted so far. */
 void eps__meter_end(struct eps__meter *meter);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The end of a result.
+ * Releases results.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@ void eps_result_destroy(struct eps_result *result)
     free(result->assumptions);
     free(result->hints);
     free(result->candidates);
-    free(result->blt_decay); /* the scales lie behind */
+    free(result->blt_decay); /* blt_scale is in the same block */
     free(result->curve);
     for (size_t i = 0; i < result->alone_len; i++)
         eps_result_destroy(result->alone[i]);

@@ -1,5 +1,5 @@
 /*
- * Growing a list of sentences, and lists within one.
+ * Lists of sentences, and enumerations within a sentence.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,7 +19,7 @@ void eps__sentence(struct eps__sentences *list, const char *format, ...)
     va_end(arguments);
     for (size_t i = 0; i < *list->len; i++)
         if (strcmp((*list->items)[i], text) == 0)
-            return; /* said before */
+            return; /* already in the list */
     char **grown = list->failed ? NULL : realloc(*list->items, (*list->len + 1) * sizeof *grown);
     if (grown)
         *list->items = grown;

@@ -1,5 +1,5 @@
 /*
- * Lists of sentences for people: hints and assumptions of a result.
+ * Lists of sentences for users: the hints and assumptions of a result.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,16 +10,17 @@
 #include <stddef.h>
 
 struct eps__sentences {
-    char ***items; /* malloc'ed, like each of them: the list's owner frees */
+    char ***items; /* malloc'ed, as is each sentence; freed by the owner of the list */
     size_t *len;
-    bool failed; /* memory ran out: what was added since is missing */
+    bool failed; /* memory ran out, and later sentences are missing */
 };
 
+/* Appends a formatted sentence of at most 399 characters, unless the list already has it. */
 void eps__sentence(struct eps__sentences *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "a, b and c", cut where it does not fit. */
+/* Writes "a, b and c" to text, truncated to size - 1 characters. */
 void eps__list(char *text, size_t size, const char *const *names, size_t len);
-/* "a, b or c". */
+/* Likewise "a, b or c". */
 void eps__choices(char *text, size_t size, const char *const *names, size_t len);
 
 #endif

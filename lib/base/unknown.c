@@ -1,5 +1,5 @@
 /*
- * Which member of a job is asked for. Here and not beside the other rules of a job, because accountants ask too.
+ * What a job solves for. It is here and not with the other rules of a job because accountants need it too.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 /*
- * The checks of a job that have files of their own. Internal to lib/.
+ * The checks of a job that are shared between files of lib/job. Internal to lib/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,9 +8,9 @@
 
 #include "lib/base/check.h"
 
-/* The members under /matrix; sets check->block, which everything about rows is measured in. */
+/* Checks the members under /matrix. Sets check->block. */
 void eps__check_matrix(struct eps__check *check);
-/* The members under /workload. */
+/* Checks the members under /workload. */
 void eps__check_workload(struct eps__check *check);
 
 #endif

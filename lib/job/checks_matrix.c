@@ -1,6 +1,7 @@
 /*
- * The rules of a job's two matrices: the strategy C, whose family brings its own, and the workload A. What needs the
- * numbers of a computed matrix (singular, negative where amplification needs none) is left to the strategy.
+ * The rules of a job's two matrices: the strategy C, whose family has rules of its own, and the workload A. Rules that
+ * need the entries of a computed matrix (singular, or negative although amplification needs it non-negative) are
+ * checked when the strategy is built.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +19,7 @@ static void check_family(struct eps__check *check, const struct eps_matrix *matr
     if (family->check)
         family->check(check, matrix);
     if (family->unsampled && eps__sampling_random(&check->job->mechanism))
-        eps__check_fail(check, "/matrix/family", "%s goes with sampling.scheme none only",
+        eps__check_fail(check, "/matrix/family", "%s is only allowed with sampling.scheme none",
                         eps_family_name(matrix->family));
 }
 
@@ -29,21 +30,22 @@ void eps__check_matrix(struct eps__check *check)
     if (matrix->stamps == 0)
         eps__check_fail(check, "/matrix/stamps", "must be an integer of at least 1");
     else if (check->n > 0 && check->n % matrix->stamps != 0)
-        eps__check_fail(check, "/matrix/stamps", "must divide n: %zu is no multiple of %zu; the nearest n that is: %zu",
-                        check->n, matrix->stamps, eps__check_nearest_multiple(check, matrix->stamps));
+        eps__check_fail(check, "/matrix/stamps",
+                        "must divide n: %zu is not a multiple of %zu; the nearest n that is one is %zu", check->n,
+                        matrix->stamps, eps__check_nearest_multiple(check, matrix->stamps));
     else
         check->block = check->n / matrix->stamps;
 
     if (eps_family_name(matrix->family) == NULL)
-        eps__check_fail(check, "/matrix/family", "is no family");
+        eps__check_fail(check, "/matrix/family", "is not a known family");
     else
         check_family(check, matrix);
     if (eps_normalization_name(matrix->normalization) == NULL)
         eps__check_fail(check, "/matrix/normalization", "must be max_column, none or sensitivity");
     else if (matrix->normalization == EPS_NORMALIZATION_SENSITIVITY && eps__sampling_random(&check->job->mechanism))
-        eps__check_fail(check, "/matrix/normalization",
-                        "sensitivity goes with sampling.scheme none only: amplified analyses need "
-                        "max_column or none");
+        eps__check_fail(
+            check, "/matrix/normalization",
+            "sensitivity is only allowed with sampling.scheme none: amplification needs max_column or none");
 }
 
 void eps__check_workload(struct eps__check *check)

@@ -1,8 +1,7 @@
 /*
- * The defaults of a job: the constants, which are in the table of members, and those that follow from other members.
+ * The defaults of a job: constant ones, from the tables of members, and those that depend on other members.
  *
- * The library sets them, and not the codec, so that C and HTTP callers who write the same job ask the same question.
- * checks.c has what a job must satisfy.
+ * They are set here and not in the codec so that the same job means the same for C and HTTP callers.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -27,7 +26,7 @@ void eps_job_init(struct eps_job *job)
     eps__members_init(&eps__query_object, &job->query);
 }
 
-/* The participation an optimised family is optimised for: the job's, where one block sees all of it. */
+/* The participation that an optimised family is optimised for: the job's, if there is one stamp; else one epoch. */
 static void default_target(struct eps_mechanism *mechanism, size_t block)
 {
     struct eps_matrix *matrix = &mechanism->matrix;

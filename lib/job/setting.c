@@ -1,5 +1,5 @@
 /*
- * A job made ready: checked, its strategy and sensitivity computed.
+ * Prepares a job for accountants: checks it, computes its strategy and its sensitivity.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,7 +21,7 @@ static enum eps_status refuse_scheme(struct eps_error *error, enum eps_scheme sc
     char names[120];
     eps__scheme_names(names, sizeof names, eps__scheme_served, 0);
     return eps__error(error, EPS_UNSUPPORTED, "/sampling/scheme",
-                      "the scheme %s is not served in this version, which serves %s", eps_scheme_name(scheme), names);
+                      "this version does not serve the scheme %s; use one of %s", eps_scheme_name(scheme), names);
 }
 
 static enum eps_status refuse_accountant(struct eps_error *error, enum eps_accountant name)
@@ -29,11 +29,10 @@ static enum eps_status refuse_accountant(struct eps_error *error, enum eps_accou
     char names[120];
     eps__accountant_names_served(names, sizeof names);
     return eps__error(error, EPS_UNSUPPORTED, "/accountant/method",
-                      "the accountant %s is not served in this version, which serves %s", eps_accountant_name(name),
-                      names);
+                      "this version does not have the accountant %s; use one of %s", eps_accountant_name(name), names);
 }
 
-/* What follows from the job that accountants see. */
+/* Sets the members that derive from setting->job. */
 static enum eps_status derive(struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -42,13 +41,13 @@ static enum eps_status derive(struct eps__setting *setting, struct eps_error *er
     enum eps_status status =
         eps__strategy_sensitivity(setting->context, &setting->sensitivity, error, setting->strategy, mechanism);
     setting->sensitivity_known = status == EPS_OK;
-    /* Where there is no bound without amplification, the Gaussian accountant will decline. */
+    /* The sensitivity stays unknown, and the Gaussian accountant declines. */
     return status == EPS_UNSUPPORTED ? EPS_OK : status;
 }
 
 /*
- * Accountants see the plainest sampling that has the law of the one that was asked for; but one that was asked for by name, and
- * serves that alone, sees it as it is. Either way what it proves holds of the one mechanism (S10).
+ * Makes accountants see the plainest sampling with the same law as the one asked for. If the accountant named by the
+ * job serves only the original sampling, it sees that. A bound for either is a bound for both (S10).
  */
 static enum eps_status derive_plainer(struct eps__setting *setting, struct eps_error *error,
                                       const struct eps_sampling *sampling)
@@ -60,7 +59,7 @@ static enum eps_status derive_plainer(struct eps__setting *setting, struct eps_e
     *setting->plainer = *setting->asked;
     setting->plainer->mechanism.sampling = *sampling;
     setting->job = setting->plainer;
-    /* (S10): the coin of one step from a warm start is a quotient, rounded up */
+    /* (S10): the probability of one step from a warm start is a rounded-up quotient */
     setting->raised =
         setting->asked->mechanism.n == 1 && sampling->p != eps__sampling_probability(&setting->asked->mechanism);
     enum eps_status status = derive(setting, error);

@@ -1,6 +1,6 @@
 /*
- * Loader (2000), "Fast and accurate computation of binomial probabilities": the probability is the one at the
- * mode's Stirling form times exp(-deviances), each computed without cancellation.
+ * Loader (2000), "Fast and accurate computation of binomial probabilities": the logarithm of a probability is written
+ * as Stirling's formula, its corrections and two deviances, each of which is computed without cancellation.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,7 @@
 
 double eps__log_factorial(double n)
 {
-    int sign; /* lgamma() itself writes a global */
+    int sign; /* lgamma() writes a global variable */
     return lgamma_r(n + 1, &sign);
 }
 
@@ -57,25 +57,27 @@ double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k)
            deviance(size - x, size * (1 - p)) + 0.5 * log(size / (x * (size - x))) - EPS__LOG_SQRT_2PI;
 }
 
-double eps__binomial_error(uint64_t n, double p)
+double eps__binomial_error(uint64_t n, double p, double log_least)
 {
-    return 2e-12 + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
+    double deep = log_least < -400 ? 1e-14 * fabs(log_least) : 0;
+    return 2e-12 + deep + 200 * sqrt((double)n * p * (1 - p)) * EPS__UNIT_ROUNDOFF;
 }
 
-/* Terms relative to the first by their exact ratios, and the geometric series that the rest stays under (N3). */
+/* Adds the terms relative to the first, by their exact ratios, and a geometric series that bounds the rest (N3). */
 double eps__binomial_log_tail(uint64_t n, double p, uint64_t k, bool up)
 {
     double size = (double)n, x = (double)k, term = 1, total = 1, odds = p / (1 - p);
     if (up ? k > n : k == 0 && n == 0)
         return up ? -INFINITY : 0;
     double first = eps__binomial_log_pmf(n, p, k), terms = 40 + 2 * sqrt(size * p * (1 - p));
-    double error = 2 * eps__binomial_error(n, p) + 1e-14 * fabs(first) + 16 * terms * EPS__UNIT_ROUNDOFF;
+    double error = 2 * eps__binomial_error(n, p, 0) + 1e-14 * fabs(first) + 16 * terms * EPS__UNIT_ROUNDOFF;
     for (double i = 0; i < terms && (up ? x < size : x > 0) && term > 0x1p-60 * total; i++) {
         term *= up ? (size - x) / (x + 1) * odds : x / (size - x + 1) / odds;
         total += term;
         x += up ? 1 : -1;
     }
-    /* beyond x: ratio/(1 - ratio), ratio the next one; x's distance from the mode is positive where that is under 1 */
+    /* The terms beyond x are at most `term` times ratio/(1 - ratio), where ratio is the next one. The ratio is below 1
+     * exactly where x's distance from the mode is positive. */
     double distance = up ? fma(-(size + 1), p, x + 1) : fma(size + 1, p, -x);
     if (up ? x < size : x > 0) {
         if (!(distance > 0))
@@ -85,13 +87,13 @@ double eps__binomial_log_tail(uint64_t n, double p, uint64_t k, bool up)
     return fmin(first + log(total) + error, 0);
 }
 
-/* A sum of terms relative to the first one, and a bound on the relative error of each. */
+/* A sum of terms relative to the first one, a bound on the relative error of each term, and what the sum leaves out. */
 struct terms {
     double total, error, left_out;
 };
 
-/* Adds the terms after `from`, up or down, `limit` included: each is the one before times an exact ratio. Ends where
- * they fall geometrically to nothing. */
+/* Adds the terms after `from`, upwards or downwards, up to and including `limit`: each is the one before times an exact
+ * ratio. Stops early when the geometric bound on the remaining terms is negligible. */
 static void add_terms(struct terms *terms, double n, double p, double from, double limit, bool up)
 {
     double term = 1, error = 0, odds = p / (1 - p);
@@ -108,18 +110,19 @@ static void add_terms(struct terms *terms, double n, double p, double from, doub
     terms->error = fmax(terms->error, error + 4 * EPS__UNIT_ROUNDOFF);
 }
 
-/* The tail from k on, outwards and, where k is on the near side of the mode, inwards from the mode to k. */
+/* The tail from k outwards. If k is on the near side of the mode, sums from the mode in both directions: outwards to
+ * the end and inwards to k. */
 static struct eps__interval tail_sum(uint64_t n, double p, uint64_t k, bool up)
 {
     double size = (double)n, mode = fmin(floor((size + 1) * p), size), edge = (double)k;
     double start = up ? fmax(edge, mode) : fmin(edge, mode);
     double log_first = eps__binomial_log_pmf(n, p, (uint64_t)start);
-    if (log_first < -700) /* beyond the mode, or else the tail is nearly all there is */
+    if (log_first < -700) /* too small to sum: k is beyond the mode, or the tail is nearly everything */
         return (struct eps__interval){0, start == edge ? exp(eps__binomial_log_tail(n, p, k, up)) + DBL_MIN : 1};
     struct terms terms = {.total = 1};
     add_terms(&terms, size, p, start, up ? size : 0, up);
     add_terms(&terms, size, p, start, edge, !up);
-    double first = exp(log_first), error = 2 * terms.error + eps__binomial_error(n, p) + 1e-15;
+    double first = exp(log_first), error = 2 * terms.error + eps__binomial_error(n, p, log_first) + 1e-15;
     return (struct eps__interval){fmax(first * terms.total * (1 - error), 0),
                                   fmin(first * (terms.total * (1 + error) + 2 * terms.left_out), 1)};
 }

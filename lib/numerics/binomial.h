@@ -1,5 +1,5 @@
 /*
- * The binomial distribution in logs.
+ * The binomial distribution in logarithms.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,22 +11,23 @@
 
 #include "lib/numerics/sum.h"
 
-/* ln n!, to a few units. */
+/* ln n!, with a relative error of a few units of roundoff. */
 double eps__log_factorial(double n);
 
-/* ln Pr[Binom(n, p) = k], 0 < p < 1, n < 2^52; -INFINITY for k > n. By Loader's saddle-point form, which does not
- * cancel: absolute error at most eps__binomial_error() where it is at least -750, and 1e-14 of itself more below (N2). */
+/* ln Pr[Binom(n, p) = k] for 0 < p < 1, n < 2^52; -INFINITY for k > n. Uses Loader's saddle-point form, which does not
+ * cancel. */
 double eps__binomial_log_pmf(uint64_t n, double p, uint64_t k);
 
-/* A bound on the relative error of exp(eps__binomial_log_pmf(n, p, k)) where that is at least e^-750. */
-double eps__binomial_error(uint64_t n, double p);
+/* A bound on the absolute error of eps__binomial_log_pmf(n, p, k) where that is at least log_least >= -2200 (N2). */
+double eps__binomial_error(uint64_t n, double p, double log_least);
 
-/* ln of an upper bound on Pr[Binom(n, p) >= k] (up) or <= k, 0 < p < 1: within a factor of 2 where k lies beyond the
- * mode, the closer the farther out, and near 0 before it; -INFINITY where nothing is there. No underflow (N3). */
+/* An upper bound on ln Pr[Binom(n, p) >= k] (up) or on ln Pr[Binom(n, p) <= k], for 0 < p < 1. Beyond the mode the
+ * bound on the probability is within a factor of 2, and closer the farther out k is. Before the mode the bound is near
+ * 0. -INFINITY if the probability is 0. Does not underflow (N3). */
 double eps__binomial_log_tail(uint64_t n, double p, uint64_t k, bool up);
 
-/* Pr[Binom(n, p) >= k] and <= k, 0 < p < 1, between proven bounds. Probabilities under 1e-300 may have 0 as their
- * lower bound. Cost: the terms within some forty deviations. */
+/* Proven bounds on Pr[Binom(n, p) >= k] and on Pr[Binom(n, p) <= k], for 0 < p < 1. The lower bound may be 0 if the
+ * probability is below 1e-300. Cost: one term for each integer within some forty standard deviations. */
 struct eps__interval eps__binomial_at_least(uint64_t n, double p, uint64_t k);
 struct eps__interval eps__binomial_at_most(uint64_t n, double p, uint64_t k);
 

@@ -1,10 +1,9 @@
 /*
- * Numbers that are bounds, and the few operations that round them outwards (N6).
+ * Directed rounding: the operations that turn a computed number into a proven bound (N6).
  *
- * Up is towards INFINITY, down towards -INFINITY; an upper estimate goes up, a lower one down. A computed number that is
- * off by so many units of itself is raised or lowered by them; of one that is off by an absolute error, e^x and ln x are taken
- * by eps__exp_bound() and eps__shift(). The unit is the unit roundoff. The verifying build holds each against quadruple
- * precision as it runs.
+ * Up is towards INFINITY, down towards -INFINITY; an upper estimate is rounded up, a lower one down. Errors are either
+ * relative, in units of roundoff ("units"; eps__raise(), eps__lower(), eps__outward(), eps__log_bound()), or absolute
+ * (eps__shift(), eps__exp_bound()). The verify build checks every operation against quadruple precision at run time.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,13 +12,14 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "lib/numerics/verify.h"
 
-/* An error that is written as so many of them times sizes is one by N7. */
+/* u of double precision. N7 justifies error bounds of the form: a multiple of u times a sum of sizes. */
 #define EPS__UNIT_ROUNDOFF 0x1p-53
 
-/* Which side of the truth a number is on. */
+/* The side on which a number is a bound. */
 enum eps__estimate { EPS__UPPER, EPS__LOWER };
 
 static inline enum eps__estimate eps__other(enum eps__estimate estimate)
@@ -27,15 +27,17 @@ static inline enum eps__estimate eps__other(enum eps__estimate estimate)
     return estimate == EPS__UPPER ? EPS__LOWER : EPS__UPPER;
 }
 
-/* A bound on ln of a probability. What is no number bounds nothing: then 0 from above, -INFINITY from below. */
+/* Returns a bound on the logarithm of a probability, with NAN replaced by the trivial bound: 0 from above, -INFINITY
+ * from below. */
 static inline double eps__certain(enum eps__estimate estimate, double log_bound)
 {
     return isnan(log_bound) ? (estimate == EPS__UPPER ? 0 : -INFINITY) : log_bound;
 }
 
-/* ---------------------------------------------------------------- a number off by units of itself, or by an error */
+/* ---------------------------------------------------------------- known relative or absolute errors */
 
-/* x and so many units of itself; units >= 2, and two more than it is off by. */
+/* x moved up or down by `units` unit roundoffs of |x|. units must be at least 2 and be the relative error of x in these
+ * units plus 2. */
 static inline double eps__raise(double x, double units)
 {
     double raised = x * (x > 0 ? 1 + units * EPS__UNIT_ROUNDOFF : 1 - units * EPS__UNIT_ROUNDOFF);
@@ -55,7 +57,7 @@ static inline double eps__outward(enum eps__estimate estimate, double x, double 
     return estimate == EPS__UPPER ? eps__raise(x, units) : eps__lower(x, units);
 }
 
-/* x moved by an absolute error and by what the addition rounds. */
+/* x moved by an absolute error and by the rounding of the addition itself. */
 static inline double eps__shift(enum eps__estimate estimate, double x, double error)
 {
     double moved = fabs(error) + 3 * EPS__UNIT_ROUNDOFF * (fabs(x) + fabs(error));
@@ -64,7 +66,8 @@ static inline double eps__shift(enum eps__estimate estimate, double x, double er
     return shifted;
 }
 
-/* e^y for the y within error of x. An underflow is DBL_MIN from above and 0 from below. */
+/* A bound on e^y for every y within `error` of x. An underflow gives DBL_MIN as the upper bound and 0 as the lower
+ * one. */
 static inline double eps__exp_bound(enum eps__estimate estimate, double x, double error)
 {
     double power = eps__outward(estimate, exp(eps__shift(estimate, x, error)), 8);
@@ -74,7 +77,7 @@ static inline double eps__exp_bound(enum eps__estimate estimate, double x, doubl
     return power;
 }
 
-/* ln y for the y > 0 that are off from x by so many units, at most 1e12; -INFINITY at 0. */
+/* A bound on ln y for every y > 0 within `units` unit roundoffs of x, units <= 1e12. -INFINITY for x = 0. */
 static inline double eps__log_bound(enum eps__estimate estimate, double x, double units)
 {
     double value = log(x), error = EPS__UNIT_ROUNDOFF * (1.001 * units + 4 * fabs(value));
@@ -83,7 +86,8 @@ static inline double eps__log_bound(enum eps__estimate estimate, double x, doubl
     return shifted;
 }
 
-/* ln(e^a + e^b), rounded to nearest: within 8 units of 1 and of the result. What is no number stays none. */
+/* ln(e^a + e^b), not rounded outwards: the error is at most 8 units of 1 and of the result. NAN if an argument is
+ * NAN. */
 static inline double eps__log_add(double a, double b)
 {
     if (isnan(a) || isnan(b))
@@ -92,7 +96,8 @@ static inline double eps__log_add(double a, double b)
     return isinf(most) ? most : most + log1p(exp(least - most));
 }
 
-/* ---------------------------------------------------------------- one operation, exact where it can be */
+/* ---------------------------------------------------------------- one operation, exact if its result is
+ * representable */
 
 static inline double eps__add_up(double a, double b)
 {
@@ -107,7 +112,7 @@ static inline double eps__add_down(double a, double b)
     return -eps__add_up(-a, -b);
 }
 
-/* Of non-negative numbers. Under DBL_MIN/u the rounding may itself have been lost. */
+/* For non-negative numbers. Below DBL_MIN/u the rounding error may itself underflow, so the result is always moved. */
 static inline double eps__multiply_up(double a, double b)
 {
     double product = a * b, up = product;
@@ -126,17 +131,22 @@ static inline double eps__multiply_down(double a, double b)
     return down;
 }
 
-/* The square root, rounded up and down; exact where it is representable. */
+/* Below it the residual of a square root may be lost. */
+#define EPS__SQUARE_LEAST 0x1p-969
+
+/* The square root, rounded up or down; exact if it is representable and x is 0 or at least EPS__SQUARE_LEAST. */
 static inline double eps__sqrt_up(double x)
 {
-    double root = sqrt(x), up = fma(root, root, -x) >= 0 ? root : nextafter(root, INFINITY);
+    bool lost = x > 0 && x < EPS__SQUARE_LEAST;
+    double root = sqrt(x), up = !lost && fma(root, root, -x) >= 0 ? root : nextafter(root, INFINITY);
     EPS__VERIFY(eps__verify_order(x, (eps__quad)up * up));
     return up;
 }
 
 static inline double eps__sqrt_down(double x)
 {
-    double root = sqrt(x), down = fma(root, root, -x) <= 0 ? root : nextafter(root, 0);
+    bool lost = x > 0 && x < EPS__SQUARE_LEAST;
+    double root = sqrt(x), down = !lost && fma(root, root, -x) <= 0 ? root : nextafter(root, 0);
     EPS__VERIFY(eps__verify_order((eps__quad)down * down, x));
     return down;
 }

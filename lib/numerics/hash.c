@@ -1,6 +1,6 @@
 /*
- * Content ids. Doubles go through a small buffer, in which each is written byte by byte: the id does not depend on
- * the machine's byte order, and hashing a million coefficients still calls libsodium only once per 4 KiB.
+ * Content ids. Doubles are written byte by byte into a small buffer, so that the id does not depend on the machine's
+ * byte order and hashing a million coefficients calls libsodium only once per 4 KiB.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,7 @@ static void store_le(uint8_t out[8], uint64_t value)
 void eps__hash_init(struct eps__hash *hash, const char *tag)
 {
     crypto_generichash_init(&hash->state, NULL, 0, EPS__HASH_BYTES);
-    /* The NUL ends the tag: no tag is a prefix of another one's input. */
+    /* The NUL ends the tag, so that no tag is a prefix of another tag's input. */
     eps__hash_bytes(hash, tag, strlen(tag) + 1);
 }
 

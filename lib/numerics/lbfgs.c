@@ -1,7 +1,7 @@
 /*
- * The search keeps its history in a ring. A direction that is no descent, or one along which the line search finds
- * nothing, empties the ring and is tried again as steepest descent before the search gives up. Where a value is flat to
- * its last bit no step is taken, however steep its gradient says it is: rounding has the last word.
+ * The search keeps its history in a ring. If the direction is not a descent direction, or the line search finds no step
+ * along it, the ring is emptied and the iteration is repeated with the steepest descent before the search gives up. A
+ * step that changes the value by less than its rounding is not taken, however steep the gradient.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The weak Wolfe conditions: a share of the decrease that the slope promises, and a slope that has flattened. */
+/* The constants of the weak Wolfe conditions: sufficient decrease (Armijo) and curvature. */
 static const double decrease_share = 1e-4, slope_share = 0.9;
 enum { LINE_STEPS = 60, RECENT = 5 };
 
 struct search {
     size_t n, memory, kept, newest;
-    double *steps, *changes, *curvature; /* rings of x_{k+1} - x_k, g_{k+1} - g_k and their inner products */
-    double *share;                       /* scratch of the two loops */
+    double *steps, *changes, *curvature; /* rings of x_{k+1} - x_k, of g_{k+1} - g_k and of their inner products */
+    double *share;                       /* scratch space of two_loops() */
     double *gradient, *direction, *trial, *trial_gradient;
     eps__objective_fn *objective;
     void *user;
@@ -41,7 +41,7 @@ static size_t slot(const struct search *s, size_t age)
     return (s->newest + s->memory - age) % s->memory;
 }
 
-/* direction = -H gradient, H the inverse Hessian of the pairs kept. */
+/* The two-loop recursion: direction = -H gradient, where H approximates the inverse Hessian from the pairs kept. */
 static void two_loops(struct search *s)
 {
     size_t n = s->n;
@@ -63,7 +63,7 @@ static void two_loops(struct search *s)
     }
 }
 
-/* Keeps the pair that leads from x to the trial point, if the function curved upwards along it. */
+/* Keeps the pair of the step from x to the trial point if the curvature along it is positive. */
 static void remember(struct search *s, const double *x)
 {
     size_t n = s->n, at = (s->newest + 1) % s->memory;
@@ -92,8 +92,8 @@ static bool evaluate(struct search *s, double *value, double *slope, const doubl
     return true;
 }
 
-/* The minimum of the cubic through two values and slopes, kept well inside the bracket; its middle where the far end
- * is outside the domain. */
+/* The minimiser of the cubic through two values and slopes, moved at least 10% of the width into the bracket. The
+ * midpoint if `high` is outside the domain. */
 static double inside(double low, double low_value, double low_slope, double high, double high_value, double high_slope)
 {
     double width = high - low, t = low + width / 2;
@@ -109,14 +109,15 @@ static double inside(double low, double low_value, double low_slope, double high
 
 enum line { LINE_FOUND, LINE_NOTHING, LINE_STOPPED };
 
-/* Less than the rounding of the value: a difference that cannot be seen. */
+/* Whether a difference is below the rounding of the value. */
 static bool is_invisible(double difference, double value)
 {
     return fabs(difference) <= DBL_EPSILON / 2 * fabs(value);
 }
 
-/* A step along the direction that satisfies the weak Wolfe conditions, or failing that the best one seen that lowers
- * the value, in trial. It lowers the value: one that leaves it as it is is none. */
+/* Finds a step along the direction that satisfies the weak Wolfe conditions and leaves the point in s->trial. If none
+ * is found, takes the longest step seen that satisfies the sufficient decrease condition. A step must lower the
+ * value. */
 static enum line line_search(struct search *s, double *value, const double *x, double start, double slope, double t)
 {
     double low = 0, low_value = start, low_slope = slope, high = 0, high_value = 0, high_slope = 0, rise;
@@ -160,7 +161,7 @@ static bool allocate(struct search *s)
     return true;
 }
 
-/* One iteration from x, where the value is *value: a step that lowers it. *expected: what the model hoped to gain. */
+/* One iteration from x, where the value is *value. Out: *expected, the decrease that the quadratic model predicts. */
 static enum line iterate(struct search *s, double *x, double *value, double *expected)
 {
     size_t n = s->n;
@@ -211,7 +212,8 @@ static enum eps__lbfgs_end descend(struct search *s, const struct eps__lbfgs *op
         double gained = 0;
         for (size_t i = 0; i < RECENT; i++)
             gained += recent[i];
-        /* The model before the last step stands for the one after it, which can only expect less. */
+        /* `little` is about the model before the last step, which stands in for the one after it: that one predicts no
+         * more. */
         bool nothing = is_invisible(gained / 4, *value);
         if (nothing || (gained <= options->tolerance && little)) {
             ++*iterations;

@@ -1,10 +1,10 @@
 /*
- * Everything goes through Mills' ratio m(x) = Q(x)/phi(x): below 5 from erfc, whose argument is harmless there,
- * above 5 from Laplace's continued fraction, which has no cancellation and no underflow.
+ * Everything is computed from Mills' ratio m(x) = Q(x)/phi(x): below 5 from erfc, which is accurate there, above 5 from
+ * Laplace's continued fraction, which neither cancels nor underflows.
  *
- * The Gaussian profile is delta = phi(u) (m(u) - m(u + mu)) with u = eps/mu - mu/2, because
- * e^eps phi(u + mu) = phi(u). For small mu the difference cancels, so it is taken as the integral of a positive
- * function, m(u) - m(u + mu) = int_0^inf exp(-u s - s^2/2) (1 - e^{-mu s}) ds, by Gauss-Legendre panels.
+ * The Gaussian profile is delta = phi(u) (m(u) - m(u + mu)) with u = eps/mu - mu/2, because e^eps phi(u + mu) = phi(u).
+ * For small mu the difference cancels, so it is computed as the integral of a positive function, m(u) - m(u + mu) =
+ * int_0^inf exp(-u s - s^2/2) (1 - e^{-mu s}) ds, by Gauss-Legendre panels.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,16 +14,16 @@
 #include <stddef.h>
 
 #define SQRT_HALF_PI 1.25331413731550025121
-#define NO_TAIL 37 /* in standard deviations: below it eps__mills() overflows */
-#define U_MOST 1e8 /* in standard deviations: beyond it squares and their errors are not computed */
+#define NO_TAIL 37 /* in standard deviations: below -NO_TAIL eps__mills() overflows */
+#define U_MOST 1e8 /* in standard deviations: below -U_MOST no squares of u are computed */
 
 double eps__mills(double x)
 {
-    if (x < 5) { /* e^{y^2} erfc(y) at one rounded y, whose error then hardly matters (N1) */
+    if (x < 5) { /* e^{y^2} erfc(y), both at the same rounded y, whose rounding error then nearly cancels (N1) */
         double y = x * M_SQRT1_2, square = y * y, rest = fma(y, y, -square);
         return SQRT_HALF_PI * (1 + rest) * exp(square) * erfc(y);
     }
-    /* 1/(x + 1/(x + 2/(x + ...))): at x = 5 forty levels leave less than 1e-22. */
+    /* 1/(x + 1/(x + 2/(x + ...))): at x = 5 forty levels leave an error below 1e-22. */
     double tail = x;
     for (int level = x < 12 ? 40 : 20; level > 0; level--)
         tail = x + level / tail;
@@ -70,7 +70,7 @@ double eps__normal_tail_quantile(double log_tail)
     return x;
 }
 
-/* Eight-point Gauss-Legendre on [-1, 1]: positive nodes and their weights. */
+/* Eight-point Gauss-Legendre quadrature on [-1, 1]: positive nodes and their weights. */
 static const double node8[4] = {0.18343464249564980494, 0.52553240991632898582, 0.79666647741362673959,
                                 0.96028985649753623168};
 static const double weight8[4] = {0.36268378337836198297, 0.31370664587788728734, 0.22238103445337447054,
@@ -79,7 +79,7 @@ static const double weight8[4] = {0.36268378337836198297, 0.31370664587788728734
 double eps__normal_log_mass(double left, double width, double *error)
 {
     double right = left + width;
-    if (left + right < 0) { /* on the side where tails are small */
+    if (left + right < 0) { /* reflect to the side where the tails are small */
         left = -right;
         right = left + width;
     }
@@ -91,7 +91,8 @@ double eps__normal_log_mass(double left, double width, double *error)
         EPS__VERIFY(!eps__verify_now() || eps__verify_log_mass(left, width, log_near + log(share), *error));
         return log_near + log(share);
     }
-    /* e^{-left^2/2} times the integral of e^{-left s - s^2/2} over [0, width]: exponents of at most 1/2 */
+    /* e^{-left^2/2} times the integral of e^{-left s - s^2/2} over [0, width], where the exponent is at most 1/2 in
+     * size. */
     double total = 0;
     for (size_t i = 0; i < 4; i++)
         for (int sign = -1; sign <= 1; sign += 2) {
@@ -105,9 +106,9 @@ double eps__normal_log_mass(double left, double width, double *error)
     return log_mass;
 }
 
-/* int_0^inf exp(-u s - s^2/2) (1 - e^{-mu s}) ds for u >= -1, 0 < mu < 1. The panels are a unit of the decay
- * 1/max(u, 2) long, where eight points leave less than 1e-17 relative; beyond exponent 60 + the first factor's
- * smallness nothing is left that counts, which is well before PANELS_MAX. */
+/* int_0^inf exp(-u s - s^2/2) (1 - e^{-mu s}) ds for u >= -1, 0 < mu < 1. The panels have length 1/max(u, 2), the decay
+ * length of the integrand; eight points leave a relative error below 1e-17. The sum stops at the first panel that adds
+ * less than 1e-19 of the total, well before PANELS_MAX. */
 static double mills_difference(double u, double mu)
 {
     enum { PANELS_MAX = 1000 };
@@ -135,13 +136,13 @@ double eps__gaussian_log_delta(double mu, double eps, double *error)
     }
     double u = eps / mu - 0.5 * mu;
     double u_error = 2 * EPS__UNIT_ROUNDOFF * (fabs(eps / mu) + mu);
-    /* eps < 0; delta = Pr[Z > u] - e^eps Pr[Z > u + mu], either of which is 1 but for 1e-299. */
+    /* eps < 0, and both tails of delta = Pr[Z > u] - e^eps Pr[Z > u + mu] are within 1e-299 of 1. */
     if (u + mu < -NO_TAIL) {
         double delta = -expm1(eps);
         *error = 8 * EPS__UNIT_ROUNDOFF + 1e-290 / delta;
         return log(delta);
     }
-    if (u < -U_MOST) { /* 1 - delta is at most Pr[Z < u] + phi(u) mills(u + mu), which no double holds */
+    if (u < -U_MOST) { /* 1 - delta is at most Pr[Z < u] + phi(u) mills(u + mu), which underflows */
         *error = DBL_MIN;
         return 0;
     }

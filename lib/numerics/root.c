@@ -1,7 +1,7 @@
 /*
- * Bisection, because what is wanted is not the root but an end of the bracket at which the inequality holds; the
- * functions are cheap once a panel is composed, and the halving never stalls at the kinks of a piecewise curve. All that
- * the library asks of GSL is asked here.
+ * Bisection. Callers do not need the root itself but an end of the bracket at which an inequality holds. The functions
+ * are cheap once a panel is composed, and bisection never stalls at the kinks of a piecewise curve. This file is the
+ * library's only use of GSL.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,9 +13,9 @@
 #include <pthread.h>
 
 /*
- * GSL's handler belongs to the process, and the one that it starts with aborts. What GSL refuses here is an answer like
- * any other, so that one is turned off; a handler of the caller's is put back, for it was chosen. GSL has no way to only
- * look: in between, for an instant, there is none.
+ * GSL's error handler is global to the process, and the default one aborts. Errors of GSL are handled here as return
+ * values, so the default handler is turned off, while a handler that the caller installed is restored. GSL cannot query
+ * the handler without replacing it, so for an instant none is installed.
  */
 static void tame_gsl(void)
 {

@@ -1,7 +1,7 @@
 /*
- * Sums whose rounding is known. A compensated sum (Neumaier) of n numbers is within 2u|s| + 2 n^2 u^2 sum|x| of the
- * exact one, u = 2^-53: for n < 2^25 that is a few u of sum|x|, whatever the length. It also notices when nothing
- * was rounded at all, so that the sensitivity of the identity is 1 and not 1.0000000000000018.
+ * Compensated sums with a known rounding error. Neumaier's sum of n numbers is within 2u|s| + 2 n^2 u^2 sum|x| of the
+ * exact sum, u = 2^-53, which is less than 3u sum|x| for n < 2^25. A sum also records whether any operation rounded, so
+ * that the sensitivity of the identity is 1 and not 1.0000000000000018.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,11 +13,12 @@
 
 #include "lib/numerics/bound.h"
 
-/* What a sum of up to 2^25 terms, squares of the terms included, may be off by, relative to the sum of absolute
- * values: four times the bound above plus the rounding of the squares. */
+/* Error of a sum of up to 2^25 terms or squares, relative to the sum of absolute values: four times the bound above
+ * plus the rounding of the squares. */
 #define EPS__SUM_ERROR 0x1p-49
 
-/* A product under this may have lost bits to underflow; 2^25 of them still add to less than EPS__SUM_TINY. */
+/* A product below EPS__SUM_UNDERFLOW may have lost bits to underflow. 2^25 such products add up to less than
+ * EPS__SUM_TINY. */
 #define EPS__SUM_UNDERFLOW 1e-280
 #define EPS__SUM_TINY 1e-270
 
@@ -25,14 +26,14 @@ struct eps__interval {
     double lower, upper;
 };
 
-/* Zero-initialise. */
+/* A running sum. Start from all zeros. */
 struct eps__sum {
     double high, low;
-    bool inexact;   /* some addition or square was rounded */
-    bool underflow; /* some square was so small that its rounding is absolute */
+    bool inexact;   /* whether any addition or square was rounded */
+    bool underflow; /* whether any square was so small that its rounding error is absolute */
 #ifdef EPS_VERIFY
     eps__quad exact;
-    bool signs; /* some term was negative: then the interval claims nothing by itself */
+    bool signs; /* whether any term was negative: then the interval claims nothing */
 #endif
 };
 
@@ -69,14 +70,14 @@ static inline double eps__sum_value(const struct eps__sum *sum)
     return sum->high + sum->low;
 }
 
-/* Bounds on the exact sum of non-negative terms, each of which may have had a relative error up to `relative`
- * before it was added (0: none, and then an exact sum is returned as it is). */
+/* Bounds on the exact sum of non-negative terms, each of which had a relative error of at most `relative` before it was
+ * added. If `relative` is 0 and nothing was rounded, both ends are the sum itself. */
 static inline struct eps__interval eps__sum_interval(const struct eps__sum *sum, double relative)
 {
     double s = eps__sum_value(sum);
     double error = EPS__SUM_ERROR + relative * (1 + EPS__SUM_ERROR);
     struct eps__interval interval = {s * (1 - error), s * (1 + error)};
-    if (sum->underflow) /* 2^25 squares, each off by 2^-1075 at most */
+    if (sum->underflow) /* 2^25 squares, each off by at most 2^-1075 */
         interval = (struct eps__interval){fmax(interval.lower - DBL_MIN, 0), interval.upper + EPS__SUM_TINY};
     if (relative <= 0 && !sum->inexact && !sum->underflow)
         interval = (struct eps__interval){s, s};

@@ -1,5 +1,5 @@
 /*
- * Claims held against quadruple precision, in the build that is for it.
+ * Run-time checks of claims against quadruple precision, for the verify build.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,14 +11,14 @@
 
 #include "lib/numerics/bound.h"
 
-/* Quadruple precision rounds too. */
+/* Relative rounding error allowed for quadruple precision itself. */
 #define OWN 1e-30L
-/* Beyond it a tail is no number there. */
+/* In standard deviations: a tail beyond this underflows quadruple precision. */
 #define FARTHEST 145.0
 
 void eps__verify_failed(const char *claim, const char *file, int line)
 {
-    fprintf(stderr, "%s:%d: this does not hold: %s\n", file, line, claim);
+    fprintf(stderr, "%s:%d: verification failed: %s\n", file, line, claim);
     abort();
 }
 
@@ -94,11 +94,11 @@ bool eps__verify_log_mass(double left, double width, double value, double error)
     eps__quad right = (eps__quad)left + width, from = left;
     if (!isfinite(left) || !(fabs(left) < FARTHEST) || isnan(value))
         return true;
-    if (from + right < 0) { /* where tails are small */
+    if (from + right < 0) { /* reflect to the side where the tails are small */
         from = -right;
         right = -(eps__quad)left;
     }
     eps__quad mass = eps__verify_tail(from) - (isinf(width) ? 0 : eps__verify_tail(right));
-    /* a narrow interval: what is left of the difference of two tails in quadruple precision is not enough */
+    /* a narrow interval: the difference of two tails has too few digits left even in quadruple precision */
     return mass < 1e-14L * eps__verify_tail(from) || near(logq(mass), value, error);
 }

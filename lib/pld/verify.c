@@ -1,5 +1,5 @@
 /*
- * Pairs and distributions by their definitions, in quadruple precision.
+ * Pairs and distributions evaluated by their definitions in quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,9 +11,9 @@
 
 enum { SHORT = 40, LONG = 8192, BISECTIONS = 100 };
 
-/* The quadruple tail has no digits beyond it. */
+/* In standard deviations: beyond it the tail underflows quadruple precision. */
 #define FARTHEST 140.0
-/* What quadruple precision rounds itself. */
+/* Relative rounding error allowed for quadruple precision itself. */
 #define OWN ((eps__quad)1e-28L)
 
 static eps__quad magnitude(eps__quad x)
@@ -65,7 +65,7 @@ bool eps__verify_loss(const struct eps__pair *pair, double z, double loss, doubl
     return magnitude(exact - loss) <= error + OWN * magnitude(exact);
 }
 
-/* sum of weights times the tails beyond z. */
+/* The sum of the weights times the tails beyond z. */
 static eps__quad beyond(const struct eps__mixture *mixture, eps__quad sign, eps__quad z)
 {
     eps__quad sum = 0;
@@ -106,7 +106,7 @@ bool eps__verify_advantage(const struct eps__pair *pair, double eps, double at, 
         !pair->numerator.whole || !pair->denominator.whole || pair->numerator.missing > 0 ||
         pair->denominator.missing > 0)
         return true;
-    /* a law that the weights are near to: they are made to add up to 1 */
+    /* compare with the law whose weights are scaled to add up to 1 */
     eps__quad p = beyond(&pair->numerator, 1, at) / total_of(&pair->numerator), size = 0;
     eps__quad q = beyond(&pair->denominator, -1, at) / total_of(&pair->denominator);
     eps__quad grown = eps__verify_exp_of(eps);
@@ -131,7 +131,7 @@ bool eps__verify_log_moment(const struct eps__pld *pld, double tilt, double valu
     return !(total > 0) || magnitude(exact - value) <= error + OWN * magnitude(exact);
 }
 
-/* delta(eps) of a pair whose weights are taken as they are. */
+/* delta(eps) of a pair; the weights are taken as exact. */
 static eps__quad delta_of(const struct eps__pair *pair, eps__quad eps)
 {
     eps__quad low = -FARTHEST / 2, high = FARTHEST / 2;
@@ -181,7 +181,7 @@ bool eps__verify_curve(const struct eps__pld *pld, const struct eps__branch *bra
     }
     if (atoms > SHORT || pld->len > LONG)
         return true;
-    /* beside knots, and between them: where the curve bends and where its chord is */
+    /* at knots and between them: where the curve bends and where it is a chord */
     for (int k = 1; k < 8; k += 2) {
         size_t i = (size_t)((double)(pld->len - 1) * k / 8);
         eps__quad eps = (eps__quad)pld->offset + ((eps__quad)pld->index[i] + (eps__quad)(k % 4) / 4) * pld->spacing;

@@ -1,7 +1,7 @@
 /*
- * For few examples the probabilities are products, for many they come from Loader's form in logs. The atoms left out
- * lie beyond the first one under the floor on each side of the mode. No floor is so low that an atom could underflow:
- * a weight with few digits would be no bound on anything (S2).
+ * See law.h. For small k the probabilities are products; for large k they come from Loader's form in logarithms. On
+ * each side of the mode, the law ends at the last atom above the floor. The floor is high enough that no kept atom
+ * underflows: a subnormal weight would have no small relative error (S2).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@
 
 enum { PRODUCT_MAX = 48 }; /* the binomial coefficient is an exact double up to here */
 
-/* No factor of such a weight, coefficient and powers, is under DBL_MIN. */
+/* Neither the coefficient nor a power in such a weight is below DBL_MIN. */
 #define LOG_WEIGHT_LEAST (-650.0)
 
 static double product_weight(uint64_t k, double p, uint64_t j)
@@ -27,8 +27,7 @@ static double product_weight(uint64_t k, double p, uint64_t j)
     return coefficient * pow(p, (double)j) * pow(1 - p, (double)(k - j));
 }
 
-/* The first index from `from` on, going away from the mode, whose log probability is under the floor; the limit if
- * there is none. */
+/* The last index, going away from the mode, whose log probability is at least the floor. */
 static uint64_t edge(uint64_t k, double p, double log_floor, uint64_t mode, bool above)
 {
     uint64_t inside = mode, outside = above ? k + 1 : 0;
@@ -46,7 +45,7 @@ static uint64_t edge(uint64_t k, double p, double log_floor, uint64_t mode, bool
     return inside;
 }
 
-/* Never 0: it is the probability of something. */
+/* Never 0: the true value is positive. */
 static double lost_beyond(uint64_t k, double p, uint64_t from, bool above)
 {
     return eps__raise(exp(eps__binomial_log_tail(k, p, from, above)), 1e4) + DBL_MIN;
@@ -80,7 +79,7 @@ enum eps_status eps__binomial_law(struct eps__law *law, uint64_t k, double p, do
         uint64_t j = made.first + i;
         made.weight[i] = product ? product_weight(k, p, j) : exp(eps__binomial_log_pmf(k, p, j));
     }
-    made.weight_error = product ? (4 * (double)k + 8) * EPS__UNIT_ROUNDOFF : eps__binomial_error(k, p);
+    made.weight_error = product ? (4 * (double)k + 8) * EPS__UNIT_ROUNDOFF : eps__binomial_error(k, p, least);
     if (k == 1)
         made.weight_error = 2 * EPS__UNIT_ROUNDOFF;
     *law = made;

@@ -1,6 +1,7 @@
 /*
- * What sampling gives without any noise: an example that never takes part makes no difference. For a p small beside
- * delta, or an epsilon large beside n p, this is all there is to say, and no accountant that works with noise says it.
+ * The privacy of sampling alone, without noise: an example that never participates makes no difference. If p is small
+ * compared with delta, or epsilon large compared with n p, this bound is the best one, and accountants that work with
+ * the noise do not find it (S3).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +13,7 @@
 #include "lib/sampling/scheme.h"
 #include "lib/sampling/truncation.h"
 
-/* The probability of making a difference to one batch. */
+/* Bounds on the probability that an example makes a difference to one batch. */
 static struct eps__interval takes_part(const struct eps_mechanism *mechanism)
 {
     double p = eps__sampling_probability(mechanism);
@@ -38,14 +39,14 @@ struct eps__interval eps__sampling_log_never(const struct eps_mechanism *mechani
     return (struct eps__interval){eps__lower(trials * log1p(-p.upper), 8), eps__raise(trials * log1p(-p.lower), 8)};
 }
 
-/* Coins, or draws of which none is tossed for who sits out: then the probability is at least that of coins. */
+/* Independent rounds, or a minimum separation: sitting out only raises the probability of absence. */
 static bool is_tossed(const struct eps_mechanism *mechanism)
 {
-    bool spaced = eps__scheme_of(mechanism)->spaced && !mechanism->sampling.truncation;
-    return eps__sampling_coins(mechanism) || spaced;
+    bool min_separation = eps__scheme_of(mechanism)->min_separation && !mechanism->sampling.truncation;
+    return eps__sampling_independent_rounds(mechanism) || min_separation;
 }
 
-/* Without the example there is nothing but noise: not so where another one stands in its place. */
+/* Whether only noise is released without the example. It is not if another example takes its place. */
 static bool absent_is_noise(const struct eps_mechanism *mechanism)
 {
     return !mechanism->sampling.truncation && EPS__AGAINST_NOISE >> mechanism->adjacency & 1;
@@ -112,8 +113,8 @@ double eps__absence_epsilon(const struct eps__absence *absence, enum eps_directi
     if (!absence->tossed || direction != EPS_ADD || !absence->noise)
         return INFINITY;
     /* 1 - e^{eps + never} <= delta */
-    double never = absence->log_never.lower, rest = log1p(-exp(log_delta));
-    return fmax(rest - never, 0) + 8 * EPS__UNIT_ROUNDOFF * (1 - rest - never);
+    double never = absence->log_never.lower, rest = log_rest(log_delta);
+    return fmax(rest - never, 0) + 16 * EPS__UNIT_ROUNDOFF * (1 - rest - never);
 }
 
 struct eps__interval eps__sampling_log_delta(const struct eps_mechanism *mechanism, enum eps_direction direction,

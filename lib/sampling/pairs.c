@@ -1,9 +1,11 @@
 /*
- * Coins: a draw of the user's examples against none, or against as many others (replace_one). A truncated batch: a public
- * coin says whether the others fill it; if they do, one more example is one instead of another (TPS theorems 3.1, 3.3,
- * 3.4). Where the batch is drawn alike for both data sets (zero_out, replace_one) there is a second pair for the full
- * batch: to show whether the example is in it leaves one Gaussian, or nothing (S4). The first is better where the example is
- * seldom in, the second where it mostly is.
+ * The pairs of Poisson sampling. Untruncated: a draw of the user's examples against none, or against as many other
+ * examples (replace_one).
+ *
+ * Truncated: a public outcome says whether the other examples fill the batch. If they do, one more example replaces
+ * another (TPS theorems 3.1, 3.3, 3.4). If the batch is drawn alike for both data sets (zero_out, replace_one), the
+ * full batch has a second pair: revealing whether the example is in the batch leaves one Gaussian, or no difference
+ * (S4). The first pair is better if the example is seldom in the batch, the second if it mostly is.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -37,20 +39,20 @@ void eps__step_pairs_clear(struct eps__step_pairs *pairs)
     clear_outcome(&pairs->rarely);
 }
 
-/* ------------------------------------------------------------ coins */
+/* ------------------------------------------------------------ Poisson */
 
-static uint64_t coin_amplitude(const struct eps_mechanism *mechanism)
+static uint64_t poisson_amplitude(const struct eps_mechanism *mechanism)
 {
     uint64_t steps = mechanism->sampling.last_iterate ? mechanism->n : 1;
     return steps * mechanism->sampling.examples_per_user;
 }
 
-static size_t coin_variants(const struct eps_mechanism *mechanism)
+static size_t poisson_variants(const struct eps_mechanism *mechanism)
 {
     return mechanism->sampling.truncation && mechanism->adjacency != EPS_ADJACENCY_ADD_REMOVE ? 2 : 1;
 }
 
-/* A batch as drawn, or one that the others do not fill. */
+/* An untruncated batch, or a truncated one that the other examples do not fill. */
 static enum eps_status open_batch(struct eps__outcome *outcome, const struct eps_mechanism *mechanism,
                                   uint64_t amplitude, const struct eps__step_setting *step)
 {
@@ -91,19 +93,19 @@ static enum eps_status truncated_make(struct eps__step_pairs *pairs, const struc
     return status;
 }
 
-static enum eps_status coin_make(struct eps__step_pairs *pairs, const struct eps_mechanism *mechanism,
-                                 const struct eps__step_setting *step)
+static enum eps_status poisson_make(struct eps__step_pairs *pairs, const struct eps_mechanism *mechanism,
+                                    const struct eps__step_setting *step)
 {
     *pairs = (struct eps__step_pairs){0};
     if (mechanism->sampling.truncation)
         return truncated_make(pairs, mechanism, step);
     pairs->often.probability = (struct eps__interval){1, 1};
-    return open_batch(&pairs->often, mechanism, coin_amplitude(mechanism), step);
+    return open_batch(&pairs->often, mechanism, poisson_amplitude(mechanism), step);
 }
 
-const struct eps__pairs eps__coin_pairs = {.drawn = EPS__EVERY_ADJACENCY,
-                                           .attained = EPS__AGAINST_NOISE,
-                                           .truncated = EPS__EVERY_ADJACENCY,
-                                           .amplitude = coin_amplitude,
-                                           .variants = coin_variants,
-                                           .make = coin_make};
+const struct eps__pairs eps__poisson_pairs = {.drawn = EPS__EVERY_ADJACENCY,
+                                              .attained = EPS__AGAINST_NOISE,
+                                              .truncated = EPS__EVERY_ADJACENCY,
+                                              .amplitude = poisson_amplitude,
+                                              .variants = poisson_variants,
+                                              .make = poisson_make};

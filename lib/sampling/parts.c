@@ -1,6 +1,6 @@
 /*
- * Lists of examples, and data sets in parts. Every example gets the number of its part, and counting sorts the examples by
- * it: a few passes, and ascending within a part without comparing.
+ * Lists of examples, and partitions of a data set. Each example gets the number of its part, and a counting sort by
+ * that number orders the examples by part: a few passes, and ascending order within each part.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -46,7 +46,7 @@ static void insert_in_order(uint32_t *items, size_t len)
     }
 }
 
-/* By one digit, the order of equal ones kept. */
+/* One pass of a radix sort, by one digit; stable. */
 static void pass(uint32_t *out, const uint32_t *items, size_t len, unsigned shift)
 {
     size_t begin[DIGITS + 1] = {0};
@@ -104,7 +104,7 @@ static bool reserve(struct eps__parts *parts, uint32_t **of, uint32_t examples, 
     return false;
 }
 
-/* By the number of each example's part. Takes `of` over. */
+/* Counting sort by the number of each example's part. Takes ownership of `of`. */
 static void sort(struct eps__parts *parts, uint32_t *of, uint32_t examples)
 {
     memset(parts->begin, 0, (parts->len + 1) * sizeof *parts->begin);
@@ -112,7 +112,7 @@ static void sort(struct eps__parts *parts, uint32_t *of, uint32_t examples)
         parts->begin[of[j] + 1]++;
     for (size_t i = 0; i < parts->len; i++)
         parts->begin[i + 1] += parts->begin[i];
-    /* begin[i] goes up to where part i ends, which is where part i + 1 began. */
+    /* begin[i] advances to the end of part i, which is where part i + 1 began. */
     for (uint32_t j = 0; j < examples; j++)
         parts->order[parts->begin[of[j]]++] = j;
     memmove(parts->begin + 1, parts->begin, parts->len * sizeof *parts->begin);

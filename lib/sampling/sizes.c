@@ -1,5 +1,5 @@
 /*
- * The sizes of batch and data set, from which schemes derive what the analysis needs.
+ * Checks of batch_size and dataset_size, from which schemes derive p or the number of bins.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

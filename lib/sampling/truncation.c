@@ -1,5 +1,5 @@
 /*
- * All three figures are binomial tails and a ratio of two: near 1 a tail is bounded through the other one.
+ * All three quantities are binomial tails or a ratio of two. A tail near 1 is bounded through its complement.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,9 +1,9 @@
 /*
- * Three bounds on one quantile, by falling speed and rising precision: a tangent to the logarithm of the normal tail
- * (one sum of logarithms), the largest weights (one sort), and the law itself on a grid.
+ * Three bounds on one quantile, from the fastest to the most precise: a tangent to the logarithm of the normal tail
+ * (one sum of logarithms), the largest weights (one sort), and the law on a grid.
  *
- * The tangent works on the sum of both parts at once. The paper bounds the two parts separately, each with half of the
- * probability; the sum of two quantiles is far from the quantile of the sum where both parts matter.
+ * The tangent bounds the sum of both parts at once. The paper bounds the two parts separately, each with half of the
+ * probability; if both parts matter, the sum of their quantiles is far above the quantile of the sum.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,10 +18,10 @@
 
 enum { CELLS = 512, SEARCH_STEPS = 14 };
 
-/* What nats of a bound may be off by, relative to their size (S6). */
+/* The relative error of a bound in nats (S6). */
 #define NATS_ERROR 4e-14
 
-/* Under it the law's weights underflow. */
+/* Below it the weights of the law underflow. */
 #define LOG_ETA_LEAST (-640.0)
 
 double eps__tail_gaussian(double tau, double log_eta)
@@ -35,14 +35,14 @@ double eps__tail_gaussian(double tau, double log_eta)
             return INFINITY;
         z += 1.01 * excess * (z > -36 ? eps__mills(z) : 1) + 4 * EPS__UNIT_ROUNDOFF * fabs(z);
     }
-    return z > 0 ? eps__raise(tau * z, 4) : 0; /* not less: tau may be less than it says */
+    return z > 0 ? eps__raise(tau * z, 4) : 0; /* never below 0: the true tau may be smaller than the given one */
 }
 
 double eps__bernoulli_log_moment(double p, double exponent)
 {
     if (exponent < 700)
         return log1p(p * expm1(exponent));
-    double log_taken = exponent + log(p); /* the exponential itself overflows */
+    double log_taken = exponent + log(p); /* the exponential overflows */
     return log_taken > 40 ? log_taken + (1 - p) * exp(-log_taken) : log1p(exp(log_taken));
 }
 
@@ -80,7 +80,7 @@ static double tilted_at_ratio(const struct eps__weights *weights, double tau, do
 
 double eps__tail_tilted(const struct eps__weights *weights, double tau, double log_eta, double *ratio)
 {
-    /* Downhill in the ratio, by steps that shrink when neither side is better. */
+    /* Descends in the ratio; the step is halved when neither side is better. */
     bool started = ratio && !isnan(*ratio);
     double z = fmax(eps__normal_tail_quantile(log_eta), 0.1), at = started ? *ratio : 0.9, step = started ? 0.02 : 0.1;
     double best = tilted_at_ratio(weights, tau, log_eta, z, at);
@@ -129,7 +129,7 @@ static int by_falling_weight(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* Another bound would do, but it is another number. */
+/* Records that memory ran out: another bound would be valid, but the result would depend on memory. */
 static double starve(const struct eps__weights *weights)
 {
     if (weights->starved)
@@ -153,7 +153,7 @@ double eps__tail_largest(const struct eps__weights *weights, double tau, double 
     }
     qsort(sorted, len, sizeof *sorted, by_falling_weight);
     double left = (double)binomial_quantile((uint64_t)total, weights->p, half);
-    bool all = left >= total; /* then nothing is left to chance, and the normal part may have all of eta */
+    bool all = left >= total; /* then the sum cannot exceed its largest value, and the normal part gets all of eta */
     for (size_t k = 0; k < len && left > 0; k++) {
         sum += fmin(left, sorted[k].count) * sorted[k].weight;
         left -= sorted[k].count;
@@ -164,7 +164,7 @@ double eps__tail_largest(const struct eps__weights *weights, double tau, double 
 
 /* ------------------------------------------------------------ the law on a grid */
 
-/* Chernoff's bound on S alone: how far the grid must reach. */
+/* Chernoff's bound on S alone, which says how far the grid must reach. */
 static double reach_of(const struct eps__weights *weights, double log_eta, double sum, double largest)
 {
     double best = sum;
@@ -173,7 +173,7 @@ static double reach_of(const struct eps__weights *weights, double log_eta, doubl
     return best;
 }
 
-/* The spacing: the least weight where all are multiples of it, else the reach over the cells. */
+/* The spacing of the grid: the least weight if all are multiples of it, else the reach divided by CELLS. */
 static double choose_spacing(const struct eps__weights *weights, double reach)
 {
     double least = INFINITY;
@@ -188,7 +188,7 @@ static double choose_spacing(const struct eps__weights *weights, double reach)
     return lattice ? eps__raise(least, 1e7) : reach / CELLS;
 }
 
-/* law[i] = Pr[S rounded up = i spacing] for i < cells; returns a bound on what lies beyond. */
+/* Sets law[i] = Pr[S rounded up = i spacing] for i < cells; returns a bound on the probability beyond them. */
 static double convolve_law(const struct eps__weights *weights, double spacing, double *law, size_t cells)
 {
     double beyond = 0, p = weights->p;
@@ -202,8 +202,10 @@ static double convolve_law(const struct eps__weights *weights, double spacing, d
         while (jump < cells && (double)jump * spacing < weights->weight[k])
             jump++;
         for (double i = weights->count ? weights->count[k] : 1; i > 0; i--) {
+            double leaves = 0;
             for (size_t at = cells - (jump < cells ? jump : cells); at < cells; at++)
-                beyond += p * law[at];
+                leaves += law[at];
+            beyond += p * leaves;
             for (size_t at = cells; at-- > jump;)
                 law[at] = (1 - p) * law[at] + p * law[at - jump];
             for (size_t at = jump < cells ? jump : cells; at-- > 0;)
@@ -213,14 +215,20 @@ static double convolve_law(const struct eps__weights *weights, double spacing, d
     return beyond;
 }
 
-static double log_joint_tail(const double *law, size_t cells, double spacing, double beyond, double tau, double at)
+/*
+ * ln Pr[S + tau Z > at], rounded up. The roundings: four for each term of S, and two sums over the cells. The normal
+ * tail is evaluated at |u| < depth: 4 depth^2 units for the rounding of u, 2 depth^2 for the tail (N1), and 2 depth^2 for
+ * the logarithm at the end.
+ */
+static double log_joint_tail(const double *law, size_t cells, double spacing, double beyond, double tau, double terms,
+                             double at)
 {
-    double total = beyond;
+    double total = beyond, depth = fabs(at) / tau + 8;
     for (size_t i = cells; i-- > 0;) {
         double u = (at - (double)i * spacing) / tau;
         total += u < -8 ? law[i] : law[i] * exp(eps__log_normal_tail(u));
     }
-    return log(total);
+    return log(total) + EPS__UNIT_ROUNDOFF * (2 * (double)cells + 8 * (terms + 8 + depth * depth)) + 1e-13;
 }
 
 double eps__tail_convolved(const struct eps__weights *weights, double tau, double log_eta)
@@ -236,28 +244,26 @@ double eps__tail_convolved(const struct eps__weights *weights, double tau, doubl
     if (log_eta < LOG_ETA_LEAST || !(sum > 0) || !isfinite(high))
         return INFINITY;
     double spacing = choose_spacing(weights, fmin(sum, reach_of(weights, log_eta - 7, sum, largest)));
-    /* Rounding up moves the law by up to a cell a term, but hardly ever by all of them. */
+    /* Rounding up moves the law by at most a cell per term, and rarely by all of them. */
     size_t cells = (size_t)(fmin(ceil(sum / spacing), 1.25 * CELLS) + terms + 2);
     double *law = malloc(cells * sizeof *law);
     if (!law)
         return starve(weights);
     double beyond = convolve_law(weights, spacing, law, cells);
-    /* Rounding: two products and a sum a term, the tails', and the arguments', whose error the slope u^2 multiplies. */
-    double depth = (high + sum) / tau, error = 4 * EPS__UNIT_ROUNDOFF * (terms + 8 + depth * depth) + 1e-13;
     double low = tau * eps__normal_tail_quantile(log_eta), width = high - low, at_low = NAN;
-    double at_high = log_joint_tail(law, cells, spacing, beyond, tau, high) + error;
+    double at_high = log_joint_tail(law, cells, spacing, beyond, tau, terms, high);
     for (int i = 0; i < 20 && at_high > log_eta; i++) {
         low = high;
         at_low = at_high;
         high += ldexp(0.01 * width, i);
-        at_high = log_joint_tail(law, cells, spacing, beyond, tau, high) + error;
+        at_high = log_joint_tail(law, cells, spacing, beyond, tau, terms, high);
     }
-    /* The logarithm is concave in T where the normal part rules: the secant nearly finds the root. */
+    /* The logarithm is concave in T where the normal part dominates, so the secant nearly finds the root. */
     for (int i = 0; i < 12 && at_high <= log_eta && high - low > 1e-5 * width; i++) {
         double middle = isnan(at_low) || i % 3 == 2 ? 0.5 * (low + high)
                                                     : low + (high - low) * (at_low - log_eta) / (at_low - at_high);
         middle = fmin(middle + 1e-6 * width, 0.5 * (middle + high));
-        double at = log_joint_tail(law, cells, spacing, beyond, tau, middle) + error;
+        double at = log_joint_tail(law, cells, spacing, beyond, tau, terms, middle);
         if (at <= log_eta) {
             high = middle;
             at_high = at;

@@ -1,7 +1,7 @@
 /*
- * 201 points, equally spaced from epsilon 0 to where delta falls under 1e-15 (to 1 where it is from the start): at
- * each, in each direction, the best upper bound of the accountants that serve, as good as the answer of a job that asks for delta
- * there, and the lower bound of the larger direction.
+ * Privacy curves: 201 points, equally spaced from epsilon 0 to the epsilon at which delta falls below 1e-15 (to 1 if it
+ * is below from the start). Each point has, in each direction, the least upper bound of the serving accountants, as
+ * accurate as the answer to a job that asks for delta there, and the lower bound of the larger direction.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,22 +14,22 @@
 
 enum { POINTS = 201 };
 
-#define END_DELTA 1e-15
-#define LOG_LEAST log(1e-300) /* what is under it is not told apart */
-#define IN_VAIN_MAX 3         /* points that were no narrower when aimed at: what is wide is wide */
-#define FLAT_END 1            /* of a curve that is under END_DELTA everywhere: who plots it wants a range */
+#define END_DELTA 1e-15       /* where a curve ends */
+#define LOG_LEAST log(1e-300) /* smaller deltas are reported as 1e-300 above and 0 below */
+#define IN_VAIN_MAX 3         /* after this many refinements that do not narrow the bracket, refining stops */
+#define FLAT_END 1            /* last epsilon of a curve that is below END_DELTA everywhere */
 
-/* A curve that comes with another answer is not drawn finer than this: it is looked at, and every point has its
- * bracket. One that is asked for keeps the job's tolerance. */
+/* The least tolerance of a curve that accompanies another answer: every point has its own bracket, and a plot needs
+ * no more. A curve that is asked for by a job keeps the job's tolerance. */
 #define EXTRA_TOLERANCE 1e-2
 
-/* One accountant's bounds in one direction at every point. */
+/* The bounds of one accountant in one direction at every point. */
 struct trace {
     struct eps__profile *profile;
     const struct eps__setting *setting;
     enum eps_direction direction;
-    double own_end; /* the epsilon from which its upper bound stays under END_DELTA, or at its floor */
-    double end;     /* epsilon of the last point */
+    double own_end; /* the epsilon from which the upper bound stays below END_DELTA, or near its floor */
+    double end;     /* epsilon of the last point of the curve */
     double tolerance;
     double upper[POINTS], lower[POINTS];
     enum eps_status status;
@@ -45,8 +45,8 @@ static double bound_at(struct trace *trace, enum eps__estimate estimate, double 
     return trace->status == EPS_OK ? log_delta : NAN;
 }
 
-/* The epsilon from which the upper bound stays under END_DELTA, or within 1% of the floor that bad events are, to a few
- * per cent. */
+/* Finds own_end to a few per cent: the epsilon from which the upper bound stays below END_DELTA, or within 1% of the
+ * part of delta that is spent on bad events. */
 static void find_end(void *arg, size_t index)
 {
     struct trace *trace = &((struct trace *)arg)[index];
@@ -60,8 +60,8 @@ static void find_end(void *arg, size_t index)
     trace->own_end = eps;
 }
 
-/* One point's two bounds. Where they are further apart than the tolerance, what was made for a neighbour does not do, and is made
- * for this point, as it would be for a job. */
+/* Computes both bounds at one point. If they are further apart than the tolerance, drops what was computed for a
+ * neighbouring point and computes them for this one, as for a job. */
 static void bound_point(struct trace *trace, size_t i, double eps, size_t *in_vain)
 {
     double upper = bound_at(trace, EPS__UPPER, eps), lower = bound_at(trace, EPS__LOWER, eps);
@@ -75,8 +75,9 @@ static void bound_point(struct trace *trace, size_t i, double eps, size_t *in_va
     *in_vain = trace->upper[i] - trace->lower[i] < 0.7 * (upper - lower) ? 0 : *in_vain + 1;
 }
 
-/* From where the other direction ends to the start: a panel of one point serves its neighbours. Past the trace's own end a point may be out
- * of reach, as nobody solves for it; there, delta falls, so the bound of the point before holds. */
+/* Computes all points from the last to the first, so that what is computed for one point serves its neighbours.
+ * Beyond the trace's own end a point may be out of reach; the bound of the point before it holds there, because
+ * delta falls with epsilon. */
 static void follow(void *arg, size_t index)
 {
     struct trace *trace = &((struct trace *)arg)[index];
@@ -111,7 +112,7 @@ static double as_delta(double log_delta, bool upper)
     return upper ? fmin(eps__exp_bound(EPS__UPPER, log_delta, 0), 1) : eps__exp_bound(EPS__LOWER, log_delta, 0);
 }
 
-/* The best of the accountants: traces[2 i + direction] is accountant i's. */
+/* Combines the accountants at point i. traces[2 k + direction] belongs to accountant k. */
 static void merge(struct eps_curve_point *point, const struct trace *traces, size_t accountants, size_t i,
                   bool complete)
 {
@@ -122,7 +123,7 @@ static void merge(struct eps_curve_point *point, const struct trace *traces, siz
             if (traces[2 * k + direction].upper[i] < traces[best].upper[i])
                 best = 2 * k + direction;
         upper[direction] = as_delta(traces[best].upper[i], true);
-        /* As in solve.c: only the least lower bound is below the truth for certain. */
+        /* As in solve.c: only the least of the lower bounds is certain. */
         double least = traces[direction].lower[i];
         for (size_t k = 1; k < accountants; k++)
             least = fmin(least, traces[2 * k + direction].lower[i]);
@@ -143,7 +144,7 @@ static enum eps_status first_failure(const struct trace *traces, size_t len, str
     return EPS_OK;
 }
 
-/* Those that have a profile: one that draws answers one question and has no curve. Returns their number. */
+/* Keeps the accountants that have a profile. monte_carlo has none, and so no curve. Returns their number. */
 static size_t with_profiles(const struct eps__accountant **kept, const struct eps__accountant *const *accountants,
                             size_t len)
 {
@@ -158,7 +159,7 @@ static enum eps_status refuse(struct eps_error *error, const struct eps__account
 {
     char names[120];
     eps__accountant_names_curves(names, sizeof names);
-    return eps__error(error, EPS_UNSUPPORTED, "/accountant/method", "%s has no privacy curve; ask for %s",
+    return eps__error(error, EPS_UNSUPPORTED, "/accountant/method", "%s has no privacy curve; use one of %s",
                       accountant->name, names);
 }
 
@@ -181,7 +182,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         traces[i].direction = (enum eps_direction)(i % EPS_DIRECTIONS);
         traces[i].setting = setting;
         traces[i].tolerance = tolerance;
-        /* A profile of its own for each trace: they may run side by side. */
+        /* Each trace has its own profile, because traces may run concurrently. */
         status = accountants[i / EPS_DIRECTIONS]->open(setting, result->noise_multiplier, &accuracy, &traces[i].profile,
                                                        error);
         if (status != EPS_OK)
@@ -199,7 +200,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         traces[i].end = last > 0 ? last : FLAT_END;
     if (!isfinite(last * (POINTS - 1))) {
         status = eps__error(error, EPS_UNATTAINABLE, "/noise_multiplier",
-                            "delta falls under 1e-15 at no epsilon that is a double; raise the noise multiplier");
+                            "delta does not fall below 1e-15 at any representable epsilon; raise the noise multiplier");
         goto out;
     }
     each(setting->context, traces_len, follow, traces);
@@ -222,7 +223,8 @@ out:
         if (traces[i].profile)
             traces[i].profile->class->destroy(traces[i].profile);
     free(traces);
-    if (status != EPS_OK && error && error->status != status) /* a profile that was not opened has no more to say */
+    /* functions without an error argument set only the status */
+    if (status != EPS_OK && error && error->status != status)
         eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the curve was not finished");
     return status;
 }

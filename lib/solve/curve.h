@@ -1,5 +1,5 @@
 /*
- * The whole privacy curve of one mechanism.
+ * Privacy curves.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,16 +8,17 @@
 
 #include "lib/job/setting.h"
 
-/* Fills in result->curve, directions' and the result's accountant, at result->noise_multiplier, each delta to the
- * tolerance. complete: no accountant that serves was left out, so that the least lower end is below the truth.
- * An accountant without a profile (monte_carlo) has no curve and is left out; EPS_UNSUPPORTED where none is left. */
+/* Computes result->curve at result->noise_multiplier, each delta to the tolerance, and sets the accountants of the
+ * result and of its directions. complete: every serving accountant is in `serving`, so that the least of their lower
+ * bounds is reported; otherwise the lower bounds are 0. Accountants without a profile (monte_carlo) are left out;
+ * EPS_UNSUPPORTED if none remains. */
 EPS_MUST_USE enum eps_status eps__curve(struct eps_result *result, struct eps_error *error,
                                         const struct eps__setting *setting,
                                         const struct eps__accountant *const *serving, size_t serving_len, bool complete,
                                         double tolerance);
 
-/* The points alone, of these accountants together, at a noise multiplier over 0, to the job's tolerance or 1e-2: what
- * eps_privacy_curve() returns. */
+/* Computes only the points, at a noise multiplier > 0, to the job's tolerance or 1e-2, whichever is larger: what
+ * eps_privacy_curve() returns. The caller frees *points. */
 EPS_MUST_USE enum eps_status eps__curve_points(struct eps_curve_point **points, size_t *len, struct eps_error *error,
                                                const struct eps__setting *setting,
                                                const struct eps__accountant *const *accountants, size_t accountants_len,

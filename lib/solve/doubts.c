@@ -1,9 +1,10 @@
 /*
- * Hints for jobs that are valid and are probably not what their author means.
+ * Hints for jobs that are valid but probably not what the user means.
  *
- * Bands under coins: two participations of an example may then fall into the same bands, and the accountants count that. To say
- * that such a strategy is worse than none takes a comparison at equal privacy: the identity is solved for the noise that it needs
- * for the same epsilon and delta, and where its error is the smaller one by every measure, the strategy gains nothing.
+ * A banded strategy with independent rounds is one: two participations of an example may then fall into the same bands,
+ * and the accountants must allow for it. Such a strategy may be worse than none. To tell, the identity is solved for
+ * the noise that it needs for the same epsilon and delta; if its error is smaller in every measure, the strategy gains
+ * nothing.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,16 +18,17 @@
 #include "lib/strategy/families/family.h"
 
 #define COMPARISON_TOLERANCE 1e-2
-#define COMPARISON_MOST 1e9 /* operations: tenths of a second */
+#define COMPARISON_MOST 1e9 /* operations of a comparison: tenths of a second */
 
 static bool bands_overlap(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    return eps__sampling_coins(mechanism) && setting->p < 1 && !eps__strategy_is_diagonal(setting->strategy) &&
+    return eps__sampling_independent_rounds(mechanism) && setting->p < 1 &&
+           !eps__strategy_is_diagonal(setting->strategy) &&
            eps_strategy_bands(setting->strategy) > eps__sampling_groups(mechanism);
 }
 
-/* The same steps without a strategy, for the noise of the same promise. */
+/* The same mechanism with the identity, solved for the noise multiplier at the same epsilon and delta. */
 static struct eps_job without_strategy(const struct eps_result *result, const struct eps__setting *setting)
 {
     struct eps_job job;
@@ -34,7 +36,7 @@ static struct eps_job without_strategy(const struct eps_result *result, const st
     const struct eps_matrix identity = job.mechanism.matrix;
     job.mechanism = setting->job->mechanism;
     job.mechanism.matrix = identity;
-    /* by the same accountant: the strategies are compared, and not who counts; but nothing is drawn for a hint */
+    /* the same accountant, so that only the strategies differ; but a hint does not draw samples */
     if (!eps__accountant_find(setting->job->query.accountant.method)->solve)
         job.query.accountant.method = setting->job->query.accountant.method;
     job.query.accountant.tolerance = COMPARISON_TOLERANCE;
@@ -43,14 +45,14 @@ static struct eps_job without_strategy(const struct eps_result *result, const st
     return job;
 }
 
-/* A comparison that fails, or for which no time is left, says nothing: the answer is there without it. */
+/* A comparison that fails or runs out of time gives no hint. The answer does not depend on it. */
 static enum eps_status passing(enum eps_status status)
 {
     return status == EPS_CANCELED || status == EPS_NO_MEMORY ? status : EPS_OK;
 }
 
-/* *than: the identity's answer, which the caller destroys, where it has less error; else NULL. Where the promise needs no noise at
- * all there is nothing to compare. */
+/* *than: the identity's result, owned by the caller, if it has less error; else NULL. It is NULL also if no noise is
+ * needed. */
 static enum eps_status find_worse(struct eps_result **than, struct eps_error *error, const struct eps_result *result,
                                   const struct eps__setting *setting)
 {
@@ -59,7 +61,7 @@ static enum eps_status find_worse(struct eps_result **than, struct eps_error *er
     struct eps_result *found = NULL;
     double operations;
     *than = NULL;
-    quiet.progress = NULL; /* its fraction is not that of the job */
+    quiet.progress = NULL; /* its progress is not the job's */
     enum eps_status status = eps__mechanism_serves(&quiet, error, &job, &operations, NULL);
     if (status != EPS_OK || operations > COMPARISON_MOST)
         return passing(status);
@@ -83,13 +85,14 @@ static enum eps_status doubt_strategy(struct eps__sentences *hints, struct eps_e
     enum eps_status status = find_worse(&better, error, result, setting);
     if (status != EPS_OK || !better)
         return status;
-    eps__sentence(hints,
-                  "under %s sampling, where an example may hit several bands, the identity costs less than this "
-                  "strategy: noise multiplier %.4g keeps the same epsilon and delta with %.3g times less mean squared "
-                  "error; use it, or keep an example out for as many steps as there are bands (cyclic_poisson with so "
-                  "many groups, b_min_sep with that separation)",
-                  eps__scheme_of(&setting->job->mechanism)->name, better->noise_multiplier,
-                  result->error_mean_squared / better->error_mean_squared);
+    eps__sentence(
+        hints,
+        "under %s sampling an example may participate several times within the bands, and the identity is better "
+        "than this strategy: noise multiplier %.4g gives the same epsilon and delta with %.3g times less mean "
+        "squared error; use the identity, or separate participations by the number of bands (cyclic_poisson "
+        "with as many groups, b_min_sep with that separation)",
+        eps__scheme_of(&setting->job->mechanism)->name, better->noise_multiplier,
+        result->error_mean_squared / better->error_mean_squared);
     eps_result_destroy(better);
     return EPS_OK;
 }
@@ -101,8 +104,8 @@ static void doubt_delta(struct eps__sentences *hints, const struct eps_result *r
     if (size > 0 && result->delta * (double)size >= 1)
         eps__sentence(
             hints,
-            "delta %.3g is at least 1/dataset_size = %.3g: to publish one example in full, picked at random, keeps "
-            "such a promise; a delta far under it is usual",
+            "delta %.3g is at least 1/dataset_size = %.3g: publishing one random example in full satisfies it; use a "
+            "delta far below 1/dataset_size",
             result->delta, 1 / (double)size);
 }
 

@@ -1,5 +1,5 @@
 /*
- * What is allowed and probably not meant.
+ * Hints for jobs that are valid but probably not what the user means.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,10 +9,10 @@
 #include "lib/job/setting.h"
 
 /*
- * Adds to the hints of a result whose value and error figures are there: how examples are taken to take part where that may be
- * another number of times; a delta of one example in the data set; a strategy that has more error than none for the same
- * promise. The last one solves another job, within the context's limits.
- * EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY.
+ * Adds hints to a result whose value and error figures are set: participation that may differ from what the scheme
+ * assumes; a delta of at least one example in the data set; a strategy with more error than none at the same epsilon
+ * and delta. The last solves another job, within the context's limits.
+ * Returns EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY.
  */
 EPS_MUST_USE enum eps_status eps__add_doubts(struct eps_result *result, struct eps_error *error,
                                              const struct eps__setting *setting);

@@ -1,7 +1,7 @@
 /*
- * More of it costs more privacy, so that a number that is proven to keep the promise proves all smaller ones, and one that is proven
- * to break it all larger ones (T4); what neither estimate decides is asked again on a finer grid. Where to look
- * first is told by quick approximations.
+ * Delta grows with the number of steps or runs. So a number that is proven to satisfy epsilon and delta proves all
+ * smaller numbers, and one that is proven to violate them all larger ones (T4). A number that neither estimate decides
+ * is tried again on a finer grid. Unproven approximations choose which number to try first.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,21 +13,22 @@
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"
 
-#define FINEST 1e-8
-#define COARSEST 1e-3
-#define ROUGH 1e-2
-#define FINER 16
+#define FINEST 1e-8   /* tolerances: the last */
+#define COARSEST 1e-3 /* the first, at most */
+#define ROUGH 1e-2    /* of approximations */
+#define FINER 16      /* factor between tolerances */
 
-enum verdict { KEEPS, BREAKS, UNDECIDED };
+enum verdict { KEEPS, BREAKS, UNDECIDED }; /* whether a number is proven to satisfy epsilon and delta */
 
 struct search {
     const struct eps__largest_question *question;
     double log_delta, rounding;
     struct eps__largest_answer *answer;
-    uint64_t keeps,
-        breaks; /* proven: keeps < breaks, or breaks is limit + 1 and stands for none known; but 0 is first asked */
-    double keeps_excess,
-        breaks_excess; /* by how much ln delta's proving bound is above what is asked for; NAN: not known */
+    /* Proven: `keeps` satisfies epsilon and delta, `breaks` does not, and keeps < breaks. breaks is limit + 1 while no
+     * such number is known. 0 is tried first and may violate them too. */
+    uint64_t keeps, breaks;
+    /* ln of the bound that proved it less ln of the delta asked for; NAN: not known */
+    double keeps_excess, breaks_excess;
     enum eps_status status;
     struct eps_error *error;
 };
@@ -37,7 +38,7 @@ static bool proves(const struct search *search, double upper)
     return upper <= search->log_delta - search->rounding;
 }
 
-/* One accountant's upper bound on ln delta, or, where that is too large, its lower one. */
+/* Computes an accountant's upper bound on ln delta and, if that proves nothing, its lower bound. */
 static enum eps_status bound(const struct search *search, const struct eps__setting *setting,
                              const struct eps__accountant *accountant, double tolerance, double *upper, double *lower,
                              double *share)
@@ -61,11 +62,11 @@ static enum eps_status bound(const struct search *search, const struct eps__sett
         status = eps__profile_log_delta(setting, profile, question->direction, EPS__LOWER, eps, lower, search->error);
     if (profile)
         profile->class->destroy(profile);
-    return status == EPS_TOO_COSTLY ? EPS_OK : status; /* what does not fit the limits decides nothing */
+    return status == EPS_TOO_COSTLY ? EPS_OK : status; /* a composition over the limits decides nothing */
 }
 
-/* It keeps the promise if one accountant proves it; it breaks it if the bounds of all do (A5).
- * *excess: of the bound that proves. */
+/* A number satisfies epsilon and delta if one accountant proves it, and violates them if the lower bounds of all
+ * accountants do (A5). *excess: of the bound that decides. */
 static enum verdict decide_once(struct search *search, uint64_t number, double tolerance, double *excess)
 {
     const struct eps__setting *setting;
@@ -88,7 +89,7 @@ static enum verdict decide_once(struct search *search, uint64_t number, double t
     return search->status == EPS_OK && *excess > search->rounding ? BREAKS : UNDECIDED;
 }
 
-/* And moves the end that it proves. */
+/* Decides a number, on finer grids if necessary, and moves `keeps` or `breaks` to it. */
 static enum verdict decide(struct search *search, uint64_t number)
 {
     enum verdict verdict = UNDECIDED;
@@ -114,7 +115,7 @@ static enum verdict decide(struct search *search, uint64_t number)
     return verdict;
 }
 
-/* About ln delta: the least of the accountants' approximations, unproven; NAN where there is none. */
+/* An approximation of ln delta: the least of the accountants, unproven; NAN if there is none. */
 static double approximate(struct search *search, uint64_t number)
 {
     const struct eps__largest_question *question = search->question;
@@ -137,7 +138,7 @@ static double approximate(struct search *search, uint64_t number)
             profile->class->destroy(profile);
         if (search->status == EPS_TOO_COSTLY)
             search->status = EPS_OK;
-        least = fmin(least, log_delta); /* which passes over a NAN */
+        least = fmin(least, log_delta); /* fmin() ignores NAN */
     }
     return least;
 }
@@ -147,7 +148,7 @@ static bool seems_to_keep(struct search *search, uint64_t number)
     return approximate(search, number) <= search->log_delta;
 }
 
-/* The largest that seems to keep the promise, about. */
+/* The largest number that appears to satisfy epsilon and delta by the approximations, at least 1. Proves nothing. */
 static uint64_t aim(struct search *search)
 {
     uint64_t low = 0, high = 1, limit = search->question->limit;
@@ -162,7 +163,7 @@ static uint64_t aim(struct search *search)
     return low > 0 ? low : 1;
 }
 
-/* How much ln delta grows with one more, about; NAN where that is not told. */
+/* The approximate growth of ln delta per step or run; NAN if unknown. */
 static double slope_at(struct search *search, uint64_t number)
 {
     uint64_t step = 1 + number / 64, from = number > step ? number - step : number;
@@ -170,7 +171,7 @@ static double slope_at(struct search *search, uint64_t number)
     return slope > 0 && isfinite(slope) ? slope : NAN;
 }
 
-/* The number that x stands for, within `low` and `high`; `otherwise` where x is no number. */
+/* Rounds x down and clamps it to [low, high]; `otherwise` if x is NAN. */
 static uint64_t clamp(double x, uint64_t low, uint64_t high, uint64_t otherwise)
 {
     if (isnan(x))
@@ -179,8 +180,9 @@ static uint64_t clamp(double x, uint64_t low, uint64_t high, uint64_t otherwise)
 }
 
 /*
- * Where to ask next. While one end alone is known: where ln delta should cross what is asked for, by the slope, or on by a stride
- * that grows. Between the ends: where the chord of the two excesses crosses, and in the middle where that has not halved them.
+ * The number to try next. While only one end is proven: where ln delta should cross the target by its slope, or further
+ * by a stride that grows. Between two proven ends: where the chord through the two excesses crosses 0, or the middle if
+ * the previous step did not halve the interval.
  */
 static uint64_t next_number(struct search *search, uint64_t *stride, uint64_t *apart)
 {
@@ -203,7 +205,7 @@ static uint64_t next_number(struct search *search, uint64_t *stride, uint64_t *a
     return halved ? clamp(crossing, keeps + 1, breaks - 1, middle) : middle;
 }
 
-/* From an undecided number down and up: `keeps` and `breaks` are brought near those that nothing decides. */
+/* Bisects on both sides of an undecided number, to bring `keeps` and `breaks` close to the undecided ones. */
 static void close_in(struct search *search, uint64_t undecided)
 {
     for (uint64_t low = search->keeps, high = undecided; high - low > 1 && search->status == EPS_OK;) {
@@ -230,7 +232,7 @@ enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_erro
                             .error = error};
     uint64_t at, stride = 1, apart = UINT64_MAX;
     *answer = (struct eps__largest_answer){.bad_event_share = NAN};
-    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number keeps it (T4) */
+    if (!question->alone && decide(&search, 0) != KEEPS) { /* then no number satisfies them (T4) */
         answer->exceeded = true;
         search.keeps = 0;
         search.breaks = 1;

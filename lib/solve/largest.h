@@ -1,5 +1,5 @@
 /*
- * The largest number (of steps, of runs) that keeps a promise.
+ * The largest number of steps or runs that satisfies epsilon and delta.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,29 +8,33 @@
 
 #include "lib/accountants/accountant.h"
 
-/* What is asked: whether delta(epsilon) is at most delta at the noise multiplier, all three of the job's query. */
+/* The question: the largest number with delta(epsilon) <= delta, at the epsilon, delta and noise multiplier of the
+ * query. */
 struct eps__largest_question {
     const struct eps_context *context;
     const struct eps_query *query;
     enum eps_direction direction;
-    uint64_t limit; /* no larger number is tried */
-    bool alone;     /* 0 of it is nothing at all, and is not asked */
+    uint64_t limit; /* the largest number to try */
+    bool alone;     /* number 0 releases nothing and satisfies the target trivially, so it is not tried */
     void *user;
-    /* The setting of so many, and the accountants to ask: borrowed until the next call. EPS_OK, or why not. */
+    /* Provides the setting for this number and the accountants to use, borrowed until the next call. Returns EPS_OK
+     * or a failure. */
     enum eps_status (*at)(void *user, uint64_t number, const struct eps__setting **setting,
                           const struct eps__accountant *const **accountants, size_t *len, struct eps_error *error);
 };
 
-/* `least` is proven to keep the promise; `most` + 1 to break it, or `most` is the limit. Where `exceeded`, nothing is proven to
- * keep it, 0 neither: what is there beside it is too much, and both are 0. */
+/* `least` is proven to satisfy epsilon and delta. The accountants' bounds prove that for no number above `most`, unless
+ * `most` is the limit (T4). If `exceeded`, not even 0 is proven to satisfy them, because the other phases are too much,
+ * and both are 0. */
 struct eps__largest_answer {
     uint64_t least, most;
     bool exceeded;
-    const struct eps__accountant *accountant; /* that proved `least`; NULL where that is 0 */
-    double bad_event_share;                   /* NAN where nothing is spent */
+    const struct eps__accountant *accountant; /* the accountant that proved `least`; NULL if that is 0 */
+    double bad_event_share;                   /* NAN if nothing is spent on bad events */
 };
 
-/* Bisects, on finer and finer grids until the two ends meet or the grid is as fine as it gets. EPS_OK, or what accountants say. */
+/* Searches on successively finer grids until least = most or the grid cannot be refined. Returns EPS_OK, or a
+ * failure of the question or of an accountant. */
 enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_error *error,
                              const struct eps__largest_question *question);
 

@@ -1,8 +1,8 @@
 /*
- * The rule of three for one direction: delta is read off the profile, epsilon is bracketed on it, and the noise
- * multiplier is bracketed over profiles. Each end of an answer is a point at which the proven inequality holds:
- * at the upper end the upper estimate of delta is at most the delta asked for, at the lower end the lower estimate
- * is at least that. The profile is refined until the two ends are within the tolerance.
+ * The search in one direction: delta is read off the profile, epsilon is bracketed on a profile, and the noise
+ * multiplier is bracketed over profiles. Each end of an answer is a point at which an inequality was proven: at the
+ * upper end the upper estimate of delta is at most the delta asked for, at the lower end the lower estimate is at least
+ * that. The profile is refined until the ends are within the tolerance.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,24 +14,27 @@
 #include "lib/numerics/normal.h"
 #include "lib/numerics/root.h"
 
+/* AIMS_MAX: refinements that may only move the profile to another epsilon. MISSES_MAX: epsilons that may be out of
+ * reach. */
 enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 };
 
 #define SIGMA_MAX EPS_NOISE_MULTIPLIER_MOST
-#define EPSILON_SCALE 1e-6 /* under it the tolerance is absolute */
-#define FINEST 1e-8        /* what a noise multiplier is first sought by */
-#define COARSE 1e-7        /* finer grids may lose by rounding what they gain */
+#define EPSILON_SCALE 1e-6 /* the tolerance is relative to epsilon or to this, whichever is larger */
+#define FINEST 1e-8 /* the least tolerance with which profiles are first opened in a search for the noise multiplier */
+/* below this tolerance, coarser grids are tried too: rounding may outweigh what a finer one gains */
+#define COARSE 1e-7
 
 struct search {
     const struct eps__setting *setting;
     const struct eps__accountant *accountant;
     enum eps_direction direction;
     struct eps__profile *profile;
-    double sigma, tolerance; /* that the profile was opened with, where a noise multiplier is sought */
+    double sigma, tolerance; /* the profile was opened with these, in a search for the noise multiplier */
     enum eps__estimate estimate;
     double log_delta; /* the delta asked for */
     enum eps_status status;
-    bool out_of_reach; /* some sigma tried was */
-    int misses;        /* how many epsilons were */
+    bool out_of_reach; /* some sigma was out of reach */
+    int misses;        /* number of epsilons that were out of reach */
     struct eps_error *error;
 };
 
@@ -40,7 +43,7 @@ static double tolerance_of(const struct search *search)
     return search->setting->job->query.accountant.tolerance;
 }
 
-/* The estimate of ln delta at eps; NAN once something failed. */
+/* The estimate of ln delta at eps; NAN once a call has failed. */
 static double log_delta_at(struct search *search, double eps)
 {
     double value = NAN;
@@ -50,14 +53,15 @@ static double log_delta_at(struct search *search, double eps)
     return search->status == EPS_OK ? value : NAN;
 }
 
-/* Positive while the estimate still exceeds the delta asked for; the logarithm's rounding counts to the safe side. */
+/* The estimate of ln delta at eps less the ln delta asked for, rounded in the direction of the estimate. Positive
+ * while delta is too large. */
 static double excess(double eps, void *user)
 {
     struct search *search = user;
     double value = eps__shift(search->estimate, log_delta_at(search, eps) - search->log_delta,
                               2 * EPS__UNIT_ROUNDOFF * (1 + fabs(search->log_delta)));
     if (search->status == EPS_TOO_COSTLY && search->misses < MISSES_MAX) {
-        /* Out of reach at this epsilon: delta may be anything there, and another epsilon may do. */
+        /* Out of reach: nothing is known of delta at this epsilon, but another epsilon may be within reach. */
         search->status = EPS_OK;
         search->misses++;
         return search->estimate == EPS__UPPER ? 1e300 : -1e300;
@@ -65,8 +69,8 @@ static double excess(double eps, void *user)
     return isinf(value) && value < 0 ? -1e300 : value;
 }
 
-/* The eps at which this estimate crosses delta: *low < crossing <= *high, both near it; *high = 0 if it never
- * exceeds delta. */
+/* Brackets the eps at which the estimate crosses delta: *low < crossing <= *high, close together. *high = 0 if the
+ * estimate never exceeds delta. */
 static enum eps_status crossing(struct search *search, double start, double *low, double *high)
 {
     double tolerance = 1e-3 * tolerance_of(search), step = fmax(1e-5 * start, 1e-9);
@@ -96,7 +100,8 @@ static enum eps_status crossing(struct search *search, double start, double *low
     return search->status;
 }
 
-/* Refines a bracket that is `excess_width` times too wide; false where refining helps no more. */
+/* Refines the profile for a bracket that is `excess_width` times too wide. Returns false if refining no longer
+ * helps. */
 static bool refine(struct search *search, double excess_width, double *last)
 {
     if (!(excess_width < 0.7 * *last))
@@ -105,14 +110,14 @@ static bool refine(struct search *search, double excess_width, double *last)
     return search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(excess_width), 16));
 }
 
-/* Every end is proven, and a finer grid, where rounding is all that is left, may be worse: the best ones count. */
+/* Keeps the best ends so far. Each is proven, and a finer grid may be worse once rounding dominates. */
 static void keep_best(struct eps__answer *answer, double value, double lower)
 {
     answer->value = fmin(answer->value, value);
     answer->lower = fmin(fmax(answer->lower, lower), answer->value);
 }
 
-/* How wide the bracket is, as the tolerance counts. */
+/* The width of the bracket in the units of the tolerance. */
 static double width_of(const struct eps__answer *answer, enum eps_unknown unknown)
 {
     double scale = unknown == EPS_SOLVE_EPSILON ? fmax(answer->value, EPSILON_SCALE) : answer->value;
@@ -133,7 +138,7 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
         search->estimate = EPS__UPPER;
         enum eps_status status = crossing(search, start, &low, &high);
         double value = high;
-        /* what was asked far from where it was aimed is asked again from where it led, before anything is made finer */
+        /* if the answer is far from where the profile was aimed, aim it again before refining */
         bool astray = i < AIMS_MAX && fabs(start - value) > 0.2 * value, upper_alone = search->setting->upper_alone;
         search->estimate = EPS__LOWER;
         if (upper_alone)
@@ -184,7 +189,7 @@ static void forget_profile(struct search *search)
     search->profile = NULL;
 }
 
-/* How the answer was found, as the profile that answered has it. */
+/* Records how the profile found the answer. */
 static void describe(const struct search *search, double eps, double log_delta, struct eps__answer *answer)
 {
     const struct eps__profile_class *class = search->profile ? search->profile->class : NULL;
@@ -195,8 +200,9 @@ static void describe(const struct search *search, double eps, double log_delta, 
 }
 
 /*
- * epsilon or delta, on a grid that is as fine as the tolerance. Where that misses it, or does not fit the limits, one ten
- * times as coarse may say more: then the best of both counts, and no tolerance is answered wider than a coarser one.
+ * Solves for epsilon or delta, on a grid as fine as the tolerance. If that misses the tolerance or exceeds the limits,
+ * a grid ten times coarser may do better. The best bounds of all grids count, so a tighter tolerance never gives a
+ * wider bracket than a coarser one.
  */
 static enum eps_status solve_given_noise(struct search *search, struct eps__answer *answer, enum eps_unknown unknown)
 {
@@ -220,7 +226,7 @@ static enum eps_status solve_given_noise(struct search *search, struct eps__answ
         if (met || (search->status != EPS_OK && search->status != EPS_TOO_COSTLY) || !(tolerance < 0.5 * COARSE))
             break;
     }
-    /* What does not fit the limits leaves the answer there was: its bracket holds, if a wide one. */
+    /* A grid over the limits does not invalidate the answer found before, whose bracket may be wide. */
     return search->status == EPS_TOO_COSTLY && isfinite(answer->value) ? EPS_OK : search->status;
 }
 
@@ -237,7 +243,7 @@ static enum eps_status open_at(struct search *search, double sigma, double toler
     return search->accountant->open(search->setting, sigma, &accuracy, &search->profile, search->error);
 }
 
-/* ln delta at eps with this sigma, less the one asked for: the approximation, or the estimate. */
+/* ln delta at eps and this sigma less the ln delta asked for: the estimate if `proven`, else the approximation. */
 static double excess_at_sigma(struct search *search, double log_sigma, double eps, double tolerance, bool proven)
 {
     if (search->status == EPS_OK)
@@ -248,7 +254,7 @@ static double excess_at_sigma(struct search *search, double log_sigma, double ep
         double value = excess(eps, search);
         if (search->status != EPS_TOO_COSTLY)
             return value;
-        /* Out of reach at this sigma: delta may be anything, and another sigma may do. */
+        /* Out of reach: nothing is known of delta at this sigma, but another sigma may be within reach. */
         search->status = EPS_OK;
         search->out_of_reach = true;
         return search->estimate == EPS__UPPER ? INFINITY : -INFINITY;
@@ -258,7 +264,7 @@ static double excess_at_sigma(struct search *search, double log_sigma, double ep
     return value - search->log_delta;
 }
 
-/* A starting point: where the approximation crosses, and the slope of ln delta over ln sigma there. */
+/* The starting point: ln sigma at which the approximation crosses, and *slope, d ln delta / d ln sigma there. */
 static double approximate_crossing(struct search *search, double eps, double least, double *slope)
 {
     double low = log(least), high = log(SIGMA_MAX), x = fmin(fmax(log(fmax(least * 20, 0.7)), low), high);
@@ -283,9 +289,10 @@ static double approximate_crossing(struct search *search, double eps, double lea
 }
 
 /*
- * From x >= least, the ln sigma at which this estimate of delta crosses, approached to within `reach` (in ln sigma) from the
- * side that proves: for the upper estimate from above, for the lower from below. Newton with the secant's slope,
- * kept in the bracket. Where even `least` is enough: least for the upper estimate, -INFINITY for the lower.
+ * Finds the ln sigma, from x >= least, at which this estimate of delta crosses the target, to within `reach` on the
+ * side that proves: from above for the upper estimate, from below for the lower. Newton's method with a secant slope,
+ * safeguarded by a bracket. If `least` already suffices, returns least for the upper estimate and -INFINITY for the
+ * lower.
  */
 static double sigma_crossing(struct search *search, double x, double eps, double tolerance, double reach, double slope,
                              double least)
@@ -294,19 +301,19 @@ static double sigma_crossing(struct search *search, double x, double eps, double
     bool upper = search->estimate == EPS__UPPER;
     for (int i = 0; i < 60 && search->status == EPS_OK; i++) {
         double value = excess_at_sigma(search, x, eps, tolerance, true);
-        /* An equality proves on either side. */
+        /* Equality proves the inequality in both directions. */
         if (value > 0 || (!upper && value == 0))
             low = x;
         else
             high = x;
-        double miss = value / slope; /* x - crossing, about */
+        double miss = value / slope; /* approximately x - crossing */
         if (upper ? value <= 0 && miss <= reach : value >= 0 && -miss <= reach)
             return x;
         if (x <= least && value <= 0)
             return upper ? least : -INFINITY;
         if (high - low <= 0.5 * reach || (upper && low >= log(SIGMA_MAX)))
             return upper ? high : low;
-        /* Where delta hardly answers to the noise, the slope says nothing: twice as far as before. */
+        /* If delta barely depends on the noise, the slope is useless: double the previous step. */
         double stride = value * last > 0 && fabs(value) > 0.5 * fabs(last) ? 2 * fabs(x - last_x) : 0;
         if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 &&
             (value - last) / (x - last_x) < -0.1)
@@ -328,25 +335,25 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
 {
     const struct eps__accountant *accountant = search->accountant;
     double tolerance = tolerance_of(search), inner = fmax(tolerance, FINEST), last = INFINITY, slope;
-    search->misses = MISSES_MAX; /* another sigma is tried, not another epsilon */
+    search->misses = MISSES_MAX; /* an epsilon out of reach means another sigma, not another epsilon */
     double least = fmax(accountant->least_sigma(search->setting), EPS_NOISE_MULTIPLIER_LEAST);
     double x = approximate_crossing(search, eps, least, &slope);
     for (int i = 0; i < 5 && search->status == EPS_OK; i++) {
         search->estimate = EPS__UPPER;
         double high = sigma_crossing(search, x, eps, inner, 0.1 * tolerance, slope, log(least));
         if (search->status == EPS_OK && search->out_of_reach && !(exp(high) <= SIGMA_MAX))
-            return i ? EPS_OK : EPS_TOO_COSTLY; /* what a coarser grid proved stays */
+            return i ? EPS_OK : EPS_TOO_COSTLY; /* bounds from coarser grids remain valid */
         if (search->status == EPS_OK && !(exp(high) <= SIGMA_MAX))
             return eps__error(search->error, EPS_UNATTAINABLE, "/delta",
                               "no noise multiplier up to 1e9 reaches this epsilon and delta; raise one of them");
         search->estimate = EPS__LOWER;
         double low = sigma_crossing(search, high, eps, inner, 0.1 * tolerance, slope, log(least));
-        /* what was proven is proven of exp(high), and so of all that is more */
+        /* the bound is proven at exp(high), and holds for every larger sigma (P7) */
         double value = fmin(eps__exp_bound(EPS__UPPER, high, 0), SIGMA_MAX);
         keep_best(answer, value, exp(low));
-        if (high - low <= tolerance || high <= log(least)) /* the least that can be tried is enough */
+        if (high - low <= tolerance || high <= log(least)) /* the smallest sigma suffices */
             break;
-        if (i > 0 && !(high - low < 0.7 * last)) /* a finer grid helps no more */
+        if (i > 0 && !(high - low < 0.7 * last)) /* a finer grid no longer helps */
             break;
         last = high - low;
         inner = fmax(inner / fmin(fmax(4, pow((high - low) / tolerance, 2)), 64), 1e-9);
@@ -355,7 +362,7 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
     return search->status;
 }
 
-/* What needs no noise, and so no accountant. */
+/* Answers questions that need no noise, and therefore no accountant. Returns whether this is one. */
 static bool without_noise(const struct search *search, const struct eps_query *query, struct eps__answer *answer)
 {
     const struct eps__setting *setting = search->setting;
@@ -393,10 +400,10 @@ enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
             [EPS_NO_MEMORY] = "out of memory; raise accountant.tolerance",
             [EPS_CANCELED] = "canceled",
             [EPS_TIMEOUT] = "the time limit passed",
-            [EPS_TOO_COSTLY] = "the grid that the tolerance needs is over the limits; raise accountant.tolerance",
+            [EPS_TOO_COSTLY] = "the grid that the tolerance needs exceeds the limits; raise accountant.tolerance",
         };
         const char *message = messages[search.status];
-        eps__error(error, search.status, "", "%s", message ? message : "the computation did not succeed");
+        eps__error(error, search.status, "", "%s", message ? message : "the computation failed");
     }
     return search.status;
 }

@@ -1,5 +1,5 @@
 /*
- * Finding the third value on a profile, for one accountant and one direction.
+ * Solves for epsilon, delta or the noise multiplier by one accountant in one direction, using the accountant's profile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,11 +8,11 @@
 
 #include "lib/accountants/accountant.h"
 
-#define EPS__DELTA_LEAST 1e-300 /* a smaller delta is reported as this, with a lower end of 0 */
+#define EPS__DELTA_LEAST 1e-300 /* smaller deltas are reported as this, with a lower bound of 0 */
 
 /*
- * Solves for the unknown of the setting's job by one accountant in one direction. `curve` is not solved here.
- * EPS_OK, EPS_UNATTAINABLE, EPS_TOO_COSTLY, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL.
+ * Solves for the unknown of the setting's job, which is not `curve`, by one accountant in one direction.
+ * Returns EPS_OK and *answer, EPS_UNATTAINABLE, EPS_TOO_COSTLY, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL.
  */
 EPS_MUST_USE enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error,
                                          const struct eps__setting *setting, const struct eps__accountant *accountant,

@@ -1,6 +1,6 @@
 /*
- * The rule of three over all accountants: runs each that serves, direction by direction, keeps the best of each
- * direction, reports the worse direction, and says what was assumed.
+ * Solves a job with all accountants: runs each that serves, in each direction, keeps the best of each direction,
+ * reports the worse direction, and adds assumptions and hints.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,15 +23,15 @@
 #include "lib/solve/search.h"
 #include "lib/job/setting.h"
 
-/* A strategy that was scaled to a sensitivity of 1 has it but for rounding. */
+/* A sensitivity this close to 1 counts as 1: a strategy scaled to sensitivity 1 differs from it by rounding. */
 #define SAME 1e-12
-#define MOMENTS_ENOUGH 16     /* of the likelihood ratio: draws then gain little, but in delta */
-#define DRAWS_AFFORDABLE 1e13 /* operations of monte_carlo, as it counts them beforehand */
+#define MOMENTS_ENOUGH 16     /* moments of the likelihood ratio from which samples gain little, except in delta */
+#define DRAWS_AFFORDABLE 1e13 /* largest estimated operations of monte_carlo for it to be recommended */
 #include "lib/strategy/families/family.h"
 
 /* ------------------------------------------------------------ cost */
 
-/* The accountants of a job: those that run, and those that serve too but would go over a limit. */
+/* The accountants of a job: those to run, and those that serve it but exceed a limit. */
 struct lineup {
     const struct eps__accountant *items[EPS__ACCOUNTANTS_MAX];
     size_t len;
@@ -42,8 +42,8 @@ struct lineup {
     size_t dropped_len;
 };
 
-/* auto runs all that fit the limits together, in the table's order; what is left out is said in the hints. If nothing
- * fits, the last one is left to be refused. */
+/* With auto, selects accountants in the order of the table as long as they fit the limits together. The others are
+ * mentioned in the hints. If none fits, the last one is kept, so that check_cost() refuses it. */
 static struct lineup choose_lineup(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_context *context = setting->context;
@@ -69,7 +69,7 @@ static struct lineup choose_lineup(const struct eps__setting *setting, struct ep
     return lineup;
 }
 
-/* Who draws starts from what is proven without: before it run those that `auto` would. */
+/* monte_carlo starts from deterministic bounds: the accountants of `auto` run before it. */
 static struct lineup make_lineup(const struct eps__setting *setting, struct eps_error *error)
 {
     struct lineup lineup = choose_lineup(setting, error);
@@ -90,7 +90,8 @@ static struct lineup make_lineup(const struct eps__setting *setting, struct eps_
     return lineup;
 }
 
-/* Draws of the job as it was asked do where a plainer sampling has none that tell the truth. */
+/* Sets *audited to a setting that an audit can sample. If the plainer sampling cannot be audited, the original
+ * sampling may be. Returns whether one of them can. */
 static bool audits(const struct eps__setting *setting, struct eps__setting *audited, double *operations,
                    struct eps_error *error)
 {
@@ -121,10 +122,11 @@ static enum eps_status check_cost(const struct eps__setting *setting, const stru
     double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
     double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
     if (total > limit_operations || largest > limit_bytes) {
-        eps__error(error, EPS_TOO_COSTLY, "",
-                   "the job needs about %.2g operations and %.2g bytes, the limits are %.2g and %.2g; lower n, raise "
-                   "accountant.tolerance, or name a cheaper accountant",
-                   total, largest, limit_operations, limit_bytes);
+        eps__error(
+            error, EPS_TOO_COSTLY, "",
+            "the job needs about %.2g operations and %.2g bytes, and the limits are %.2g and %.2g; lower n, raise "
+            "accountant.tolerance, or name a cheaper accountant",
+            total, largest, limit_operations, limit_bytes);
         if (error) {
             error->operations = total;
             error->bytes = largest;
@@ -154,23 +156,23 @@ enum eps_status eps__mechanism_serves(const struct eps_context *context, struct 
 /* ------------------------------------------------------------ running the accountants */
 
 struct task {
-    struct eps__setting setting; /* with a meter of its own */
+    struct eps__setting setting; /* with its own meter */
     struct eps__meter meter;
     const struct eps__accountant *accountant;
     enum eps_direction direction;
     struct eps__answer answer;
     enum eps_status status;
-    bool left_out; /* its answer could not have been of use */
+    bool left_out; /* skipped because its answer could not improve the result */
     struct eps_error error;
 };
 
 struct tasks {
     struct task items[EPS__ACCOUNTANTS_MAX * EPS_DIRECTIONS];
-    size_t len, first; /* first: of those that run, all before it having run */
+    size_t len, first; /* first: index of the first task of the current batch; all before it are done */
     struct eps__meters meters;
 };
 
-/* The least value that those before `end` found for the direction. */
+/* The least value that the tasks before `end` found in this direction. */
 static double proven_before(const struct tasks *tasks, size_t end, enum eps_direction direction)
 {
     double least = INFINITY;
@@ -203,8 +205,9 @@ static void run_all(const struct eps_context *context, struct tasks *tasks, size
 }
 
 /*
- * A ladder of noise multipliers of which no draws verified any ends at one whose delta is what the ladder's failures leave of the job's: the
- * proven ones are proven anew, for that. The lower ends, which are of the job's delta, stay.
+ * If monte_carlo verified no candidate of its ladder, the noise multiplier falls back to a proven one. That one must
+ * have a smaller delta: what the ladder's failure probability leaves of the job's. The proven answers are recomputed
+ * for it. Their lower ends, which are for the job's delta, stay.
  */
 static void fall_back(struct tasks *tasks, size_t proving, const struct task *drawn)
 {
@@ -228,8 +231,8 @@ static void fall_back(struct tasks *tasks, size_t proving, const struct task *dr
 }
 
 /*
- * First those that prove, then those that draw, which stand after them: the direction of which less is proven, and then the other one, unless what
- * is proven of it is no worse than what was drawn.
+ * Runs the deterministic accountants, then the sampling one, whose two tasks are last. It first samples the direction
+ * whose proven bound is worse. The other direction is skipped if its proven bound is at most the sampled value.
  */
 static void run_tasks(const struct eps_context *context, struct tasks *tasks)
 {
@@ -255,7 +258,8 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
     }
 }
 
-/* What another time would not be so: then there is no answer, for one without this candidate might be kept for ever. */
+/* Failures that may not happen next time. They fail the whole job: an answer without this candidate might be cached
+ * for ever. */
 static bool is_passing(enum eps_status status)
 {
     return status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY;
@@ -267,9 +271,8 @@ static bool is_attained(const struct task *task)
 }
 
 /*
- * What the accountants say of the truth: the largest of the lower ends of those whose pairs are the mechanism's own
- * (A49). It is exact where there is such an end in each direction, as the answer is the larger one of
- * the two.
+ * Sets `least` and `bracket_exact`. least: the largest lower end among accountants whose pairs the mechanism attains
+ * (A49). The bracket is exact if there is one in each direction, because the answer is the larger direction.
  */
 static void set_least(struct eps_result *result, const struct tasks *tasks)
 {
@@ -279,7 +282,7 @@ static void set_least(struct eps_result *result, const struct tasks *tasks)
         if (task->left_out || task->status != EPS_OK || !is_attained(task))
             continue;
         attained[task->direction] = true;
-        result->least = fmax(result->least, task->answer.lower); /* which is no NAN */
+        result->least = fmax(result->least, task->answer.lower); /* fmax() ignores the initial NAN */
     }
     if (!isnan(result->least))
         result->least = fmin(result->least, result->bracket_upper);
@@ -289,9 +292,9 @@ static void set_least(struct eps_result *result, const struct tasks *tasks)
 }
 
 /*
- * The best candidate of each direction into the result; what stopped the first that failed, if a direction has none.
- * The lower end: several bounds may be of different pairs, and the least of their lower ends is below the value of each; where one
- * gave no answer, or was not tried, that least one is not known (A5).
+ * Writes the best candidate of each direction to the result. If a direction has none, returns the failure of the first
+ * task that failed. The lower end of the bracket: the bounds may be of different pairs, so that only the least of their
+ * lower ends is below the value of each; it is unknown if an accountant failed or was not tried (A5).
  */
 static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks,
                               bool complete)
@@ -307,7 +310,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
         const struct task *task = &tasks->items[i];
         if (task->left_out)
             continue;
-        bool drawn = task->accountant->solve; /* of which no bracket tells anything */
+        bool drawn = task->accountant->solve; /* sampling has no numerical bracket */
         if (task->status != EPS_OK) {
             lower[task->direction] = drawn ? lower[task->direction] : 0;
             if (!failed || is_passing(task->status))
@@ -343,7 +346,7 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
     result->bracket_upper = worse->value;
     result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
     bool drawn = result->draws[worse->direction].samples > 0;
-    if (drawn) /* its uncertainty is not numerical */
+    if (drawn) /* the uncertainty is not numerical */
         result->bracket_lower = NAN;
     set_least(result, tasks);
     if (drawn)
@@ -375,10 +378,11 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
     if (!eps__sampling_random(mechanism))
         return !list.failed;
     if (sampling->truncation)
-        eps__sentence(&list,
-                      "of a batch over %llu examples a uniformly random subset of that size is taken; the size of the "
-                      "data set, %llu, is public",
-                      (unsigned long long)sampling->max_batch_size, (unsigned long long)sampling->dataset_size);
+        eps__sentence(
+            &list,
+            "a batch of more than %llu examples is cut to a uniformly random subset of that size; the size of the "
+            "data set, %llu, is public",
+            (unsigned long long)sampling->max_batch_size, (unsigned long long)sampling->dataset_size);
     if (sampling->examples_per_user > 1)
         eps__sentence(&list, "a user holds at most %zu examples, drawn independently of each other",
                       sampling->examples_per_user);
@@ -395,14 +399,14 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
     return !list.failed;
 }
 
-/* A candidate that failed beside one that did not. */
+/* Adds a hint for each candidate that failed or was skipped while another one answered. */
 static bool add_failures(struct eps_result *result, const struct tasks *tasks)
 {
     struct eps__sentences list = {&result->hints, &result->hints_len, false};
     for (size_t i = 0; i < tasks->len; i++)
         if (tasks->items[i].left_out)
             eps__sentence(&list,
-                          "%s drew nothing for %s: what is proven of it without draws is no worse than the answer",
+                          "%s drew no samples for %s, because the proven bound of that direction is at most the answer",
                           tasks->items[i].accountant->name, eps_direction_name(tasks->items[i].direction));
         else if (tasks->items[i].status != EPS_OK)
             eps__sentence(&list, "%s gave no answer for %s: %s", tasks->items[i].accountant->name,
@@ -410,13 +414,13 @@ static bool add_failures(struct eps_result *result, const struct tasks *tasks)
     return !list.failed;
 }
 
-/* What would have served, and how much more it would need. */
+/* Adds a hint for each accountant that serves the job but exceeds a limit. */
 static void add_dropped(struct eps__sentences *list, const struct eps__setting *setting, const struct lineup *lineup)
 {
     for (size_t i = 0; i < lineup->dropped_len; i++) {
         const struct too_costly *dropped = &lineup->dropped[i];
         eps__sentence(list,
-                      "%s was not tried: it would take about %.2g operations and %.2g bytes, the limits are %.2g and "
+                      "%s was not tried: it needs about %.2g operations and %.2g bytes, and the limits are %.2g and "
                       "%.2g; raise them, lower n, or raise accountant.tolerance",
                       eps_accountant_name(dropped->name), dropped->operations, dropped->bytes,
                       setting->context->max_operations, setting->context->max_bytes);
@@ -433,14 +437,14 @@ static void add_strategy_hints(struct eps__sentences *list, const struct eps_res
         eps__sentence(list, "%s", text);
 }
 
-/* Where the answer is what sampling gives with any noise, or none (S3). */
+/* Whether the answer follows from sampling alone, whatever the noise (S3). */
 static bool decided_by_sampling(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     bool add = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
     enum eps_direction worse = add ? EPS_ADD : EPS_REMOVE;
-    if (!eps__sampling_coins(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
-        return false; /* who takes part for certain, or nobody knows */
+    if (!eps__sampling_independent_rounds(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
+        return false; /* the example participates for certain, or its probability is not known */
     switch (result->solved_for) {
     case EPS_SOLVE_DELTA:
         return log(result->delta) >= eps__sampling_log_delta(mechanism, worse, result->epsilon).lower - 1e-9;
@@ -451,8 +455,10 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     }
 }
 
-/* Who draws, where the answer's bound is known to be loose (renyi's of few moments by 5 to 20% in the noise, at eleven points of as many mechanisms,
- * seven of them in README; its delta by 1.3 to 9 times, at eight); NULL: nobody, it would cost too much, or nothing is less. */
+/* Returns monte_carlo if the answer's bound is known to be loose, or NULL if it is not, if sampling would cost too
+ * much, or if no smaller answer is possible. In measurements renyi with few moments overstated the noise by 5 to 20%
+ * (eleven mechanisms, seven of them in lib/accountants/monte_carlo/README.md) and delta by a factor of 1.3 to 9
+ * (eight mechanisms). */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_candidate *worse = &result->directions[EPS_REMOVE];
@@ -486,14 +492,14 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     for (size_t i = 0; i < lineup->len; i++)
         amplified |= lineup->items[i]->amplifies;
     if (!random && fabs(result->sensitivity - 1) > SAME && result->sensitivity > 0 && !curve)
-        eps__sentence(&list, "noise_multiplier / sensitivity = %.6g, the figure that papers print",
+        eps__sentence(&list, "noise_multiplier / sensitivity = %.6g, the value that papers report",
                       result->noise_multiplier / result->sensitivity);
     bool decided = random && !curve && decided_by_sampling(result, setting);
     if (decided)
-        eps__sentence(&list,
-                      "this answer needs no noise: it follows from the probability %.6g that an example ever makes a "
-                      "difference",
-                      -expm1(eps__sampling_log_never(mechanism).upper));
+        eps__sentence(
+            &list,
+            "this answer needs no noise: it follows from the probability %.6g that an example ever affects a batch",
+            -expm1(eps__sampling_log_never(mechanism).upper));
     else if (random && setting->p < 1 && !amplified && setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
         eps__sentence(&list, "this is the bound without amplification by sampling: no accountant of this version "
                              "amplifies this strategy under this scheme");
@@ -501,8 +507,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
         random && !curve && !setting->of_phases ? who_would_help(result, setting) : NULL;
     if (drawing)
         eps__sentence(&list,
-                      decided ? "draws count the noise, too, and may give an answer that is far tighter: ask for %s"
-                              : "draws are expected to give an answer that is at least 5%% tighter: ask for %s",
+                      decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"
+                              : "sampling is expected to give an answer that is at least 5%% tighter: use %s",
                       drawing->name);
     if (!curve && result->bracket_upper > 0 && !setting->upper_alone) {
         double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
@@ -510,7 +516,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
         bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
         bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
         if (width > tolerance && !absolute && !floor)
-            eps__sentence(&list, "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width, tolerance);
+            eps__sentence(&list, "the relative width of the bracket is %.2g, more than the tolerance %.2g", width,
+                          tolerance);
     }
     return !list.failed;
 }
@@ -540,14 +547,14 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     double mean, max, last, variance = result->noise_multiplier * result->noise_multiplier;
     enum eps_status status = eps__strategy_error(setting->context, setting->strategy, mechanism, &mean, &max, &last);
     if (status != EPS_OK)
-        return eps__error(error, status, "", "the error figures were not finished");
-    /* All three, or none: where the largest is beyond doubles, none tells anything. */
+        return eps__error(error, status, "", "the error figures were not computed");
+    /* If one figure overflows, all three are absent. */
     bool finite = isfinite(max * variance) && isfinite(mean * variance);
     result->error_mean_squared = finite ? mean * variance : NAN;
     result->error_max_squared = finite ? max * variance : NAN;
     result->error_last_squared = finite ? last * variance : NAN;
     result->adjacency = mechanism->adjacency;
-    /* Without amplification any C is equivalent to a lower-triangular one: the noise is rotation invariant. */
+    /* Without amplification any C is equivalent to a lower-triangular one, because the noise is rotation invariant. */
     result->adaptive =
         !eps__sampling_random(mechanism) || (eps__strategy_lower_triangular(setting->strategy) &&
                                              eps__strategy_decoder(setting->strategy) != EPS_DECODER_FULL);
@@ -565,8 +572,8 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     return copy_blt(result, setting->strategy) ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
 }
 
-/* How much of a computation is over when its strategy is there: what comes is a formula without sampling, and a search
- * over loss distributions with it. */
+/* The share of progress of building the strategy. The rest is a formula without sampling, and a search over loss
+ * distributions with sampling. */
 static double strategy_share(const struct eps_mechanism *mechanism)
 {
     if (!eps__strategy_is_optimised(&mechanism->matrix))
@@ -574,7 +581,7 @@ static double strategy_share(const struct eps_mechanism *mechanism)
     return eps__sampling_random(mechanism) ? 0.06 : 0.95;
 }
 
-/* Of what comes once the strategy is there, about: the audit's part of the operations. */
+/* The approximate share of the audit in the work after the strategy is built. */
 static double audit_share(const struct eps__setting *setting, double operations)
 {
     struct eps__setting audited;
@@ -584,13 +591,13 @@ static double audit_share(const struct eps__setting *setting, double operations)
     return fmin(fmax(audit / operations, 0.05), 0.95);
 }
 
-/* Of both directions, each half of the context's progress. */
+/* Audits both directions, each of which is half of the progress. */
 static enum eps_status audit(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting)
 {
     struct eps__setting own;
     double operations;
     bool served = audits(setting, &own, &operations, error);
-    assert(served); /* or the job would have been refused */
+    assert(served); /* check_cost() has refused other jobs */
     (void)served;
     struct eps__meter items[EPS_DIRECTIONS] = {{.expected = 1}, {.expected = 1}};
     struct eps__meters meters = {
@@ -602,10 +609,11 @@ static enum eps_status audit(struct eps_result *result, struct eps_error *error,
         status = eps__mc_audit(&result->audit[d], &own, d, result);
         eps__meter_end(&items[d]);
     }
-    return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit was not finished");
+    return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit did not finish");
 }
 
-/* Where the accountants say nothing of it, what any adversary sees may; and draws, with the probability that they state. */
+/* Sets `least` if the accountants did not: from what every adversary sees, and from the audit, with the confidence
+ * of the audit. */
 static enum eps_status find_least(struct eps_result *result, struct eps_error *error,
                                   const struct eps__setting *setting)
 {
@@ -616,7 +624,7 @@ static enum eps_status find_least(struct eps_result *result, struct eps_error *e
         enum eps_status status = eps__least(&seen, setting);
         if (status != EPS_OK)
             return eps__error(error, status, "",
-                              status == EPS_NO_MEMORY ? "out of memory" : "the answer was not finished");
+                              status == EPS_NO_MEMORY ? "out of memory" : "the answer did not finish");
         if (seen > 0)
             result->least = seen;
     }
@@ -693,14 +701,14 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
 {
     struct eps__setting setting;
     struct eps_result *made = NULL;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     struct eps__context_part building, searching, auditing;
     double built = strategy_share(&job->mechanism), operations = 0;
     enum eps_status status = eps__setting_open(&setting, error, eps__context_part(&building, context, 0, built), job);
     if (status != EPS_OK)
         return status;
     setting.context = context;
-    setting.tally = &tally;
+    setting.cache_use = &cache_use;
     setting.upper_alone = occasion && occasion->upper_alone;
     setting.of_phases = occasion && occasion->of_phases;
     struct lineup lineup = make_lineup(&setting, error);
@@ -728,7 +736,7 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         status = fill_figures(made, error, &setting);
     if (status != EPS_OK)
         goto out;
-    made->cache_pld = eps__tally_state(&tally);
+    made->cache_pld = eps__cache_use_state(&cache_use);
     made->cache_factorization = eps__strategy_cache_state(setting.strategy);
     if (!add_assumptions(made, &setting) || !add_hints(made, &setting, &lineup)) {
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");

@@ -1,6 +1,6 @@
 /*
- * What a strategy costs, from the job alone: counts of the loops that its family and its kind have told of, each within
- * a small factor. An upper estimate is meant: a job near the limits is better refused with figures than stopped by a timeout.
+ * See cost.h. The estimates count the loops of the family and the kind, each within a small factor, and are meant as
+ * upper estimates: a job near the limits should be refused with figures rather than stopped by a timeout.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,19 +25,19 @@ struct eps__forecast eps__strategy_forecast(const struct eps_mechanism *mechanis
     return c;
 }
 
-/* The rules for one Gram matrix: eigenvalues, and the ascent up to its limit. */
+/* The rules for one Gram matrix: eigenvalues, and the ascent to its limit. */
 static double gram_rules(double k)
 {
     double eigenvalues = k <= 1024 ? 30 * k * k * k : k * k;
     return eigenvalues + (k <= 512 ? fmin(2e3 * k * k * sqrt(2 * k), 2e9) : 0);
 }
 
-static void add_fixed_order(struct eps__cost *cost, const struct eps__forecast *c, const struct eps__participation *p,
-                            double starts)
+static void add_fixed_order(struct eps__cost *cost, const struct eps__forecast *c,
+                            const struct eps__participation *participation, double starts)
 {
-    double k = (double)p->epochs, numbers;
+    double k = (double)participation->epochs, numbers;
     if (c->nonnegative || k > EPS__GRAM_STEPS_MAX) {
-        c->kind->fixed_order_cost(cost, c, p, starts);
+        c->kind->fixed_order_cost(cost, c, participation, starts);
         return;
     }
     double gram = c->kind->gram_cost(c, k, &numbers);
@@ -48,18 +48,19 @@ static void add_fixed_order(struct eps__cost *cost, const struct eps__forecast *
 static void add_sensitivity(struct eps__cost *cost, const struct eps__forecast *c,
                             const struct eps_mechanism *mechanism)
 {
-    struct eps__participation p = eps__sampling_worst(mechanism);
-    if (p.shuffled) { /* Gram matrices, once or by distances */
+    struct eps__participation participation = eps__sampling_worst(mechanism);
+    if (participation.shuffled) { /* Gram matrices: a whole block once, or by distances */
         double width = fmin(2 * c->bands, c->block);
         cost->operations += fmin(c->n * width, 1e9) + fmin(c->bands * c->bands, 1e9);
         cost->bytes += 8 * (fmin(c->block * c->block, 2048.0 * 2048.0) + 2 * c->bands);
     }
-    double starts = (double)eps__participation_starts(&p, mechanism->n);
-    if (p.epochs == 1 || c->bands <= (double)p.separation) {
-        cost->operations += 4 * c->n + (p.fixed || c->stamps <= 1 ? 0 : 2 * c->n * (double)p.epochs);
-        cost->bytes += p.fixed ? 0 : 24 * c->n;
-    } else if (p.fixed) {
-        add_fixed_order(cost, c, &p, starts);
+    double starts = (double)eps__participation_starts(&participation, mechanism->n);
+    if (participation.epochs == 1 || c->bands <= (double)participation.separation) {
+        cost->operations +=
+            4 * c->n + (participation.fixed || c->stamps <= 1 ? 0 : 2 * c->n * (double)participation.epochs);
+        cost->bytes += participation.fixed ? 0 : 24 * c->n;
+    } else if (participation.fixed) {
+        add_fixed_order(cost, c, &participation, starts);
     } else {
         c->kind->min_separation_cost(cost, c);
     }

@@ -1,5 +1,6 @@
 /*
- * What a strategy costs, estimated from the job alone: what its family foretells of C, and what its kind makes of that.
+ * The cost of a strategy, estimated from the job alone: its family forecasts the shape of C, and its kind turns that
+ * into operations and bytes.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,30 +21,30 @@ struct eps__strategy_kind;
 struct eps__forecast {
     const struct eps__strategy_kind *kind;
     double n, block, stamps;
-    double bands; /* at most; 1: diagonal */
+    double bands; /* an upper bound; 1: diagonal */
     bool nonnegative;
-    bool inverse_known; /* its first column costs nothing more */
-    double stored;      /* banded: columns that are not alike */
+    bool inverse_known; /* the first column of the inverse needs no further work */
+    double stored;      /* banded: the number of distinct columns */
 };
 
-/* Of the job's strategy. */
+/* The forecast for the job's strategy. */
 struct eps__forecast eps__strategy_forecast(const struct eps_mechanism *mechanism);
 
-/* The fewest operations for a product of series of length n: term by term, or by transforms, of which Newton's iterations
- * take a few. */
+/* The operations of a product of two series, of n and of len terms: the cheaper of term by term and by transforms, of
+ * which Newton's iterations take a few. */
 static inline double eps__product_cost(double n, double len)
 {
     return fmin(n * len, 60 * n * (log2(n) + 1));
 }
 
-/* Of the Gram matrix of k columns that are written out. */
+/* The operations for the Gram matrix of k columns that are expanded; *numbers: the numbers that they take. */
 static inline double eps__columns_gram_cost(const struct eps__forecast *c, double k, double *numbers)
 {
     *numbers = k * c->block;
     return 8 * k * c->bands;
 }
 
-/* Of the row bound, from every row of the Gram matrix. */
+/* Adds the cost of the row bound, which uses every row of the Gram matrix. */
 static inline void eps__row_bound_cost(struct eps__cost *cost, const struct eps__forecast *c)
 {
     double m = c->block;
@@ -51,7 +52,7 @@ static inline void eps__row_bound_cost(struct eps__cost *cost, const struct eps_
     cost->bytes += 8 * (3 * m * m + 4 * c->n);
 }
 
-/* Of a bound in one pass over the steps. */
+/* Adds the cost of a bound that passes over the steps once. */
 static inline void eps__pass_cost(struct eps__cost *cost, const struct eps__forecast *c)
 {
     cost->operations += 40 * c->n;

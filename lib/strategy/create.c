@@ -1,5 +1,5 @@
 /*
- * Making a strategy: what every family goes through.
+ * Making a strategy: the steps that all families share.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,7 +24,7 @@ static enum eps_status unserved(struct eps_error *error, enum eps_family family)
                       name ? name : "this family", served);
 }
 
-/* Squares of entries within this range neither overflow nor lose their last bits to underflow. */
+/* Checks that squares of entries neither overflow nor lose their last bits to underflow. */
 static enum eps_status check_range(const struct eps_strategy *s, struct eps_error *error,
                                    const struct eps_matrix *matrix)
 {
@@ -38,9 +38,7 @@ static enum eps_status check_range(const struct eps_strategy *s, struct eps_erro
     }
     if (largest > 1e100 || (largest > 0 && largest < 1e-100))
         return eps__error(error, EPS_INVALID, pointer,
-                          "the largest entry of C is %g; multiply by a constant that brings it between "
-                          "1e-100 and 1e100",
-                          largest);
+                          "the largest entry of C is %g; scale C so that it lies between 1e-100 and 1e100", largest);
     return EPS_OK;
 }
 
@@ -53,7 +51,7 @@ enum eps_status eps__strategy_check_cost(const struct eps_context *context, stru
                      (context->max_bytes <= 0 || bytes <= context->max_bytes)))
         return EPS_OK;
     eps__error(error, EPS_TOO_COSTLY, "/n",
-               "the strategy takes about %.2g operations and %.2g bytes; ask for fewer steps or bands, or "
+               "the strategy takes about %.2g operations and %.2g bytes; use fewer steps or bands, or "
                "raise the limits",
                operations, bytes);
     if (error) {
@@ -67,13 +65,13 @@ struct eps_mechanism eps__strategy_stand_in(const struct eps_mechanism *mechanis
 {
     struct eps_mechanism other = *mechanism;
     other.workload = eps__workload_default();
-    /* Steps that are released as they are, of one participation: with X = C^T C and X_ii <= 1 each (X^-1)_ii is at least 1/X_ii, and
-     * only a diagonal X attains that, so the optimum is the identity. */
+    /* The stand-in is the identity only for an identity workload and one participation, where it is the optimum: with X
+     * = C^T C and X_ii <= 1, each (X^-1)_ii is at least 1/X_ii, and only a diagonal X attains that. */
     bool diagonal = mechanism->workload.type == EPS_WORKLOAD_TOEPLITZ && mechanism->workload.coefficients_len == 1 &&
                     mechanism->matrix.epochs == 1;
     other.matrix = eps__matrix_of_bands(diagonal ? 1 : (size_t)eps__strategy_forecast(mechanism).bands);
     other.matrix.stamps = mechanism->matrix.stamps;
-    /* As the family scales its own C, its largest column has a norm of 1 or about that. */
+    /* Optimised families scale C so that its largest column norm is about 1. */
     other.matrix.normalization = mechanism->matrix.normalization == EPS_NORMALIZATION_NONE
                                      ? EPS_NORMALIZATION_MAX_COLUMN
                                      : mechanism->matrix.normalization;

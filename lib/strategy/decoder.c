@@ -1,9 +1,9 @@
 /*
- * The parts of the factorisation as matrices: C, C^-1 and B = A C^-1, by shape, by coefficients and by row. The
- * inverse of a block is computed once, when first asked for, and kept: a matrix is streamed row by row.
+ * Access to the parts of the factorisation, C, C^-1 and B = A C^-1: by shape, by coefficients and by row. The inverse
+ * of a block is computed on first use and kept, because matrices are streamed row by row.
  *
- * A row y of B solves y C = (row of A), block by block, from the right; with the inverse at hand that is a
- * convolution (Toeplitz) or a product (dense).
+ * A row y of B solves y C = (row of A) block by block. With the inverse, this is a convolution (Toeplitz) or a product
+ * (dense).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@
 enum eps_status eps__strategy_inverse(const struct eps_context *context, const double **out, struct eps_error *error,
                                       const struct eps_strategy *strategy)
 {
-    /* The strategy was allocated as mutable; only what the lock guards is written. */
+    /* Removes const: the strategy was allocated as mutable, and only what the lock guards is written. */
     struct eps_strategy *s = (struct eps_strategy *)(uintptr_t)strategy;
     enum eps_status status = EPS_OK;
     pthread_mutex_lock(&s->lock);
@@ -47,7 +47,7 @@ static enum eps_status require_inverse(const double **out, struct eps_error *err
     if (status || *out)
         return status;
     return eps__error(error, EPS_UNSUPPORTED, "/matrix",
-                      "C has no inverse that doubles can hold: only its encoder is defined");
+                      "C has no inverse in double precision: only the encoder is available");
 }
 
 enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct eps_error *error, enum eps_part part,
@@ -70,7 +70,7 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
     const struct eps__workload *w = &strategy->workload;
     const double *inverse;
     if (!eps_strategy_is_toeplitz(strategy) || (part == EPS_PART_DECODER && !eps__workload_is_toeplitz(w)))
-        return eps__error(error, EPS_UNSUPPORTED, "", "the %s is not a Toeplitz matrix: ask for its rows",
+        return eps__error(error, EPS_UNSUPPORTED, "", "the %s is not a Toeplitz matrix: request its rows",
                           eps_part_name(part));
     len = len < strategy->n ? len : strategy->n;
     if (part == EPS_PART_ENCODER) {
@@ -96,7 +96,8 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
             return eps__strategy_no_memory(error);
         if (!kept)
             return eps__error(error, EPS_UNSUPPORTED, "/workload",
-                              "A C^-1 spans more orders of magnitude than %zu steps can be computed with", len);
+                              "A C^-1 spans too many orders of magnitude to be computed for %zu steps: use fewer steps",
+                              len);
     }
     return EPS_OK;
 }
@@ -159,7 +160,7 @@ enum eps_status eps_strategy_band_row(const struct eps_strategy *strategy, doubl
 {
     if (!strategy->kind->band_row || !strategy->lower)
         return eps__error(error, EPS_UNSUPPORTED, "/matrix",
-                          "C is not square and lower triangular: it has no bands; ask for its rows");
+                          "C is not square and lower triangular, so it has no bands: request its rows");
     if (row >= strategy->n)
         return eps__error(error, EPS_INVALID, "", "row %zu of a matrix of %zu rows: rows count from 0", row,
                           strategy->n);

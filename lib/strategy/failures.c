@@ -1,5 +1,5 @@
 /*
- * How a strategy fails, in words.
+ * The errors that all strategies share; see failures.h.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,7 +7,7 @@
 
 enum eps_status eps__strategy_no_memory(struct eps_error *error)
 {
-    return eps__error(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer steps or bands");
+    return eps__error(error, EPS_NO_MEMORY, "", "out of memory; use fewer steps or bands");
 }
 
 enum eps_status eps__strategy_stopped(struct eps_error *error, enum eps_status status)
@@ -18,7 +18,7 @@ enum eps_status eps__strategy_stopped(struct eps_error *error, enum eps_status s
     case EPS_CANCELED:
         return eps__error(error, EPS_CANCELED, "", "canceled");
     case EPS_TIMEOUT:
-        return eps__error(error, EPS_TIMEOUT, "", "the time limit passed while computing the strategy");
+        return eps__error(error, EPS_TIMEOUT, "", "the time limit was reached while computing the strategy");
     default:
         return eps__strategy_no_memory(error);
     }

@@ -1,5 +1,5 @@
 /*
- * How a strategy fails: without memory, or because the context says so; other ways in words of their own.
+ * The errors that all strategies share: no memory, canceled, time limit.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,11 +8,13 @@
 
 #include "lib/base/error.h"
 
+/* Sets the error for a failed allocation; returns EPS_NO_MEMORY. */
 enum eps_status eps__strategy_no_memory(struct eps_error *error);
-/* EPS_OK, or what the context says. */
+/* EPS_OK, or EPS_CANCELED or EPS_TIMEOUT with a message if the context says so. */
 enum eps_status eps__strategy_poll(const struct eps_context *context, struct eps_error *error);
 
-/* The same in words, for a status that a poll gave before; EPS_NO_MEMORY for any other but EPS_OK. */
+/* Writes the message for a status that a poll returned earlier, and returns it. Any status but EPS_OK, EPS_CANCELED and
+ * EPS_TIMEOUT becomes EPS_NO_MEMORY. */
 enum eps_status eps__strategy_stopped(struct eps_error *error, enum eps_status status);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The columns of C summed up over the epochs, row by row, and their Gram matrix.
+ * The columns of C summed over the epochs, row by row, and their Gram matrix.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ void eps__merged_row(const struct eps_strategy *strategy, double *out, size_t bi
     memset(out, 0, bins * sizeof *out);
     if (strategy->kind->band_row && strategy->lower) {
         strategy->kind->band_row(strategy, scratch, own);
-        for (size_t d = strategy->bands; d-- > 0;) /* the columns from the left on, as below */
+        for (size_t d = strategy->bands; d-- > 0;) /* columns from left to right, as below */
             if (d <= own)
                 out[(first + own - d) % bins] += scratch[d];
         return;
@@ -36,7 +36,7 @@ double eps__merged_error(const struct eps_strategy *strategy, size_t bins)
     return terms > 1 ? (double)terms * EPS__UNIT_ROUNDOFF : 0;
 }
 
-/* The rows of M that are summed up in one product: as many as keep it small beside the Gram matrix. */
+/* The rows of M in one product: enough to make the addition of the product cheap. */
 enum { ROWS = 64 };
 
 static void add_product(double *gram, double *product, const double *rows, size_t len, size_t bins)
@@ -46,7 +46,7 @@ static void add_product(double *gram, double *product, const double *rows, size_
         gram[i] += product[i];
 }
 
-/* The product of the few numbers of a row that are not 0; `found` has room for their places. */
+/* Adds the outer product of a sparse row with itself; `found` has room for the indices of the nonzeros. */
 static void add_sparse(double *gram, const double *row, size_t bins, size_t *found)
 {
     size_t len = 0;
@@ -85,7 +85,7 @@ enum eps_status eps__merged_gram(const struct eps_context *context, double *gram
             status = eps__poll(context);
     }
     assert(kept == 0 || status != EPS_OK); /* every row is counted once */
-    /* Two numbers, their product, and the sums of at most all rows. */
+    /* The errors of two numbers, of their product, and of a sum over at most all rows. */
     *error = eps__raise(2.001 * eps__merged_error(strategy, bins) + (double)(len + ROWS + 8) * EPS__UNIT_ROUNDOFF, 8);
 out:
     free(rows);

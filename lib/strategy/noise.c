@@ -1,8 +1,8 @@
 /*
- * Noise as it is added in training: the rows of C^+ z, or of B z = A C^+ z, for any number of coordinates, one row
- * after the other. Of the kind's ways to draw the first, the cheapest that fits in memory is taken; A is then applied
- * to what comes out of it: prefix sums and momentum by their recursion, which keeps two rows, a list of coefficients as
- * a filter. Where such a list is too long to be kept, B's own rows are multiplied.
+ * Correlated noise for training: the rows of C^+ z, or of B z = A C^+ z, one after the other, for any number of
+ * coordinates. Of the kind's ways to draw C^+ z, the cheapest that fits into memory is chosen. A is then applied to its
+ * rows: prefix sums and momentum by their recursion, which keeps two rows, and a list of coefficients as a filter. If a
+ * filter would keep too many rows, the rows of B are multiplied instead.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,27 +16,27 @@
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/failures.h"
 
-#define DIMENSIONS_MAX 0x7fffffff /* BLAS counts with 32 bits */
+#define DIMENSIONS_MAX 0x7fffffff /* BLAS has 32-bit sizes */
 
 struct plan {
     const struct eps__noise_way *way;
-    enum eps_part part; /* that the way makes */
-    size_t kept;        /* rows that applying A keeps: 0 where the way makes B z itself */
+    enum eps_part part; /* what the way makes */
+    size_t kept;        /* rows kept to apply A; 0 if the way makes B z itself */
     double numbers, operations;
-    double bytes; /* with the strategy's */
+    double bytes; /* bytes, including those of the strategy */
 };
 
 struct eps_noise {
     struct eps__noise_run run;
     struct plan plan;
-    enum eps_part part; /* that is asked for */
-    double *rows;       /* plan.kept of them */
+    enum eps_part part; /* what the caller gets */
+    double *rows;       /* plan.kept rows */
     size_t next;
 };
 
 /* ---------------------------------------------------------------- the choice */
 
-/* Rows that A applied to a stream of rows keeps. */
+/* The rows that applying A to a stream of rows keeps. */
 static size_t workload_rows(const struct eps__workload *w)
 {
     return w->recursive ? 2 : w->coefficients_len;
@@ -51,8 +51,8 @@ static struct plan plan_of(const struct eps_strategy *s, const struct eps__noise
     return plan;
 }
 
-/* Takes the candidate if it is the first; or fits where the best did not; or where both do, is the cheaper one; or
- * where neither does, the smaller. */
+/* Takes the candidate if there is none yet; if it fits and the best does not; if both fit and it is cheaper; or if
+ * neither fits and it is smaller. */
 static void consider(struct plan *best, struct plan candidate, double max_numbers)
 {
     bool fits = candidate.numbers <= max_numbers, fitted = best->numbers <= max_numbers;
@@ -72,14 +72,14 @@ static struct plan choose(const struct eps_strategy *s, enum eps_part part, doub
     return best;
 }
 
-/* The numbers that the strategy itself holds, at most. */
+/* An upper bound on the numbers that the strategy itself holds. */
 static double strategy_numbers(const struct eps_strategy *s)
 {
     return 2 * ((double)s->entries_len + (double)s->block + (double)s->squares_len + (double)s->blt_len) +
            (double)s->known_inverse_len;
 }
 
-/* Whether it is defined and in range; if so, how it is drawn, and what that takes. */
+/* Checks that the part is defined and the sizes in range, and plans how to draw it and at what cost. */
 static enum eps_status make_plan(const struct eps_context *context, struct plan *plan, struct eps_error *error,
                                  const struct eps_strategy *s, enum eps_part part, size_t dimensions)
 {
@@ -98,7 +98,7 @@ static enum eps_status make_plan(const struct eps_context *context, struct plan 
     if (plan->operations <= operations_max && plan->bytes <= bytes_max)
         return EPS_OK;
     eps__error(error, EPS_TOO_COSTLY, "/dimensions",
-               "drawing this noise takes about %.2g operations and %.2g bytes; ask for fewer dimensions at a time "
+               "drawing this noise takes about %.2g operations and %.2g bytes; draw fewer dimensions at a time "
                "(coordinates are independent), or raise the limits",
                plan->operations, plan->bytes);
     if (error) {
@@ -145,7 +145,7 @@ enum eps_status eps_noise_create(const struct eps_context *context, struct eps_n
     }
     if (!made || !made->run.memory) {
         eps_noise_destroy(made);
-        return eps__error(error, EPS_NO_MEMORY, "", "out of memory; ask for fewer dimensions at a time");
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory; draw fewer dimensions at a time");
     }
     status = eps__strategy_inverse(context, &made->run.inverse, error, strategy);
     if (status) {
@@ -167,7 +167,7 @@ void eps_noise_destroy(struct eps_noise *noise)
 
 /* ---------------------------------------------------------------- rows */
 
-/* u' = momentum u + x, b' = decay b + eta u'; out has x, and gets b'. */
+/* u' = momentum u + x, b' = decay b + eta u'. out holds x on entry and b' on return. */
 static void recursive_workload(const struct eps_noise *noise, double *out)
 {
     const struct eps__workload *w = &noise->run.strategy->workload;
@@ -194,7 +194,7 @@ enum eps_status eps_noise_row(const struct eps_context *context, struct eps_nois
 {
     const struct eps_strategy *s = noise->run.strategy;
     if (noise->next >= s->n)
-        return eps__error(error, EPS_INVALID, "", "all %zu rows are drawn: none is drawn twice", s->n);
+        return eps__error(error, EPS_INVALID, "", "all %zu rows have been drawn, and no row is drawn twice", s->n);
     enum eps_status status = noise->plan.way->row(&noise->run, context, out, error, noise->next);
     if (status)
         return status;
@@ -208,7 +208,7 @@ enum eps_status eps_noise_skip(struct eps_noise *noise, size_t row, size_t *from
 {
     const struct eps_strategy *s = noise->run.strategy;
     if (row >= s->n || row < noise->next)
-        return eps__error(error, EPS_INVALID, "", "must lie in [%zu, %zu], the rows that are not drawn", noise->next,
+        return eps__error(error, EPS_INVALID, "", "must lie in [%zu, %zu], the rows not yet drawn", noise->next,
                           s->n - 1);
     size_t first = row, reach = noise->plan.kept;
     if (noise->part != noise->plan.part)

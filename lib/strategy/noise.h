@@ -1,7 +1,7 @@
 /*
- * Ways to draw x = C^+ z row by row for many coordinates at once, z white: a kind names those that fit it, from the one
- * that keeps the fewest rows to the product by panels, which fits all. z is never stored for its own sake: any row of
- * it can be made again (numerics/random/white.h).
+ * Ways to draw x = C^+ z row by row for many coordinates at once, where z is white noise. A kind lists the ways that it
+ * supports, from the one that keeps the fewest rows to the product by panels, which any kind supports. z is not stored:
+ * each row of it can be generated again (numerics/random/white.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,47 +11,49 @@
 #include "lib/numerics/random/white.h"
 #include "lib/strategy/kind.h"
 
-/* Costs, in multiplications with memory: making a normal, and a multiplication inside a product of matrices. */
+/* Costs in units of a multiplication that reads memory: generating a normal, and a multiplication within a matrix
+ * product. */
 #define EPS__NORMAL_COST 8.0
 #define EPS__PANEL_COST 0.125
 
-/* A stream of rows under way. */
+/* The state of a stream of rows. */
 struct eps__noise_run {
     const struct eps_strategy *strategy;
-    const double *inverse; /* as the kind's `invert` left it */
-    enum eps_part part;    /* of which rows are made: noise; by panels also the decoder itself */
+    const double *inverse; /* as the kind's `invert` computed it */
+    enum eps_part part;    /* whose rows are made: noise; by panels also the decoder */
     struct eps__white white;
     size_t dimensions;
-    double *memory; /* the way's: as many numbers as it said, 0 at first */
+    double *memory; /* for the way: as many numbers as it asked for, initially 0 */
 };
 
-/* Where it says "rows", these are of `dimensions` numbers. */
+/* A way to draw rows of `dimensions` numbers each. */
 struct eps__noise_way {
     bool (*serves)(const struct eps_strategy *s);
-    /* The numbers that it keeps, and what all n rows take, for so many dimensions. */
+    /* The numbers that it keeps, and the operations for all n rows. */
     double (*numbers)(const struct eps_strategy *s, enum eps_part part, double dimensions);
     double (*operations)(const struct eps_strategy *s, enum eps_part part, double dimensions);
-    /* The next row: called for row 0, 1, 2... once each, but for those that `from` leaves out. Ends early as the context says. */
+    /* Makes a row. Called for rows 0, 1, 2... once each, except those that `from` skips. EPS_CANCELED or EPS_TIMEOUT as
+     * the context says. */
     enum eps_status (*row)(struct eps__noise_run *run, const struct eps_context *context, double *out,
                            struct eps_error *error, size_t row);
-    /* The last row, `row` at most, that may follow any other so that `row` and those behind it have the bits that they have where
-     * all are drawn, whatever the memory holds. */
+    /* Where to resume to reach `row`: the last row <= `row` from which drawing, whatever the memory holds, gives `row`
+     * and the rows after it the same bits as drawing all rows. */
     size_t (*from)(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row);
 };
 
-/* By forward substitution with the last bands - 1 rows of x: any square lower-triangular C. */
+/* Forward substitution with the last bands - 1 rows of x: for any square lower-triangular C. */
 extern const struct eps__noise_way eps__noise_by_bands;
-/* With the numbers of C^+, in panels of rows; z is made anew for each panel. */
+/* Products with panels of rows of C^+; z is generated again for each panel. */
 extern const struct eps__noise_way eps__noise_by_panels;
 
-/* Lists for kinds, ended by NULL: those two, and the second alone. */
+/* Lists for kinds, which end with NULL: both ways, and panels alone. */
 extern const struct eps__noise_way *const eps__noise_of_square[];
 extern const struct eps__noise_way *const eps__noise_of_any[];
 
-/* `from` where nothing of an earlier block is read: the block's first row. */
+/* `from` for ways that read nothing of earlier blocks: the block's first row. */
 size_t eps__noise_from_block(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row);
 
-/* The next tile of a row, from `first` on. */
+/* The length of the next tile of a row, which starts at `first`. */
 static inline size_t eps__noise_tile(const struct eps__noise_run *run, size_t first)
 {
     size_t left = run->dimensions - first;

@@ -1,11 +1,11 @@
 /*
- * The two ways to draw C^+ z that do not depend on what C is made of.
+ * The two ways to draw C^+ z that work for every kind of block.
  *
- * By bands: C x = z solved from above, as far as C reaches back; with few bands that is the least that a stream can
- * keep.
+ * By bands: C x = z is solved by forward substitution, which needs the last bands - 1 rows of x. With few bands no way
+ * keeps less.
  *
- * By panels: so many rows of C^+ at a time as fit beside their results, times z, of which a few hundred rows are made
- * at a time for a tile of coordinates. z is made as often as there are panels; what the product takes is more.
+ * By panels: as many rows of C^+ as fit beside their results are multiplied with z, of which a block of rows is
+ * generated at a time for a tile of coordinates. z is generated once per panel; the product costs more than that.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,7 +32,7 @@ static bool bands_serve(const struct eps_strategy *s)
     return s->lower && s->kind->band_row;
 }
 
-/* The ring, and a row of C. */
+/* The ring of rows, and a row of C. */
 static double bands_numbers(const struct eps_strategy *s, enum eps_part part, double dimensions)
 {
     (void)part;
@@ -67,7 +67,7 @@ static enum eps_status bands_row(struct eps__noise_run *run, const struct eps_co
     return eps__strategy_poll(context, error);
 }
 
-/* A row takes in all before it, but where C is diagonal. */
+/* A row depends on all rows before it, unless C is diagonal. */
 static size_t bands_from(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row)
 {
     return s->bands == 1 ? row : eps__noise_from_block(s, part, dimensions, row);
@@ -83,13 +83,13 @@ const struct eps__noise_way eps__noise_by_bands = {
 
 /* ---------------------------------------------------------------- by panels */
 
-enum { PANEL_NUMBERS = 1 << 23, DEPTH = 128, PANEL_ROWS_MAX = 256 }; /* DEPTH: rows of z at a time */
+enum { PANEL_NUMBERS = 1 << 23, DEPTH = 128, PANEL_ROWS_MAX = 256 }; /* DEPTH: rows of z in one product */
 
 /* One block of C^+, or the whole of B. */
 struct panel {
     size_t block, width; /* rows and columns */
-    size_t rows;         /* at a time */
-    bool lower;          /* what is right of the diagonal is 0 */
+    size_t rows;         /* of a panel */
+    bool lower;          /* zero right of the diagonal */
 };
 
 static struct panel panel_of(const struct eps_strategy *s, enum eps_part part, double dimensions)
@@ -109,7 +109,7 @@ static bool panels_serve(const struct eps_strategy *s)
     return true;
 }
 
-/* The panel, its results, a tile of z, and a row as the kind gives it. */
+/* The panel, its results, a tile of z, and one row from the kind. */
 static double panels_numbers(const struct eps_strategy *s, enum eps_part part, double dimensions)
 {
     struct panel p = panel_of(s, part, dimensions);
@@ -123,7 +123,7 @@ static double panels_operations(const struct eps_strategy *s, enum eps_part part
     return (double)s->n * mean * (dimensions * (normals + EPS__PANEL_COST) + 20);
 }
 
-/* Rows local.. of the block, `width` numbers each. */
+/* Copies `rows` rows from `row` on, restricted to their block: `width` numbers each. */
 static enum eps_status panel_rows(struct eps__noise_run *run, double *panel, double *scratch, struct eps_error *error,
                                   const struct panel *p, size_t row, size_t rows)
 {
@@ -178,7 +178,7 @@ static enum eps_status panels_row(struct eps__noise_run *run, const struct eps_c
     return status;
 }
 
-/* The panel's first row: the product is then of the same shape, and so has the same bits. */
+/* The first row of the panel: the product then has the same shape, and so the same bits. */
 static size_t panels_from(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row)
 {
     struct panel p = panel_of(s, part, dimensions);

@@ -1,5 +1,5 @@
 /*
- * The scale of C: the noise multiplier is stated for C as scaled here.
+ * The scaling of C. The noise multiplier refers to the scaled C.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,15 +11,15 @@ static enum eps_status divide_by(struct eps_strategy *s, struct eps_error *error
 {
     if (!(norm > 0))
         return eps__error(error, EPS_INVALID, "/matrix",
-                          "every entry of C is zero: it cannot be normalised; give at least one nonzero "
+                          "every entry of C is zero, so it cannot be normalised: give at least one nonzero "
                           "number, or normalization none");
     if (norm == 1)
         return EPS_OK;
     return eps__strategy_divide(s, error, norm);
 }
 
-/* A stored C that has been scaled to a largest column of 1 is left so: a second division would change its last bits,
- * and with them its id. */
+/* A stored C whose largest column norm is 1 already is left unchanged: a second division would change its last bits and
+ * so its id. */
 static bool scaled_before(const struct eps_mechanism *mechanism, double largest)
 {
     return eps__family_of(&mechanism->matrix)->kept && fabs(largest - 1) < 1e-12;
@@ -29,7 +29,7 @@ enum eps_status eps__strategy_divide(struct eps_strategy *s, struct eps_error *e
 {
     if (s->divisors_len == EPS__DIVISORS_MAX)
         return eps__error(error, EPS_INVALID, "/matrix/normalization",
-                          "the stored factorisation has been scaled %d times: choose none", EPS__DIVISORS_MAX);
+                          "the stored factorisation has been scaled %d times already: use none", EPS__DIVISORS_MAX);
     s->divisors[s->divisors_len++] = divisor;
     s->kind->divide(s, divisor);
     return s->kind->measure(s) ? EPS_OK : eps__strategy_no_memory(error);
@@ -48,7 +48,7 @@ enum eps_status eps__strategy_normalise(const struct eps_context *context, struc
     case EPS_NORMALIZATION_SENSITIVITY:
         if (eps__sampling_random(mechanism))
             return eps__error(error, EPS_INVALID, "/matrix/normalization",
-                              "sensitivity is only for sampling.scheme none; use max_column");
+                              "sensitivity requires sampling.scheme none; use max_column");
         participation = eps__sampling_worst(mechanism);
         status = eps__participation_square(context, &square, error, s, &participation);
         return status ? status : divide_by(s, error, eps__sqrt_up(square.value.upper));

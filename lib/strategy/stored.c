@@ -1,13 +1,13 @@
 /*
- * stored: a factorisation by its id, the content hash of C as scaled. Beside each computed strategy the context's
- * cache is offered a note under its id: the recipe of C before scaling, the key of what an optimiser found, and
- * what it was divided by since. Built again from that, C must hash to the id that was asked for: a note proves
- * itself, and no note can make a job use another matrix than the one it names.
+ * Family stored: a factorisation by its id, which is the content hash of the scaled C. For each computed strategy, the
+ * context's cache is offered a note under the id: the recipe of C before scaling, the key of the optimiser's result,
+ * and the divisors since. A C that is rebuilt from a note must hash to the requested id, so a wrong or forged note
+ * cannot make a job use another matrix.
  *
- * Why a note and not C itself: the recipe of a full square root of a million steps is a hundred bytes. Why the
- * recipe of an optimised matrix too: it tells what C costs before it is read, and how to find it again where the
- * optimiser's answer was lost. A stored factorisation that is scaled anew keeps the note of its source with one
- * divisor more, so that it outlives the job that first computed it.
+ * A note is smaller than C: the recipe of a square root of a million steps has a hundred bytes. The recipe of an
+ * optimised matrix gives its cost before it is read, and recomputes it if the optimiser's result was lost. A stored
+ * factorisation that is scaled again keeps the note of its source with one more divisor, so that it outlives the job
+ * that first computed it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,12 +19,12 @@
 #include "lib/strategy/making.h"
 #include "lib/strategy/kept/recipe.h"
 
-#define FORMAT 3 /* of a note */
+#define FORMAT 3 /* of notes */
 
 struct note {
     struct eps__recipe recipe;
-    uint8_t key[EPS__HASH_BYTES]; /* of the optimiser's answer; zero where the family has no optimiser */
-    size_t stamps;                /* the recipe's C, so often down the diagonal */
+    uint8_t key[EPS__HASH_BYTES]; /* of the optimiser's result; zero if the family has no optimiser */
+    size_t stamps;                /* copies of the recipe's C on the diagonal */
     double *divisors;
     size_t divisors_len;
 };
@@ -89,7 +89,7 @@ static bool note_read(struct note *note, const void *blob, size_t blob_len)
            eps_serves_family(note->recipe.mechanism.matrix.family);
 }
 
-/* The note of the id, read; EPS_INVALID where there is none. */
+/* Reads the note of the id; EPS_INVALID if there is none. */
 static enum eps_status find(const struct eps_context *context, struct note *note, struct eps_error *error,
                             const char *id)
 {
@@ -100,18 +100,18 @@ static enum eps_status find(const struct eps_context *context, struct note *note
     if (!context || !context->cache_get ||
         !context->cache_get(context->user, EPS_CACHE_FACTORIZATION, key, &blob, &blob_len))
         return eps__error(error, EPS_INVALID, "/matrix/id",
-                          "no factorisation of this id is kept: take factorization.id from a job that is, or name "
-                          "the family that it was computed by");
+                          "no factorisation with this id is stored: use factorization.id of a stored job, or name "
+                          "the family that computed it");
     bool whole = note_read(note, blob, blob_len);
     free(blob);
     if (whole)
         return EPS_OK;
     note_clear(note);
     return eps__error(error, EPS_INVALID, "/matrix/id",
-                      "what is kept of this factorisation cannot be read: name the family that it was computed by");
+                      "the stored record of this factorisation cannot be read: name the family that computed it");
 }
 
-/* 0: more than a size_t holds. */
+/* The steps of the stored factorisation; 0 if they exceed a size_t. */
 static size_t steps_of(const struct note *note)
 {
     size_t steps;
@@ -128,7 +128,7 @@ enum eps_status eps_stored_mechanism(const struct eps_context *context, struct e
     size_t steps = steps_of(&note);
     note_clear(&note);
     if (!steps)
-        return eps__error(error, EPS_INVALID, "/matrix/id", "what is kept of this factorisation is damaged");
+        return eps__error(error, EPS_INVALID, "/matrix/id", "the stored record of this factorisation is damaged");
     mechanism->n = steps;
     mechanism->epochs = NAN;
     eps_matrix_stored(&mechanism->matrix, id);
@@ -136,7 +136,7 @@ enum eps_status eps_stored_mechanism(const struct eps_context *context, struct e
     return EPS_OK;
 }
 
-/* Whether the job's own members go with the matrix that the note tells of. */
+/* Checks that the job's own members fit the matrix of the note. */
 static enum eps_status check_fits(const struct note *note, struct eps_error *error,
                                   const struct eps_mechanism *mechanism, size_t stamps)
 {
@@ -149,12 +149,12 @@ static enum eps_status check_fits(const struct note *note, struct eps_error *err
     const struct eps_matrix *source = &note->recipe.mechanism.matrix;
     if (eps__family_of(source)->unsampled && eps__sampling_random(mechanism))
         return eps__error(error, EPS_INVALID, "/matrix/id",
-                          "is a factorisation of family %s, which goes with sampling.scheme none only",
+                          "is a factorisation of family %s, which requires sampling.scheme none",
                           eps_family_name(source->family));
     return EPS_OK;
 }
 
-/* Divides as it was divided; the bits must come out as they were. */
+/* Repeats the recorded divisions one by one, to reproduce the same bits. */
 static enum eps_status scale_again(struct eps_strategy *s, struct eps_error *error, const struct note *note)
 {
     for (size_t i = 0; i < note->divisors_len; i++) {
@@ -190,8 +190,8 @@ static enum eps_status build_note(const struct eps_context *context, struct eps_
     eps__strategy_identify(s);
     if (strcmp(s->id, id) != 0)
         return eps__error(error, EPS_INVALID, "/matrix/id",
-                          "was computed by another version of this program and cannot be computed to the same bits: "
-                          "name the family that it was computed by");
+                          "was computed by another version of this program, and this one does not reproduce its bits: "
+                          "name the family that computed it");
     return EPS_OK;
 }
 
@@ -203,7 +203,7 @@ enum eps_status eps__build_stored(const struct eps_context *context, struct eps_
     enum eps_status status = find(context, &note, error, mechanism->matrix.stored_id);
     if (status)
         return status;
-    /* What it costs is what its family costs under the sampling of this job. */
+    /* The cost is that of the recipe's family under the sampling of this job. */
     struct eps_mechanism priced = note.recipe.mechanism;
     priced.sampling = mechanism->sampling;
     priced.n = mechanism->n;

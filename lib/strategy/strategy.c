@@ -1,5 +1,5 @@
 /*
- * A strategy as an object: its size, its content id, its errors and the plain getters.
+ * A strategy as an object: size, content id and getters.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,7 +8,7 @@
 
 #include "lib/strategy/making.h"
 
-/* What C is, not how it was asked for; with its decoder, where there is a choice. */
+/* Hashes what C is, not how it was requested, and its decoder if there is a choice. */
 void eps__strategy_identify(struct eps_strategy *s)
 {
     struct eps__hash hash;

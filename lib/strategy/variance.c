@@ -1,12 +1,14 @@
 /*
- * The error figures: the squared norms of the rows of B = A C^-1, without B where it can be avoided.
+ * The error figures: the squared norms of the rows of B = A C^-1, without forming B if possible.
  *
- * Row t of B consists of the block of step t and of the earlier blocks. Within a block, a Toeplitz A and C make B
- * Toeplitz, so its row norms are running sums; a workload with a cooldown changes from row to row, and a row is made
- * from the one above it. For a recursive workload (prefix sum, momentum) the earlier blocks need three numbers in all:
- * with b the row of B and u that of the momentum matrix times C^-1, both restricted to them, u' = momentum u and
- * b' = decay b + eta u', so <b,b>, <b,u> and <u,u> follow by themselves. For any other Toeplitz A the norm of an
- * earlier block's part depends only on how far back it lies.
+ * Row t of B consists of the block of step t and of the earlier blocks. Within a block, Toeplitz A and C make B
+ * Toeplitz, so its row norms are running sums. With a cooldown B is not Toeplitz, and each row is computed from the one
+ * above it.
+ *
+ * For a recursive workload (prefix sum, momentum) the earlier blocks need only three numbers. Let b be the row of B and
+ * u the row of the momentum matrix times C^-1, both restricted to the earlier blocks. Then u' = momentum u and b' =
+ * decay b + eta u', so <b,b>, <b,u> and <u,u> follow recursively. For any other Toeplitz A, the norm of an earlier
+ * block's part depends only on its distance.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,13 +20,13 @@
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/failures.h"
 
-/* Columns of one pass of the cooldown recursion: two arrays of this length stay in the first-level cache. */
+/* Columns in one pass of the cooldown recursion: two arrays of this length fit into the first-level cache. */
 enum { COLUMN_CHUNK = 1024 };
 
-/* Entries of B under this add nothing to a sum of squares. */
+/* Entries of B below this do not affect a sum of squares. */
 #define NEGLIGIBLE 1e-150
 
-/* What the earlier blocks add in the next step. */
+/* Advances the contribution of the earlier blocks by one step. */
 static void past_step(struct eps__past *past, const struct eps__workload *w, size_t t)
 {
     eps__past_step(past, w, eps__workload_rate(w, t));
@@ -32,8 +34,8 @@ static void past_step(struct eps__past *past, const struct eps__workload *w, siz
 
 /* ---- Toeplitz blocks, recursive workload ---- */
 
-/* The steps of the block at `first` with a constant rate of 1: u (block numbers) holds the momentum matrix's
- * coefficients times C0^-1. Adds to out, and the block to the past. */
+/* Adds the steps of the block at `first`, at a constant rate of 1, to out, and the block to the past. u (block numbers)
+ * holds the coefficients of the momentum matrix times C0^-1. */
 static void steady_block(double *out, struct eps__past *past, const double *u, const struct eps__workload *w, size_t m,
                          size_t first)
 {
@@ -51,16 +53,16 @@ static void steady_block(double *out, struct eps__past *past, const double *u, c
     past->uu += uu;
 }
 
-/* A block with a rate that changes. */
+/* A block in which the rate changes. */
 struct changing {
     const double *u;        /* as in steady_block() */
-    const double *reversed; /* u backwards, so that the inner loop runs forwards in all its arrays */
+    const double *reversed; /* u reversed, so that the inner loop runs forwards through all its arrays */
     double *steady;         /* the coefficients of B while the rate is 1 */
     size_t reach;           /* u is zero from here on */
-    size_t m, first, start; /* the block's steps and first step; the first of its steps with another rate */
+    size_t m, first, start; /* steps of the block; its first step; its first step with a rate below 1 */
 };
 
-/* Sets to zero what is too small to count, before it becomes subnormal and slow. True if nothing is left. */
+/* Sets negligible numbers to zero before they become subnormal and slow. True if all are zero. */
 static bool flush(double *b, size_t count)
 {
     bool empty = true;
@@ -178,7 +180,7 @@ static enum eps_status toeplitz_recursive(const struct eps_context *context, dou
     return status;
 }
 
-/* A multiple of the identity: row t of B has the first t + 1 coefficients of A, and no array is needed. */
+/* A multiple of the identity: row t of B has the first t + 1 coefficients of A, so no array is needed. */
 static void diagonal_figures(const struct eps_strategy *s, double *mean, double *max, double *last)
 {
     const struct eps__workload *w = &s->workload;
@@ -237,7 +239,7 @@ static enum eps_status dense_recursive(const struct eps_context *context, double
 
 /* ---- any Toeplitz workload ---- */
 
-/* Row t of a block's own part of B; NAN where no way that is affordable leaves it any digits. */
+/* out[t]: the squared norm of row t of a block's own part of B; NAN if cancellation leaves no correct digits. */
 static bool own_norms(struct eps__work *work, double *out, const struct eps_strategy *s, const double *inverse)
 {
     size_t m = s->block;
@@ -267,9 +269,9 @@ static bool own_norms(struct eps__work *work, double *out, const struct eps_stra
 }
 
 /*
- * past[d], d = 1..n - m: the squared norm of y with y C0 = (a_{d+m-1}, ..., a_d), a block that ended d steps ago.
- * The next such row is this one shifted right by one place: for Toeplitz C0 so is y, but for its first entry and for
- * what the number that was shifted out had contributed.
+ * past[d], d = 1..n - m: the squared norm of y with y C0 = (a_{d+m-1}, ..., a_d), for a block that ended d steps ago.
+ * The next such row is this one shifted right by one place. For Toeplitz C0, so is y, except for its first entry and
+ * the contribution of the number that was shifted out.
  */
 static enum eps_status past_norms(const struct eps_context *context, double *past, struct eps_error *error,
                                   const struct eps_strategy *s, const double *inverse)
@@ -285,7 +287,7 @@ static enum eps_status past_norms(const struct eps_context *context, double *pas
     double *window = y + m;
     eps__workload_coefficients(w, a, s->n);
     bool toeplitz = !s->kind->inverse_is_matrix;
-    /* Windows that lie wholly beyond the last coefficient contribute nothing. */
+    /* Windows entirely beyond the last coefficient contribute nothing. */
     for (size_t d = toeplitz ? 0 : 1; d <= s->n - m; d++) {
         double sum = 0;
         if (d % 64 == 0 && (status = eps__strategy_poll(context, error)))
@@ -329,7 +331,7 @@ static enum eps_status any_toeplitz(const struct eps_context *context, double *o
         return EPS_OK;
     double *past = malloc((n - m + 1) * sizeof *past);
     enum eps_status status = past ? past_norms(context, past, error, s, inverse) : eps__strategy_no_memory(error);
-    /* Earlier blocks ended d, d + m, d + 2 m... steps ago: running sums with that stride. */
+    /* Earlier blocks ended d, d + m, d + 2 m... steps ago: running sums with stride m. */
     for (size_t d = m + 1; !status && d <= n - m; d++)
         past[d] += past[d - m];
     for (size_t t = m; !status && t < n; t++)
@@ -354,7 +356,7 @@ enum eps_status eps__dense_variance(const struct eps_context *context, double *o
 
 /* ---- the figures ---- */
 
-/* *defined false: no inverse, or not finite; then out is not to be used. */
+/* *defined is false if there is no inverse, or if a number is not finite; out must then not be used. */
 static enum eps_status variance(const struct eps_context *context, double *out, bool *defined, struct eps_error *error,
                                 const struct eps_strategy *s)
 {
@@ -377,7 +379,7 @@ enum eps_status eps_strategy_variance(const struct eps_context *context, const s
     enum eps_status status = variance(context, out, &defined, error, strategy);
     if (!status && !defined)
         return eps__error(error, EPS_UNSUPPORTED, "/matrix",
-                          "A C^-1 is not defined: C has no inverse, or doubles cannot hold its numbers");
+                          "A C^-1 is not defined: C has no inverse, or its entries overflow");
     return status;
 }
 

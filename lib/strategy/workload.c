@@ -1,7 +1,7 @@
 /*
- * The matrix A of the queries. Prefix sums and momentum share one recursion, of which a prefix sum is the case
- * without momentum and decay: row t of A is decay times row t-1 plus eta_t times row t of the momentum matrix,
- * which is momentum times its own row t-1 plus the unit vector. So nothing is ever stored for them.
+ * The workload matrix A. Prefix sums and momentum share one recursion; prefix sums are the case without momentum and
+ * decay. Row t of A is decay times row t-1 plus eta_t times row t of the momentum matrix; that row is momentum times
+ * its own row t-1 plus a unit vector. So nothing is stored for them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -92,7 +92,8 @@ void eps__workload_coefficients(const struct eps__workload *w, double *out, size
 
 /*
  * f = ((1 - a x)(1 - m x))^p, so (1 - a x)(1 - m x) f' = p (2 a m x - a - m) f, that is
- * (t + 1) f_{t+1} = (a + m)(t - p) f_t - a m (t - 1 - 2 p) f_{t-1}; for p = -1/2 and m = 0, f_t = f_{t-1} a (1 - 1/(2t)).
+ * (t + 1) f_{t+1} = (a + m)(t - p) f_t - a m (t - 1 - 2 p) f_{t-1}.
+ * For p = -1/2 and m = 0, f_t = f_{t-1} a (1 - 1/(2t)).
  */
 void eps__workload_power(const struct eps__workload *w, double *out, size_t len, double power)
 {
@@ -129,7 +130,7 @@ void eps__workload_row(const struct eps__workload *w, double *out, size_t t)
             out[j] = t - j < w->coefficients_len ? w->coefficients[t - j] : 0;
         return;
     }
-    /* A_tj = momentum A_t,j+1 + decay^(t-j) eta_j, from the diagonal to the left. */
+    /* A_tj = momentum A_t,j+1 + decay^(t-j) eta_j, from the diagonal leftwards. */
     double value = 0, power = 1;
     for (size_t j = t + 1; j-- > 0;) {
         out[j] = value = w->momentum * value + power * eps__workload_rate(w, j);

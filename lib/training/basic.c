@@ -1,7 +1,7 @@
 /*
- * The split of epsilon. At the best one, moving a little of epsilon from one run to another gains nothing: delta_i
- * s_i is the same for all runs, where s_i is the slope of -ln delta_i. The split with equal deltas gives the slopes,
- * and the slopes give the deltas.
+ * Basic composition with a nearly optimal split of epsilon. At the optimum, moving a little epsilon from one run to
+ * another gains nothing: delta_i s_i is equal for all runs, where s_i is the slope of -ln delta_i. The slopes are
+ * measured at the split with equal deltas, and then determine the deltas.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,16 +11,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LOG_DELTA_LEAST (-700.0)
-#define SLOPE_STEP 1.0 /* of ln delta, by which a slope is measured */
+#include "lib/base/limits.h"
 
-enum { HALVINGS = 30 };
+#define SLOPE_STEP 1.0 /* difference in ln delta over which a slope is measured */
+
+enum { HALVINGS = 30 }; /* bisection steps */
 
 struct split {
     const struct eps__run *runs;
     size_t len;
-    double *eps;   /* of one run each; >= 0 and finite */
-    double *apart; /* ln delta of a run, less the common one */
+    double *eps;   /* epsilon of one run each, >= 0 and finite */
+    double *apart; /* ln delta of one run less the common ln delta */
 };
 
 /* Guesses the epsilon of every run for the common ln delta. *total: the sum over all runs. */
@@ -41,7 +42,7 @@ static enum eps_status spread(const struct split *split, double log_delta, doubl
 /* Finds the common ln delta at which the epsilons add up to about eps. */
 static enum eps_status meet(const struct split *split, double eps, double *log_delta)
 {
-    double low = LOG_DELTA_LEAST, high = 0, total;
+    double low = EPS__LOG_DELTA_FLOOR, high = 0, total;
     enum eps_status status = EPS_OK;
     for (int i = 0; i < HALVINGS && status == EPS_OK; i++) {
         double middle = 0.5 * (low + high);

@@ -1,5 +1,5 @@
 /*
- * A profile is opened as finely as it is asked for; what was made finer serves what is asked more coarsely.
+ * Curves of phases. A profile is opened at the tolerance asked for, and serves later questions of a larger tolerance.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,22 +9,22 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/base/limits.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/known/chords.h"
 
-#define FIRST_TOLERANCE 1e-2
-#define LOG_DELTA_LEAST (-700.0)
-#define APART 1.5       /* times the tolerance: the bounds may be so far apart */
-#define FACTOR_MOST 4.0 /* of one refinement */
+#define FIRST_TOLERANCE 1e-2 /* of a new curve */
+#define APART 1.5            /* refine while the bounds are more than this times the tolerance apart */
+#define FACTOR_MOST 4.0      /* largest factor of one refinement */
 
-enum { TRIES = 3 };
+enum { TRIES = 3 }; /* evaluations of one point */
 
 static enum eps_direction other(enum eps_direction direction)
 {
     return EPS_REMOVE + EPS_ADD - direction;
 }
 
-/* ln of e^a - e^b, bounded; what cancels in it is counted. */
+/* A bound on ln(e^a - e^b) that allows for the rounding error of the cancellation. */
 static double log_less(enum eps__estimate estimate, double a, double b)
 {
     if (isinf(b) || isinf(a))
@@ -43,7 +43,7 @@ struct steps_curve {
     struct eps__curve base;
     const struct eps__training *training;
     struct eps__phases_plan plan;
-    struct eps__composition *compositions[EPS_DIRECTIONS]; /* NULL until they are asked */
+    struct eps__composition *compositions[EPS_DIRECTIONS]; /* NULL until needed */
     struct eps__steps_left left[EPS_DIRECTIONS];
     double tolerance;
 };
@@ -70,7 +70,7 @@ static enum eps_status open_steps(struct steps_curve *steps, bool reversed, doub
         return EPS_OK;
     struct eps__steps_left *left = &steps->left[*direction];
     enum eps_status status = eps__phases_compose(&steps->compositions[*direction], left, steps->training, &plan);
-    /* (T3) the whole counts no more than was planned */
+    /* (T3): the caller counts only the planned amount as left out */
     left->resolvable = left->resolvable && left->outside <= 2 * exp(plan.log_outside);
     return status;
 }
@@ -126,16 +126,16 @@ struct eps__curve *eps__curve_steps(const struct eps__training *training, const 
 struct phase_curve {
     struct eps__curve base;
     const struct eps__phase *phase;
-    struct eps_job job; /* the phase's, with a fixed share for bad events */
+    struct eps_job job; /* the phase's job, with a fixed share for bad events */
     struct eps__setting setting;
     struct eps__phases_plan plan;
-    struct eps__profile *profiles[EPS_DIRECTIONS]; /* NULL until they are asked */
+    struct eps__profile *profiles[EPS_DIRECTIONS]; /* NULL until needed */
     double tolerance;
     struct {
         bool known;
         enum eps_direction direction;
         double eps, tolerance, bounds[2];
-    } last; /* the last question: one answer has both bounds */
+    } last; /* the last evaluation, which computed both bounds */
 };
 
 static void forget_profiles(struct phase_curve *own)
@@ -167,18 +167,19 @@ static enum eps_status open_profile(struct phase_curve *own, bool reversed, doub
                                                      &accuracy, &own->profiles[*direction], NULL);
 }
 
-/* ln of what the profile that was asked spends. */
+/* ln of what the profile of this direction spends on bad events. */
 static double log_spent(const struct phase_curve *own, enum eps_direction direction)
 {
     const struct eps__profile *profile = own->profiles[direction];
     double share = profile->class->bad_event_share ? profile->class->bad_event_share(profile, direction, 0) : 0;
     double log_delta1 = share > 0 ? log(share) : -INFINITY;
-    /* (T3) the whole counts no more than this */
+    /* (T3): the caller counts only this much as spent */
     assert(isinf(log_delta1) || log_delta1 <= own->plan.spent.log_delta1 + 1e-9 * (1 + fabs(log_delta1)));
     return log_delta1;
 }
 
-/* Both bounds at eps, aimed anew and made finer while they are too far apart: all are bounds, and the best ones count. */
+/* Evaluates both bounds at eps, aiming and refining the profile while they are too far apart. All are bounds; the
+ * best are kept. */
 static enum eps_status ask(const struct phase_curve *own, enum eps_direction direction, double eps, double tolerance,
                            double bounds[2])
 {
@@ -194,7 +195,7 @@ static enum eps_status ask(const struct phase_curve *own, enum eps_direction dir
         bounds[EPS__UPPER] = fmin(bounds[EPS__UPPER], found[EPS__UPPER]);
         bounds[EPS__LOWER] = fmax(bounds[EPS__LOWER], found[EPS__LOWER]);
         double apart = bounds[EPS__UPPER] - bounds[EPS__LOWER];
-        if (status != EPS_OK || !(apart > APART * tolerance) || bounds[EPS__UPPER] < LOG_DELTA_LEAST ||
+        if (status != EPS_OK || !(apart > APART * tolerance) || bounds[EPS__UPPER] < EPS__LOG_DELTA_FLOOR ||
             !profile->class->refine(profile, direction, factor))
             return EPS_OK;
         factor = fmin(1.3 * sqrt(apart / tolerance), FACTOR_MOST);
@@ -262,14 +263,14 @@ static struct eps__curve *make_phase(const struct eps__phase *phase, const struc
     return eps__curve_chords(&made->base);
 }
 
-/* ------------------------------------------------------------ kept by its phase */
+/* ------------------------------------------------------------ curves kept by their phase */
 
 struct eps__kept_curve {
     struct eps__curve *curve;
     double sigma, log_delta1;
     bool proven;
-    size_t holders; /* the curves that are in use */
-    bool forgotten; /* dropped by its phase: the last holder destroys it */
+    size_t holders; /* number of curves in use */
+    bool forgotten; /* released by its phase; the last holder destroys it */
 };
 
 struct held {

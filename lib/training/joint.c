@@ -1,6 +1,7 @@
 /*
- * delta(eps) of a whole training at one noise multiplier: the bad events of all runs, and one composition: of all steps, where every
- * phase has some; else of curves.
+ * The profile of a whole training at one noise multiplier: delta(eps) is the sum of what all runs spend on bad events
+ * plus the delta of one composition. It composes the steps of all phases if every phase has steps, and otherwise
+ * curves.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,25 +9,26 @@
 #include <stdlib.h>
 
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/normal.h"
 #include "lib/training/curves.h"
 #include "lib/training/scales.h"
 
-#define LOG_DELTA_ABOUT (-14.0) /* where nothing is known of delta */
-#define LOG_OUTSIDE_LEAST (-720.0)
-#define FINEST 1e3
-#define FINEST_BOUNDS 2.0 /* where a phase goes by such a bound */
-#define OUT_OF_REACH 1e5  /* an epsilon */
+#define LOG_OUTSIDE_LEAST (-720.0) /* ln of the least probability that is left out */
+#define FINEST 1e3                 /* largest refinement */
+#define FINEST_BOUNDS 2.0          /* the same if refining hardly narrows the bound of a phase */
+#define OUT_OF_REACH 1e5           /* guess of epsilon if the noise is out of reach */
 
+/* The composition of one direction. */
 struct side {
-    struct eps__composition *composition; /* of steps, where no phase goes by its curve; else NULL */
+    struct eps__composition *composition; /* of steps, if no phase is composed by curves; else NULL */
     struct eps__steps_left left;
-    struct eps__scales *curves;   /* else NULL */
+    struct eps__scales *curves;   /* of curves, if a phase is; else NULL */
     struct eps__bad_events spent; /* by all runs together */
-    double spenders;              /* runs that spend */
-    bool bounds;                  /* a phase goes by a bound that refining hardly narrows */
-    bool chosen, composed, rough; /* rough: the composition there is proves nothing */
-    double finer;                 /* refinement so far */
+    double spenders;              /* number of runs that spend */
+    bool bounds;                  /* refining hardly narrows the bound of some phase */
+    bool chosen, composed, rough; /* rough: the current composition proves nothing */
+    double finer;                 /* total refinement, >= 1 */
 };
 
 struct joint_profile {
@@ -39,7 +41,8 @@ struct joint_profile {
 
 /* ------------------------------------------------------------ compositions */
 
-/* How many runs may spend something, in either direction; and whether a phase goes by its curve. */
+/* Finds the number of runs that may spend on bad events in either direction, whether a phase is composed by curves,
+ * and whether refining hardly narrows the bound of some phase. */
 static enum eps_status survey(const struct joint_profile *joint, enum eps_direction use, double *spenders, bool *curves,
                               bool *bounds)
 {
@@ -59,8 +62,8 @@ static enum eps_status survey(const struct joint_profile *joint, enum eps_direct
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
             *bounds = *bounds || (!phase->accountants[d]->steps && !eps__accountant_spends(phase->accountants[d]));
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
-            spending = spending ||
-                       (form == EPS__FORM_PROFILE ? eps__accountant_spends(phase->accountants[d]) : phase->steppers[use][d]->spends);
+            spending = spending || (form == EPS__FORM_PROFILE ? eps__accountant_spends(phase->accountants[d])
+                                                              : phase->steppers[use][d]->spends);
         *curves = *curves || form != EPS__FORM_STEPS;
         *spenders += spending ? (double)phase->count : 0;
     }
@@ -78,8 +81,8 @@ static struct eps__phases_plan plan_of(const struct joint_profile *joint, enum e
                                     .finer = side->finer,
                                     .proven = proven};
     if (joint->accuracy.unknown != EPS_SOLVE_NOISE_MULTIPLIER)
-        plan.tally = joint->setting->tally;
-    /* each run's, rounded down: all of them together are counted as no less */
+        plan.cache_use = joint->setting->cache_use;
+    /* the share of each run, rounded down so that together they spend no more than is counted */
     plan.spent.log_delta1 = -INFINITY;
     if (side->spenders > 0) {
         double each = side->spent.log_delta1 - log(side->spenders);
@@ -107,7 +110,7 @@ static enum eps_status take_curve(void *scales, struct eps__curve *curve, uint64
     return eps__scales_add(scales, curve, count);
 }
 
-/* All runs of one phase, by its own curves or its profile's. */
+/* Adds all runs of one phase, by its own curves or by the curve of its profile. */
 static enum eps_status add_phase(const struct joint_profile *joint, struct eps__phase *phase, enum eps__phase_form form,
                                  const struct eps__phases_plan *plan, struct side *side)
 {
@@ -122,14 +125,14 @@ static enum eps_status add_phase(const struct joint_profile *joint, struct eps__
     return EPS_OK;
 }
 
-/* One curve of all steps, and those of every other phase (T3). */
+/* Composes one curve for all steps and the curves of every other phase (T3). */
 static enum eps_status make_curves(const struct joint_profile *joint, enum eps_direction direction, bool proven)
 {
     struct side *side = (struct side *)&joint->sides[direction];
     struct eps__phases_plan plan = plan_of(joint, direction, proven);
     struct eps__training *training = joint->setting->training;
     bool any = false;
-    if (side->spenders == 0) /* delta may be as small as any: what steps leave out must be less */
+    if (side->spenders == 0) /* delta may be arbitrarily small, and what the steps leave out must be smaller */
         plan.log_outside = LOG_OUTSIDE_LEAST;
     eps__scales_destroy(side->curves);
     side->curves = NULL;
@@ -186,12 +189,12 @@ static double ask_epsilon(void *user, double log_delta2)
     return quick_epsilon(&asked->joint->sides[asked->direction], log_delta2);
 }
 
-/* Nothing is spent: only what the precision is chosen by is to be known. */
+/* Nothing is spent on bad events: only the point that determines the precision is estimated. */
 static enum eps_status choose_without(struct joint_profile *joint, enum eps_direction direction, double log_delta,
                                       double eps)
 {
     struct side *side = &joint->sides[direction];
-    side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? LOG_DELTA_ABOUT : log_delta, eps};
+    side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta, eps};
     enum eps_status status = compose_steps(joint, direction, false);
     if (status == EPS_OK && isnan(log_delta))
         side->spent.log_delta = quick_log_delta2(side, eps);
@@ -200,7 +203,8 @@ static enum eps_status choose_without(struct joint_profile *joint, enum eps_dire
     return status;
 }
 
-/* Chooses delta_1 of all runs together; proves nothing. quick: the curves that are made need not be proven either. */
+/* Chooses delta_1 of all runs together. The choice needs no proof. quick: curves that are made need not be proven
+ * either. */
 static enum eps_status choose(struct joint_profile *joint, enum eps_direction direction, bool quick)
 {
     struct side *side = &joint->sides[direction];
@@ -213,7 +217,7 @@ static enum eps_status choose(struct joint_profile *joint, enum eps_direction di
     if (status == EPS_OK && curves) {
         double share = isnan(query->accountant.bad_event_share) ? 0.5 : query->accountant.bad_event_share;
         double asked = joint->accuracy.unknown == EPS_SOLVE_CURVE && isnan(log_delta) ? log(query->delta) : log_delta;
-        double about = isnan(asked) ? LOG_DELTA_ABOUT : asked;
+        double about = isnan(asked) ? EPS__LOG_DELTA_ABOUT : asked;
         side->spent = (struct eps__bad_events){side->spenders > 0 ? about + log(share) : -INFINITY, about, eps};
         status = make_curves(joint, direction, !quick);
     } else if (status == EPS_OK && side->spenders > 0) {
@@ -232,7 +236,7 @@ static enum eps_status choose(struct joint_profile *joint, enum eps_direction di
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta_1 and what is left out are added to an upper bound; a lower one does without what is left out (T1). */
+/* Adds delta_1 and what is left out to an upper bound, and takes what is left out off a lower one (T1). */
 static double with_rest(const struct side *side, enum eps__estimate estimate, double log_delta2)
 {
     double outside = side->left.outside, sum;
@@ -291,7 +295,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     *eps = 0;
     if (status != EPS_OK)
         return status == EPS_TOO_COSTLY ? EPS_OK : status;
-    /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
+    /* If the delta wanted is below the floor delta_1: where the rest is 1% of delta_1. */
     double delta1 = side->spent.log_delta1;
     double left =
         log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
@@ -313,7 +317,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     }
     if (!side->composed || side->finer * factor > FINEST)
         return false;
-    if (factor == 1 || side->spenders == 0) { /* the steps are exact and stay */
+    if (factor == 1 || side->spenders == 0) { /* the steps do not depend on the refinement */
         side->finer *= factor;
         return eps__composition_refine(side->composition, factor);
     }
@@ -322,7 +326,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     return true;
 }
 
-/* NAN where nothing is spent. */
+/* NAN if nothing is spent on bad events. */
 static double bad_event_share(const struct eps__profile *profile, enum eps_direction direction, double log_delta_at)
 {
     const struct side *side = &((const struct joint_profile *)profile)->sides[direction];
@@ -346,9 +350,9 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
                                                         .bad_event_share = bad_event_share,
                                                         .destroy = destroy};
 
-/* ------------------------------------------------------------ as an accountant */
+/* ------------------------------------------------------------ the accountant */
 
-/* Of every phase the largest that its accountants need. */
+/* The least sigma that the accountants of every phase can open. */
 static double least_sigma(const struct eps__setting *setting)
 {
     const struct eps__training *training = setting->training;

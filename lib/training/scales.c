@@ -1,6 +1,6 @@
 /*
- * Sets of curves, each on a grid of its own. Of all but the set of the largest losses only the size of a loss counts that is
- * exceeded with next to no probability: what it adds goes with its square, so that it is as little as the set itself is.
+ * Sets of curves, each on its own grid. Every set except that of the largest losses is replaced by a single loss beyond
+ * which its delta is negligible. The effect on the total delta is quadratic in that loss, and so is small.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,30 +10,31 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/base/limits.h"
 #include "lib/training/basic.h"
 
-#define LOG_DELTA_ABOUT (-30.0) /* where nothing is known of delta */
-#define LOG_DELTA_LEAST (-700.0)
-#define FAR_UNDER 12.0      /* of ln delta: what is so far under it is not reached for */
-#define STEP 8.0            /* of ln delta: what was made for one is good for those near it */
-#define EXCEEDED_SHARE 1e-3 /* of the tolerance times delta: by so much a loss of a smaller set may exceed its size */
-#define SMALLER_TOLERANCE 0.1
-#define FINER_MOST 16.0 /* of sets: more would not help what the smaller ones add */
-#define FURTHER 1.2     /* where a loss of so many times a size is looked at next */
-#define TINY 1e-2       /* losses under which a guess is looked at */
-#define TINY_LEAST 1e-9
-#define TINY_OFF 3.0 /* of ln delta */
-#define TINY_TOLERANCE 0.02
-#define BASIC_TOLERANCE 0.01
+#define LOG_DELTA_START (-30.0) /* ln delta assumed if delta is unknown */
+#define FAR_UNDER 12.0          /* in ln delta: how far below delta the reach of a curve is taken */
+#define STEP 8.0                /* in ln delta: results within a step of each other share one measurement */
+/* delta of a smaller set at its size, as a fraction of tolerance times delta */
+#define EXCEEDED_SHARE 1e-3
+#define SMALLER_TOLERANCE 0.1 /* of the compositions of smaller sets */
+#define FINER_MOST 16.0       /* largest refinement with several sets: the smaller sets limit the accuracy */
+#define FURTHER 1.2           /* factor between sizes that are tried */
+#define TINY 1e-2             /* guesses below this loss are checked */
+#define TINY_LEAST 1e-9       /* smallest loss tried */
+#define TINY_OFF 3.0          /* in ln delta: a guess may be off by this */
+#define TINY_TOLERANCE 0.02   /* of evaluations that check guesses */
+#define BASIC_TOLERANCE 0.01  /* of basic composition */
 
 enum { SETS_MAX = 8, TRIES = 60 };
 
-/* Within a set no largest loss is so many times another's: a grid reaches about twice the first (lib/pld/known/curves.c), and the next is
- * tried where it does not. */
+/* The largest ratio of losses within a set. A grid reaches about twice the first (lib/pld/known/curves.c); the
+ * second is tried if it does not. */
 static const double aparts[] = {300, 15};
 enum { APARTS = sizeof aparts / sizeof *aparts };
 
-/* A curve that stays its owner's, exchanged or not. */
+/* A curve owned by someone else, in the same or the reversed direction. */
 struct borrowed {
     struct eps__curve base;
     struct eps__curve *curve;
@@ -43,7 +44,7 @@ struct borrowed {
 struct member {
     struct eps__curve *curve;
     uint64_t count;
-    double reach; /* about the largest loss of one run that matters */
+    double reach; /* approximately the largest relevant loss of one run */
     size_t set;
 };
 
@@ -51,12 +52,13 @@ struct eps__scales {
     const struct eps_context *context;
     struct eps__accuracy accuracy;
     struct member *members;
-    size_t len, apart;                     /* apart: of aparts, in force */
-    size_t sets_len;                       /* 0: not split yet */
-    struct eps__curves *sets[SETS_MAX][2]; /* as they are, and for the smaller ones exchanged */
+    size_t len, apart;                     /* apart: index of the current ratio in aparts */
+    size_t sets_len;                       /* 0: not yet split */
+    struct eps__curves *sets[SETS_MAX][2]; /* each set, and for the smaller sets also reversed */
     double finer;
-    double size, log_exceeded; /* of a loss of all smaller sets together; and ln of how much one may exceed it */
-    double made_for;           /* ln delta; NAN: not made */
+    /* size: loss that replaces all smaller sets; log_exceeded: ln of their delta at that loss */
+    double size, log_exceeded;
+    double made_for; /* ln delta that size was measured for; NAN: not measured */
 };
 
 /* ------------------------------------------------------------ borrowed curves */
@@ -68,7 +70,8 @@ static enum eps_status borrowed_log_delta(struct eps__curve *curve, bool reverse
     return own->curve->class->log_delta(own->curve, reversed != own->exchanged, estimate, eps, tolerance, log_delta);
 }
 
-/* Guesses are made for losses about 1: one of next to none is looked for, where the guess is far under it. */
+/* Guesses are meant for losses around 1. If the guess is tiny and too small, increases it until delta is about
+ * right. */
 static enum eps_status borrowed_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
 {
     const struct borrowed *own = (const struct borrowed *)curve;
@@ -155,7 +158,7 @@ enum eps_status eps__scales_add(struct eps__scales *scales, struct eps__curve *c
 
 static enum eps_status find_reaches(struct eps__scales *scales)
 {
-    double about = isnan(scales->accuracy.log_delta) ? LOG_DELTA_ABOUT : scales->accuracy.log_delta - FAR_UNDER;
+    double about = isnan(scales->accuracy.log_delta) ? LOG_DELTA_START : scales->accuracy.log_delta - FAR_UNDER;
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < scales->len && status == EPS_OK; i++) {
         struct borrowed member = {{&borrowed_class}, scales->members[i].curve, false};
@@ -164,10 +167,10 @@ static enum eps_status find_reaches(struct eps__scales *scales)
     return status;
 }
 
-/* Every member's set, the largest losses in the first; the number of sets. */
+/* Assigns every member to a set, the largest losses to the first. Returns the number of sets. */
 static size_t choose_sets(struct eps__scales *scales)
 {
-    double below = INFINITY; /* members of this reach and less have no set yet */
+    double below = INFINITY; /* members of a smaller reach have no set yet */
     size_t sets = 0;
     for (; sets < SETS_MAX; sets++) {
         double largest = -INFINITY;
@@ -179,12 +182,12 @@ static size_t choose_sets(struct eps__scales *scales)
         for (size_t i = 0; i < scales->len; i++)
             if (scales->members[i].reach < below)
                 scales->members[i].set = sets;
-        below = largest / aparts[scales->apart]; /* they may get another one */
+        below = largest / aparts[scales->apart]; /* they may get another set */
     }
     return sets;
 }
 
-/* The smaller ones also exchanged. */
+/* Creates the composition of a set; for a smaller set also the reversed one. */
 static enum eps_status make_set(struct eps__scales *scales, size_t set)
 {
     const struct eps__accuracy smaller = {EPS_SOLVE_DELTA, SMALLER_TOLERANCE, NAN};
@@ -201,7 +204,7 @@ static enum eps_status make_set(struct eps__scales *scales, size_t set)
     return status;
 }
 
-/* As `apart` says; all in one set where nothing is known of one's reach. */
+/* Splits the members into sets by the current ratio. All are in one set if a reach is unknown. */
 static enum eps_status split(struct eps__scales *scales)
 {
     enum eps_status status = find_reaches(scales);
@@ -217,7 +220,7 @@ static enum eps_status split(struct eps__scales *scales)
     return status;
 }
 
-/* Once more, in more sets; EPS_TOO_COSTLY where there are none. */
+/* Splits into more sets. EPS_TOO_COSTLY if the smallest ratio is already in use. */
 static enum eps_status split_further(struct eps__scales *scales)
 {
     size_t sets_len = scales->sets_len;
@@ -238,7 +241,7 @@ static enum eps_status be_split(struct eps__scales *scales)
 
 /* ------------------------------------------------------------ the smaller sets */
 
-/* About the largest loss of one run of the set. */
+/* Approximately the largest relevant loss of one run in the set. */
 static double reach_of(const struct eps__scales *scales, size_t set)
 {
     double reach = TINY_LEAST;
@@ -248,7 +251,8 @@ static double reach_of(const struct eps__scales *scales, size_t set)
     return reach;
 }
 
-/* A loss from *size on that one direction of a set exceeds by no more than e^*log_exceeded, which is about as wanted: H(e^size). */
+/* Finds a loss, at least the initial *size, at which the delta of one direction of a set, H(e^size), is about
+ * `wanted` or less; *log_exceeded is a proven bound on ln of that delta. */
 static enum eps_status find_size(struct eps__curves *set, double wanted, double *size, double *log_exceeded)
 {
     enum eps_status status = eps__curves_approximate(set, *size, log_exceeded);
@@ -259,12 +263,12 @@ static enum eps_status find_size(struct eps__curves *set, double wanted, double 
     return status == EPS_OK ? eps__curves_log_delta(set, EPS__UPPER, *size, log_exceeded) : status;
 }
 
-/* Of all smaller sets, for a delta about this. */
+/* Measures size and log_exceeded of all smaller sets, for a delta of about this. */
 static enum eps_status measure(struct eps__scales *scales, double log_delta)
 {
-    double about = fmax(floor(log_delta / STEP) * STEP, LOG_DELTA_LEAST);
+    double about = fmax(floor(log_delta / STEP) * STEP, EPS__LOG_DELTA_FLOOR);
     double smaller = (double)(scales->sets_len - 1), tolerance = fmin(scales->accuracy.tolerance, 1);
-    double wanted = fmax(about + log(EXCEEDED_SHARE * tolerance / smaller), LOG_DELTA_LEAST);
+    double wanted = fmax(about + log(EXCEEDED_SHARE * tolerance / smaller), EPS__LOG_DELTA_FLOOR);
     enum eps_status status = EPS_OK;
     if (scales->made_for == about)
         return EPS_OK;
@@ -281,7 +285,7 @@ static enum eps_status measure(struct eps__scales *scales, double log_delta)
     return status;
 }
 
-/* ln of a bound on the largest set's delta at a loss that may be negative: under 0 by the chord to a = 0. */
+/* ln of a bound on the delta of the first set at a loss that may be negative. Below 0 it uses the chord to a = 0. */
 static enum eps_status largest_log_delta(struct eps__scales *scales, double eps, double *log_delta)
 {
     struct eps__curves *largest = scales->sets[0][0];
@@ -293,7 +297,8 @@ static enum eps_status largest_log_delta(struct eps__scales *scales, double eps,
     return status;
 }
 
-/* Either loss of the smaller sets, with its probability, and what they exceed (T5). */
+/* Averages over the two losses, +size and -size, that replace the smaller sets, and adds the delta of these sets at
+ * size (T5). */
 static enum eps_status with_smaller(struct eps__scales *scales, double eps, double *out)
 {
     double about = scales->accuracy.log_delta, after, before, size;
@@ -340,7 +345,7 @@ static enum eps_status composed(struct eps__scales *scales, enum eps__estimate e
     return further == EPS_TOO_COSTLY ? status : further;
 }
 
-/* (T7) Of all members. */
+/* Basic composition of all members (T7). */
 static enum eps_status basic(const struct eps__scales *scales, double eps, double *out)
 {
     struct eps__run *runs = malloc(scales->len * sizeof *runs);
@@ -357,7 +362,7 @@ enum eps_status eps__scales_log_delta(struct eps__scales *scales, enum eps__esti
 {
     double sum = 0;
     enum eps_status status = composed(scales, estimate, eps, out);
-    /* one composition of all members is at most the sum, but for its grid */
+    /* up to its grid, one composition of all members is at most this sum */
     if (status != EPS_OK || estimate == EPS__LOWER || scales->len == 0 || (scales->sets_len == 1 && *out < 0))
         return status;
     status = basic(scales, eps, &sum);
@@ -396,7 +401,7 @@ enum eps_status eps__scales_approximate(struct eps__scales *scales, double eps, 
 enum eps_status eps__scales_guess(struct eps__scales *scales, double log_delta, double *eps)
 {
     double any;
-    enum eps_status status = eps__scales_approximate(scales, 0, &any); /* splits where it must */
+    enum eps_status status = eps__scales_approximate(scales, 0, &any); /* splits if necessary */
     *eps = 0;
     return status == EPS_OK && scales->sets_len > 0 ? eps__curves_guess(scales->sets[0][0], log_delta, eps) : status;
 }

@@ -1,5 +1,6 @@
 /*
- * Curves whose losses are of very different sizes: no grid serves both a phase and one of ten thousand times its noise.
+ * Composition of curves whose losses have very different sizes: one grid cannot represent both a phase and another of
+ * ten thousand times its noise.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,8 +11,8 @@
 
 struct eps__scales;
 
-/* As eps__curves_*() (lib/pld/known/curves.h), of which these are the bits while one grid reaches all curves. Where it cannot, those of
- * the smaller losses are composed apart, and stand beside the others as two losses and some delta (T5). */
+/* As eps__curves_*() (lib/pld/known/curves.h), with identical results while one grid reaches all curves. Otherwise
+ * the curves of smaller losses are composed separately and replaced by two losses and an added delta (T5). */
 enum eps_status eps__scales_create(struct eps__scales **scales, const struct eps_context *context,
                                    const struct eps__accuracy *accuracy);
 void eps__scales_destroy(struct eps__scales *scales);

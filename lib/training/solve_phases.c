@@ -1,8 +1,8 @@
 /*
- * A training of phases: each direction is searched on the profile of the whole (joint.c), and every phase is then answered
- * alone, at the delta of the answer, for what it costs.
+ * Solves trainings of phases. Each direction is searched on the profile of the whole training (joint.c). Then every
+ * phase is solved on its own, at the delta of the answer, to show what it costs.
  *
- * A single phase that is run once is its mechanism, and is answered as such: bit for bit the same.
+ * A job with a single phase that is run once is solved as its mechanism, with identical results.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/limits.h"
 #include "lib/solve/curve.h"
 #include "lib/base/error.h"
 #include "lib/solve/largest.h"
@@ -22,20 +23,21 @@
 #include "lib/solve/search.h"
 #include "lib/solve/solve.h"
 
-#define RUNS_LIMIT (UINT64_C(1) << 40)
+#define RUNS_LIMIT (UINT64_C(1) << 40) /* largest count that is tried */
 #define NOISE_MOST EPS_NOISE_MULTIPLIER_MOST
-#define SEARCH_SHARE 0.5     /* of the progress, before the phases are answered alone */
-#define ALONE_SHARE 0.75     /* of it, before their shares are sought */
-#define SHARE_TOLERANCE 1e-3 /* of what is left when a phase is left out */
-#define MANY_TOLERANCE 1e-2  /* of each phase alone, where there are many */
-#define CURVE_OPERATIONS 2e9 /* of a phase that goes by its profile: about a thousand moment problems or compositions */
-#define CURVE_ROUNDS 8       /* curves of a phase where the noise multiplier is sought */
-#define USUAL_DELTA 1e-6
-#define ROUNDS_MAX 2 /* of choosing accountants, where the noise multiplier is sought */
+#define SEARCH_SHARE 0.5     /* progress when the search is done and single phases are solved */
+#define ALONE_SHARE 0.75     /* progress when single phases are solved and their shares are computed */
+#define SHARE_TOLERANCE 1e-3 /* least tolerance of epsilon without one phase */
+#define MANY_TOLERANCE 1e-2  /* least tolerance of single phases, if there are many */
+/* estimated operations of a phase composed by its profile: about a thousand moment problems or compositions */
+#define CURVE_OPERATIONS 2e9
+#define CURVE_ROUNDS 8   /* number of such curves in a search for the noise multiplier */
+#define USUAL_DELTA 1e-6 /* for choosing accountants of a curve */
+#define ROUNDS_MAX 2     /* rounds of choosing accountants in a search for the noise multiplier */
 
 enum {
     FEW = 16
-}; /* of more phases than this the shares are those of Gaussians, and each is answered alone but roughly */
+}; /* With more phases than this, shares are estimated as for Gaussians and single phases are solved roughly. */
 
 /* ------------------------------------------------------------ cost */
 
@@ -72,14 +74,15 @@ static enum eps_status check_cost(const struct eps__training *training, double *
         status = add_cost(&training->phases[k], &total, &largest, error);
     if (status != EPS_OK)
         return status;
-    total *= 2; /* alone, and together */
+    total *= 2; /* each phase on its own, and the whole training */
     double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
     double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
     if (total > limit_operations || largest > limit_bytes) {
-        eps__error(error, EPS_TOO_COSTLY, "/phases",
-                   "the phases need about %.2g operations and %.2g bytes, the limits are %.2g and %.2g; lower n, raise "
-                   "accountant.tolerance, or name a cheaper accountant",
-                   total, largest, limit_operations, limit_bytes);
+        eps__error(
+            error, EPS_TOO_COSTLY, "/phases",
+            "the phases need about %.2g operations and %.2g bytes, and the limits are %.2g and %.2g; lower n, raise "
+            "accountant.tolerance, or name a cheaper accountant",
+            total, largest, limit_operations, limit_bytes);
         if (error) {
             error->operations = total;
             error->bytes = largest;
@@ -95,7 +98,7 @@ static enum eps_status check_cost(const struct eps__training *training, double *
 
 /* ------------------------------------------------------------ one phase as a job */
 
-/* The phase's mechanism under the job's question, its noise multiplier in the place of the job's. */
+/* Returns the job of a single phase: its mechanism, and the job's query with the phase's noise multiplier. */
 static struct eps_job job_of(const struct eps_job *job, const struct eps_phase *phase)
 {
     struct eps_job own = {.mechanism = phase->mechanism, .query = job->query};
@@ -159,7 +162,8 @@ static enum eps_status search_both(struct tasks *tasks, const struct eps__settin
         struct task *task = &tasks->items[d];
         *task = (struct task){.setting = *setting, .direction = d};
         task->meter.all = &tasks->meters;
-        task->meter.expected = isnan(setting->job->query.noise_multiplier) ? 16 : 2; /* compositions (joint.c) */
+        /* compositions expected (joint.c) */
+        task->meter.expected = isnan(setting->job->query.noise_multiplier) ? 16 : 2;
         task->setting.meter = &task->meter;
     }
     if (context && context->parallel_for)
@@ -176,7 +180,7 @@ static enum eps_status search_both(struct tasks *tasks, const struct eps__settin
     return EPS_OK;
 }
 
-/* The accountant that all phases have in this direction, or `auto` where they have several. */
+/* The accountant of all phases in this direction, or auto if they differ. */
 static enum eps_accountant common_accountant(const struct eps__training *training, enum eps_direction direction)
 {
     enum eps_accountant common = EPS_ACCOUNTANT_AUTO;
@@ -191,7 +195,7 @@ static enum eps_accountant common_accountant(const struct eps__training *trainin
     return common;
 }
 
-/* Two values and their lower ends as a result's directions, worse one and bracket. */
+/* Writes the answers of both directions to the result: candidates, worse direction, bracket. */
 static enum eps_status set_answers(struct eps_result *result, const struct eps__training *training,
                                    const struct tasks *tasks, struct eps_error *error)
 {
@@ -212,29 +216,29 @@ static enum eps_status set_answers(struct eps_result *result, const struct eps__
     result->accountant = worse->accountant;
     result->bracket_upper = worse->value;
     result->bracket_lower = fmin(lower, worse->value);
-    result->bracket_exact = false; /* which pairs were composed is not asked (A49) */
+    result->bracket_exact = false; /* whether the composed pairs are attained is not determined (A49) */
     result->least = NAN;
     return EPS_OK;
 }
 
-/* ------------------------------------------------------------ the three */
+/* ------------------------------------------------------------ epsilon, delta or the noise multiplier */
 
 static double log_or_nan(double delta)
 {
     return isnan(delta) ? NAN : log(delta);
 }
 
-/* epsilon or delta at a known noise multiplier; or the noise multiplier, for which accountants are chosen where it led, and kept
- * where the answer is better for it. */
+/* Solves for epsilon or delta at the given noise multiplier, or for the noise multiplier. In the latter case
+ * accountants are chosen again at the answer, and the search is repeated if the choice changed. */
 static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error, struct eps__training *training,
-                                    struct eps__tally *tally, bool upper_alone)
+                                    struct eps__cache_use *cache_use, bool upper_alone)
 {
     const struct eps_query *query = &training->job->query;
     double log_delta = log_or_nan(query->delta), eps = query->epsilon;
     bool changed, sought = isnan(query->noise_multiplier);
     struct tasks tasks;
     struct eps__setting setting = eps__training_setting(training);
-    setting.tally = tally;
+    setting.cache_use = cache_use;
     setting.upper_alone = upper_alone;
     enum eps_status status = eps__training_begin(training, error);
     if (status == EPS_OK && !sought)
@@ -270,7 +274,7 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
 
 /* ------------------------------------------------------------ without one of the phases */
 
-/* epsilon of what is there but for the phase: leave one out. */
+/* Computes epsilon of the training without one phase. */
 static enum eps_status epsilon_without(struct eps__training *training, struct eps__phase *phase,
                                        const struct eps_query *query, bool upper_alone, double *epsilon,
                                        struct eps_error *error)
@@ -292,7 +296,7 @@ static enum eps_status epsilon_without(struct eps__training *training, struct ep
 
 /* ------------------------------------------------------------ how many runs */
 
-/* The phase whose count is asked for; NULL: none. */
+/* The phase whose count is solved for, or NULL. */
 static struct eps__phase *asked_phase(const struct eps__training *training)
 {
     for (size_t i = 0; i < training->job->phases_len; i++)
@@ -321,7 +325,7 @@ static enum eps_status at_runs(void *user, uint64_t number, const struct eps__se
     return EPS_OK;
 }
 
-/* Not even 0 runs keep the promise: the epsilon of the answer is then what the others cost, which holds. */
+/* Even 0 runs exceed the target: reports epsilon of the other phases, which is a valid bound. */
 static enum eps_status set_exceeded(struct eps_result *result, struct eps__training *training, struct eps__phase *phase,
                                     struct eps_error *error)
 {
@@ -335,8 +339,8 @@ static enum eps_status set_exceeded(struct eps_result *result, struct eps__train
     result->epsilon = fmax(epsilon, result->epsilon);
     eps__sentence(
         &hints,
-        "the other phases alone are not proven to keep this epsilon at this delta, so that no count does; epsilon is "
-        "theirs: raise epsilon, delta or the noise multiplier");
+        "the other phases alone are not proven to satisfy this epsilon and delta, so no count does; the result gives "
+        "their epsilon: raise epsilon, delta or the noise multiplier");
     return hints.failed ? eps__error(error, EPS_NO_MEMORY, "", "out of memory") : EPS_OK;
 }
 
@@ -375,7 +379,7 @@ static enum eps_status solve_runs(struct eps_result *result, struct eps_error *e
     if (status == EPS_OK && least == RUNS_LIMIT)
         status =
             eps__error(error, EPS_UNATTAINABLE, "/phases",
-                       "2^40 runs and more keep this epsilon and delta: lower one of them, or the noise multiplier");
+                       "2^40 runs or more satisfy this epsilon and delta; lower one of them, or the noise multiplier");
     if (status == EPS_OK)
         status = set_answers(result, training, &tasks, error);
     if (status != EPS_OK)
@@ -393,7 +397,7 @@ static enum eps_status solve_runs(struct eps_result *result, struct eps_error *e
 
 /* ------------------------------------------------------------ every phase alone */
 
-/* The accountants of a phase's curve may be others than those of its answer alone: adds what they assume. */
+/* Adds the assumptions of the composed accountants, which may differ from those of the phase's own answer. */
 static bool assume_composed(struct eps_result *alone, const struct eps__phase *phase)
 {
     char **said = NULL;
@@ -414,8 +418,8 @@ static bool assume_composed(struct eps_result *alone, const struct eps__phase *p
     return !own.failed && !all.failed;
 }
 
-/* So many runs of one phase, for epsilon at delta: the mechanism's own answer, and where there are several runs, that of their
- * composition in its place. */
+/* Solves all runs of one phase for epsilon at delta: the mechanism's own answer or, if there are several runs, that
+ * of their composition. */
 static enum eps_status solve_alone(const struct eps_context *context, struct eps_result **alone,
                                    struct eps_error *error, const struct eps__training *training,
                                    const struct eps__phase *phase, double noise_multiplier, double delta)
@@ -438,13 +442,13 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     if (status != EPS_OK || one.count == 1)
         return status == EPS_OK ? status : eps__phase_error(error, phase, status);
     struct eps_result *result = *alone;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     free(result->candidates);
     result->candidates = NULL;
     result->candidates_len = 0;
     status = eps__training_open(&runs, error, context, &job, false);
     if (status == EPS_OK)
-        status = solve_scalar(result, error, runs, &tally, many);
+        status = solve_scalar(result, error, runs, &cache_use, many);
     if (status == EPS_OK && !assume_composed(result, &runs->phases[0]))
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     eps__training_close(runs);
@@ -457,7 +461,7 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
 
 /* ------------------------------------------------------------ what each phase costs */
 
-/* The shift between two Gaussians of this epsilon at ln delta. */
+/* The shift between two unit Gaussians that have this epsilon at ln delta. */
 static double gaussian_shift(double epsilon, double log_delta)
 {
     double low = 0, high = 1, error;
@@ -470,13 +474,13 @@ static double gaussian_shift(double epsilon, double log_delta)
     return high;
 }
 
-/* And the epsilon of a shift. */
+/* The epsilon of a shift at ln delta. */
 static double gaussian_epsilon(double shift, double log_delta)
 {
     double low = 0, high = 1, error;
     if (!(shift > 0) || eps__gaussian_log_delta(shift, 0, &error) <= log_delta)
         return 0;
-    while (high < 1e9 && eps__gaussian_log_delta(shift, high, &error) > log_delta)
+    while (high < EPS__EPSILON_MOST && eps__gaussian_log_delta(shift, high, &error) > log_delta)
         high *= 2;
     for (int i = 0; i < 60; i++) {
         double middle = 0.5 * (low + high);
@@ -485,8 +489,8 @@ static double gaussian_epsilon(double shift, double log_delta)
     return high;
 }
 
-/* Where there are too many to leave each out: as if all were Gaussians of the phases' own epsilons, of which the squares of the
- * shifts add up, scaled to the whole's. */
+/* Estimates the shares of many phases as if each were a Gaussian with the phase's epsilon: squared shifts add up,
+ * and are scaled to the epsilon of the whole training. */
 static void shares_of_gaussians(const struct eps_result *result, double *shares, double whole, double log_delta)
 {
     double sum = 0, total = gaussian_shift(whole, log_delta);
@@ -500,14 +504,14 @@ static void shares_of_gaussians(const struct eps_result *result, double *shares,
     }
 }
 
-/* Leaves out each in turn, with one choice of accountants for all of them and for the whole. */
+/* Computes shares by leaving out each phase in turn. The accountants are chosen once for all of these. */
 static enum eps_status shares_left_out(const struct eps_result *result, double *shares, struct eps__training *training,
                                        const struct eps_query *query, struct eps_error *error)
 {
     double whole, without, each = (1 - ALONE_SHARE) / (double)(result->alone_len + 1), done = ALONE_SHARE + each;
     bool changed;
     const struct eps_context *context = training->context;
-    struct eps__context_part part; /* of which the training is open, while they are sought */
+    struct eps__context_part part; /* the context of the training during these searches */
     training->context = eps__context_part(&part, context, ALONE_SHARE, done);
     enum eps_status status =
         eps__training_choose(training, error, query->noise_multiplier, log(query->delta), NAN, &changed);
@@ -518,7 +522,8 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
     setting.job = &job;
     setting.upper_alone = true;
     whole = result->epsilon;
-    /* epsilon is what all phases cost, except where it was given with a number of runs to find: these may cost less */
+    /* epsilon is that of all phases, unless it was given and a number of runs was solved for: then the phases may
+     * need less */
     if (status == EPS_OK && whole > 0 && (changed || result->solved_for == EPS_SOLVE_RUNS)) {
         status = search_both(&tasks, &setting, error);
         if (status == EPS_OK)
@@ -539,7 +544,7 @@ out:
     return status;
 }
 
-/* Of each phase, 1 - epsilon without it / epsilon, at the answer's delta and noise multiplier. */
+/* Computes 1 - (epsilon without the phase)/epsilon for each phase, at the delta and noise multiplier of the answer. */
 static enum eps_status find_shares(const struct eps_result *result, double *shares, struct eps__training *training,
                                    struct eps_error *error)
 {
@@ -558,10 +563,10 @@ static enum eps_status find_shares(const struct eps_result *result, double *shar
     return EPS_OK;
 }
 
-/* Every phase alone, whichever is first. */
+/* The tasks that solve each phase on its own, in any order. */
 struct alone {
     const struct eps__training *training;
-    struct eps__context_part part, *own; /* of all, for their progress together; and of each */
+    struct eps__context_part part, *own; /* contexts: part for the common progress, own[k] for each phase */
     struct eps__meters meters;
     struct eps_result **results;
     struct eps_error *errors;
@@ -650,7 +655,7 @@ static enum eps_status fill_phases(struct eps_result *result, struct eps_error *
     for (size_t k = 0; k < training->len && status == EPS_OK; k++)
         if (result->alone[k] && !assume_composed(result->alone[k], &training->phases[k]))
             status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    /* a curve has no delta at which each would be answered */
+    /* a curve has no delta at which to solve the phases */
     for (size_t k = 0; k < training->len && status == EPS_OK && result->solved_for == EPS_SOLVE_CURVE && !alone; k++)
         status = eps__mechanism_describe(&result->alone[k], error, &training->phases[k].setting,
                                          sigma * training->phases[k].noise_scale, composed[k]);
@@ -671,7 +676,8 @@ static enum eps_status fill_phases(struct eps_result *result, struct eps_error *
 
 /* ------------------------------------------------------------ sentences */
 
-/* What all that say it say, once; and what only some say, with their numbers. */
+/* Merges the sentences of all phases: a sentence of every phase is added once as it is, others with the number of
+ * the phase. */
 static bool merge_sentences(struct eps__sentences *list, const struct eps_result *result, bool hints)
 {
     for (size_t i = 0; i < result->phases_len; i++) {
@@ -707,9 +713,10 @@ static bool add_sentences(struct eps_result *result, const struct eps_job *job)
 {
     struct eps__sentences assumptions = {&result->assumptions, &result->assumptions_len, false};
     struct eps__sentences hints = {&result->hints, &result->hints_len, false};
-    eps__sentence(&assumptions,
-                  "an example may take part in every phase, and what is drawn in one run (who takes part, the "
-                  "noise) is independent of every other run");
+    eps__sentence(
+        &assumptions,
+        "an example may participate in every phase, and the randomness of each run (participation and noise) is "
+        "independent of all other runs");
     merge_sentences(&assumptions, result, false);
     merge_sentences(&hints, result, true);
     if (result->solved_for != EPS_SOLVE_CURVE && result->solved_for != EPS_SOLVE_RUNS && result->bracket_upper > 0) {
@@ -718,7 +725,7 @@ static bool add_sentences(struct eps_result *result, const struct eps_job *job)
         bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
         bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
         if (width > tolerance && !absolute && !floor)
-            eps__sentence(&hints, "the bracket is %.2g wide, relative, wider than the tolerance %.2g", width,
+            eps__sentence(&hints, "the relative width of the bracket is %.2g, more than the tolerance %.2g", width,
                           tolerance);
     }
     return !assumptions.failed && !hints.failed;
@@ -743,7 +750,8 @@ static struct eps_result *make_result(const struct eps_job *job)
     return made;
 }
 
-/* For a whole curve: the best accountants at the job's delta or epsilon, or at a usual delta if it has neither. */
+/* Chooses accountants for a whole curve: those that are best at the job's delta or epsilon, or at USUAL_DELTA if it
+ * has neither. */
 static enum eps_status choose_for_curve(struct eps__training *training, struct eps_error *error, double sigma)
 {
     const struct eps_query *query = &training->job->query;
@@ -772,7 +780,7 @@ static enum eps_status solve_training(struct eps_result *result, struct eps_erro
                                       const struct eps_context *context, const struct eps_job *job)
 {
     struct eps__training *training = NULL;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     struct eps__context_part first;
     const struct eps_context *part = eps__context_part(&first, context, 0, SEARCH_SHARE);
     enum eps_status status = eps__training_open(&training, error, part, job, false);
@@ -783,14 +791,14 @@ static enum eps_status solve_training(struct eps_result *result, struct eps_erro
     else if (status == EPS_OK && result->solved_for == EPS_SOLVE_RUNS)
         status = solve_runs(result, error, training);
     else if (status == EPS_OK)
-        status = solve_scalar(result, error, training, &tally, false);
+        status = solve_scalar(result, error, training, &cache_use, false);
     if (status == EPS_OK) {
         training->context = context;
         status = fill_phases(result, error, training);
     }
     if (status == EPS_OK) {
         result->adaptive = true;
-        result->cache_pld = eps__tally_state(&tally);
+        result->cache_pld = eps__cache_use_state(&cache_use);
         for (size_t k = 0; k < result->alone_len; k++) {
             const struct eps_result *alone = result->alone[k];
             result->adaptive = result->adaptive && (!alone || alone->adaptive);
@@ -807,7 +815,7 @@ static enum eps_status solve_training(struct eps_result *result, struct eps_erro
 
 /* ------------------------------------------------------------ a single phase */
 
-/* At least x / scale, and so much that times scale it is at least x. */
+/* x / scale, rounded up so that the result times scale is at least x. */
 static double unscaled(double x, double scale)
 {
     return scale == 1 ? x : eps__raise(x / scale, 8);
@@ -818,7 +826,7 @@ static double unscaled_lower(double x, double scale)
     return scale == 1 ? x : eps__lower(x / scale, 8);
 }
 
-/* The job's noise multiplier at which the phase's is x: more noise than is needed is enough, too. */
+/* The job's noise multiplier for which the phase's is at least x, and which is in range: more noise is also valid. */
 static double noise_of_job(double x, double scale)
 {
     double noise = unscaled(x, scale);
@@ -866,7 +874,7 @@ static enum eps_status copy_answer(struct eps_result *result, struct eps_error *
     return EPS_OK;
 }
 
-/* The mechanism's own answer; and, where that is no epsilon, the phase alone for one. */
+/* Solves the single phase as its mechanism and, if that did not solve for epsilon, also for epsilon. */
 static enum eps_status solve_single(struct eps_result *result, struct eps_error *error,
                                     const struct eps_context *context, const struct eps_job *job)
 {
@@ -878,14 +886,14 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     if (!result->phases || !result->alone)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     result->phases_len = result->alone_len = 1;
-    struct eps__context_part first, second; /* of two, where another value is sought than epsilon */
+    struct eps__context_part first, second; /* two parts, if the job does not solve for epsilon */
     double share = result->solved_for == EPS_SOLVE_EPSILON ? 1 : SEARCH_SHARE;
     const struct eps_context *part = eps__context_part(&first, context, 0, share);
     enum eps_status status = eps__mechanism_solve(part, &own, error, &asked, NULL);
     if (status != EPS_OK)
         return eps__phase_error(error, &phase, status);
     status = copy_answer(result, error, own, job->phases[0].noise_scale);
-    /* A delta of 1, or under what may be asked for, has no epsilon. */
+    /* There is no epsilon for a delta of 1 or below the range of a job. */
     bool alone = status == EPS_OK && result->noise_multiplier > 0 && eps__in_range(EPS__DELTA, result->delta);
     if (result->solved_for != EPS_SOLVE_EPSILON) {
         asked.query.epsilon = NAN;
@@ -911,7 +919,7 @@ static enum eps_status solve_single(struct eps_result *result, struct eps_error 
     return add_sentences(result, job) ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
 }
 
-/* What is sought is sought among the noise multipliers that may be asked for, of the job and of every phase. */
+/* Checks that the noise multipliers found for the job and all phases are in range. */
 static enum eps_status check_noise(double noise_multiplier, const struct eps_job *job, struct eps_error *error)
 {
     double scale = 1;
@@ -947,7 +955,7 @@ enum eps_status eps__phases_epsilon(const struct eps_context *context, double *e
 {
     struct eps__training *training = NULL;
     struct eps_result *made = NULL;
-    struct eps__tally tally = {0};
+    struct eps__cache_use cache_use = {0};
     enum eps_status status = EPS_OK;
     if (single(job)) {
         struct eps_job own = job_of(job, &job->phases[0]);
@@ -957,7 +965,7 @@ enum eps_status eps__phases_epsilon(const struct eps_context *context, double *e
         status = made ? eps__training_open(&training, error, context, job, false)
                       : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         if (status == EPS_OK)
-            status = solve_scalar(made, error, training, &tally, false);
+            status = solve_scalar(made, error, training, &cache_use, false);
         eps__training_close(training);
     }
     if (status == EPS_OK)

@@ -1,5 +1,5 @@
 /*
- * The rule of three of a training of phases, and of one that asks how much longer it may be.
+ * Solves jobs with phases, including those that ask for the largest number of runs of a phase.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,7 +8,7 @@
 
 #include "lib/epsilon.h"
 
-/* What eps_job_serves(), eps_solve() and eps_privacy_curve() do for a job that passed eps_job_check() and has phases. */
+/* eps_job_serves(), eps_solve() and eps_privacy_curve() for a job with phases that passed eps_job_check(). */
 EPS_MUST_USE enum eps_status eps__phases_serve(const struct eps_context *context, struct eps_error *error,
                                                const struct eps_job *job, double *operations, double *bytes);
 EPS_MUST_USE enum eps_status eps__phases_solve(const struct eps_context *context, struct eps_result **result,
@@ -17,7 +17,7 @@ EPS_MUST_USE enum eps_status eps__phases_curve(const struct eps_context *context
                                                size_t *len, struct eps_error *error, const struct eps_job *job,
                                                double noise_multiplier);
 
-/* Epsilon alone, of a job that gives delta and the noise multiplier: without what each phase costs. */
+/* Computes only epsilon of a job with given delta and noise multiplier, without the results of single phases. */
 EPS_MUST_USE enum eps_status eps__phases_epsilon(const struct eps_context *context, double *epsilon,
                                                  struct eps_error *error, const struct eps_job *job);
 

@@ -1,5 +1,6 @@
 /*
- * What may be lost to rounding and to what is left out is shared by the phases alike.
+ * The steps of all phases in one composition. The allowed error and the probability left out are divided equally among
+ * the phases.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,9 +8,7 @@
 
 #include <math.h>
 
-#define LOG_DELTA_LEAST (-690.0)
-#define ERROR_SHARE 0.05   /* of the tolerance, for laws that are not exact */
-#define OUTSIDE_SHARE 1e-4 /* of the tolerance times delta, for what is left out */
+#include "lib/base/limits.h"
 
 bool eps__phase_counts(const struct eps__phase *phase)
 {
@@ -43,7 +42,8 @@ enum eps_status eps__phase_form(struct eps__phase *phase, enum eps_direction use
     return status;
 }
 
-/* An epsilon moves ln delta by about its own logarithm's slope; both unknowns allow at least this. */
+/* The allowed error of the loss. It is a fraction of epsilon; if delta is solved for, it is also small enough for ln
+ * delta, whose slope in epsilon is about -ln(delta)/epsilon. */
 void eps__phases_plan_losses(struct eps__phases_plan *plan)
 {
     const struct eps__accuracy *accuracy = &plan->accuracy;
@@ -51,9 +51,9 @@ void eps__phases_plan_losses(struct eps__phases_plan *plan)
     double scale = fmax(spent->eps, 1e-6);
     if (accuracy->unknown == EPS_SOLVE_DELTA || accuracy->unknown == EPS_SOLVE_CURVE)
         scale = fmin(1, scale / fmax(-spent->log_delta, 1));
-    plan->error = ERROR_SHARE * accuracy->tolerance * scale / (plan->finer * plan->finer);
+    plan->error = EPS__ERROR_SHARE * accuracy->tolerance * scale / (plan->finer * plan->finer);
     plan->log_outside =
-        fmax(spent->log_delta, LOG_DELTA_LEAST) + log(OUTSIDE_SHARE * accuracy->tolerance) - log(plan->finer);
+        fmax(spent->log_delta, EPS__LOG_DELTA_LEAST) + log(EPS__OUTSIDE_SHARE * accuracy->tolerance) - log(plan->finer);
 }
 
 bool eps__phase_plan(const struct eps__phases_plan *plan, const struct eps__training *training,
@@ -76,7 +76,7 @@ enum eps_status eps__phases_compose(struct eps__composition **composition, struc
 {
     struct eps__composition *made = NULL;
     enum eps_status status =
-        eps__composition_create(&made, training->context, plan->proven ? plan->tally : NULL, &plan->accuracy);
+        eps__composition_create(&made, training->context, plan->proven ? plan->cache_use : NULL, &plan->accuracy);
     *left = (struct eps__steps_left){.resolvable = true};
     for (size_t k = 0; k < training->len && status == EPS_OK && left->resolvable; k++) {
         struct eps__phase *phase = &training->phases[k];

@@ -1,5 +1,5 @@
 /*
- * Opening a training and choosing its accountants.
+ * Opens trainings and chooses their accountants.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,7 @@
 #include "lib/base/sentences.h"
 #include "lib/job/setting.h"
 
-#define STRATEGIES_SHARE 0.3 /* of the progress, where some are optimised */
+#define STRATEGIES_SHARE 0.3 /* share of progress of building strategies, if any is optimised */
 
 enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phase *phase, enum eps_status status)
 {
@@ -34,7 +34,7 @@ enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phas
 
 /* ------------------------------------------------------------ equal phases */
 
-/* Whether both are the same mechanism with the same noise, however often each is run. */
+/* Whether two phases have the same mechanism and noise; their counts may differ. */
 static bool same_phase(const struct eps_phase *a, const struct eps_phase *b)
 {
     struct eps_phase counted = *a;
@@ -50,7 +50,7 @@ static void add_phase(struct eps__training *training, size_t i)
     uint64_t count = phase->count == EPS_LARGEST ? 0 : phase->count;
     for (size_t k = 0; k < training->len; k++) {
         struct eps__phase *known = &training->phases[k];
-        /* The one whose count is asked for stands alone: its count changes. */
+        /* The phase whose count is solved for is not merged, because its count changes. */
         bool asked = phase->count == EPS_LARGEST || training->job->phases[known->first].count == EPS_LARGEST;
         if (asked || !same_phase(phase, &training->job->phases[known->first]))
             continue;
@@ -61,7 +61,8 @@ static void add_phase(struct eps__training *training, size_t i)
     struct eps__phase *fresh = &training->phases[training->len];
     *fresh = (struct eps__phase){.noise_scale = phase->noise_scale, .count = count, .first = i};
     fresh->job = (struct eps_job){.mechanism = phase->mechanism, .query = training->job->query};
-    if (eps_job_unknown(training->job) == EPS_SOLVE_RUNS) /* all three are known: of one run, epsilon is not */
+    /* the query gives epsilon of the training; that of one run is unknown */
+    if (eps_job_unknown(training->job) == EPS_SOLVE_RUNS)
         fresh->job.query.epsilon = NAN;
     training->of[i] = training->len++;
 }
@@ -99,7 +100,7 @@ enum eps_status eps__training_open(struct eps__training **training, struct eps_e
     }
     for (size_t k = 0; k < made->len; k++)
         counted += made->phases[k].count;
-    assert(counted == asked); /* (T1): a run that is not counted is released for nothing */
+    assert(counted == asked); /* (T1): every run must be counted */
     double strategies = 0;
     for (size_t k = 0; k < made->len; k++)
         strategies += eps__strategy_is_optimised(&made->phases[k].job.mechanism.matrix);
@@ -147,7 +148,8 @@ void eps__training_close(struct eps__training *training)
 
 /* ------------------------------------------------------------ the choice of accountants */
 
-/* Those that compose and serve the phase, as bits and as a list of choices, and why each of the others does not. */
+/* Finds the accountants that compose and serve the phase: as bits, as a list of choices, and for each of the others
+ * why it does not serve. */
 static uint32_t what_composes(const struct eps__phase *phase, char *choices, size_t choices_size, char *whys,
                               size_t whys_size)
 {
@@ -170,18 +172,18 @@ static uint32_t what_composes(const struct eps__phase *phase, char *choices, siz
     return serving;
 }
 
-/* Nothing that was asked for can be composed: what could be, and of the rest why not. One that has a privacy loss distribution
- * and does not serve has said so itself. */
+/* Reports that no accountant that was asked for can be composed, with those that can and why the others cannot.
+ * told: the accountant has already reported why it does not serve. */
 static void refuse(const struct eps__phase *phase, bool told, struct eps_error *error)
 {
     const struct eps__accountant *asked = eps__accountant_find(phase->job.query.accountant.method);
-    const char *subject = asked->method == EPS_ACCOUNTANT_AUTO ? "what serves it" : asked->name;
+    const char *subject = asked->method == EPS_ACCOUNTANT_AUTO ? "the accountant that serves it" : asked->name;
     char choices[120], whys[sizeof error->message] = "";
     uint32_t serving = what_composes(phase, choices, sizeof choices, whys, sizeof whys);
     if (!told)
         eps__error(error, EPS_UNSUPPORTED, serving ? "/accountant/method" : "",
-                   "%s has no privacy loss distribution, of which phases are composed; %s%s%s", subject,
-                   serving ? "ask for auto, or for " : "nothing that has one serves it", choices, whys);
+                   "%s has no privacy loss distribution to compose phases from; %s%s%s", subject,
+                   serving ? "use auto, or name " : "no accountant that has one serves the phase", choices, whys);
     if (error)
         error->accountants = serving;
     eps__phase_error(error, phase, EPS_UNSUPPORTED);
@@ -214,7 +216,7 @@ enum eps_status eps__training_begin(struct eps__training *training, struct eps_e
     return EPS_OK;
 }
 
-/* How good a candidate is alone: the smaller the better. INFINITY where it has no answer. */
+/* Evaluates a candidate on its own: the smaller *value, the better; INFINITY if it gives no answer. */
 static enum eps_status judge(const struct eps__phase *phase, const struct eps__accountant *candidate,
                              enum eps_direction direction, double sigma, double log_delta, double eps, double *value,
                              struct eps_error *error)
@@ -272,7 +274,7 @@ enum eps_status eps__training_choose(struct eps__training *training, struct eps_
     return EPS_OK;
 }
 
-/* ------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------ the whole training */
 
 struct eps__setting eps__training_setting(struct eps__training *training)
 {

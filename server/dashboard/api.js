@@ -1,6 +1,6 @@
 /*
- * Requests to the service. Every answer is {status, body, problem}; a problem document, or the like of one where nothing
- * answered.
+ * Requests to the service. Every answer is {status, body, problem}. problem is the problem document, or a similar
+ * object if there was no answer.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,14 +10,14 @@ async function ask(path, options) {
   try {
     response = await fetch(path, {cache: 'no-store', ...options});
   } catch {
-    return {status: 0, problem: {title: 'The service does not answer', detail: 'it is asked again'}};
+    return {status: 0, problem: {title: 'No answer from the service', detail: 'retrying'}};
   }
   const type = response.headers.get('Content-Type') || '';
   let body = null;
   try {
     body = type.includes('json') ? await response.json() : await response.text();
   } catch {
-    return {status: 0, problem: {title: 'The answer was cut short', detail: path}};
+    return {status: 0, problem: {title: 'The response was incomplete', detail: path}};
   }
   const answer = {status: response.status, etag: response.headers.get('ETag'), body};
   if (response.status >= 400) {
@@ -30,7 +30,7 @@ export function get(path, accept = '*/*') {
   return ask(path, {headers: {Accept: accept}});
 }
 
-/* text: JSON as it shall be sent, digit for digit. */
+/* text: JSON, sent unchanged, so that numbers keep their digits. */
 export function post(path, text) {
   return ask(path, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: text});
 }
@@ -39,8 +39,8 @@ export function remove(path) {
   return ask(path, {method: 'DELETE'});
 }
 
-/* Asks every `interval` ms, if it is due, until the function that it returns is called, or `show` returns false; what has
- * not changed costs the service a 304 and is not shown again. A page that nobody sees does not ask. */
+/* Requests `path` every `interval` ms, if due() is true, until the returned function is called or `show` returns false.
+ * An unchanged resource costs the service a 304 and is not shown again. A hidden page sends no requests. */
 export function poll(path, interval, show, due = () => true) {
   let stopped = false, etag = null, timer = null, failed = false;
   async function once() {

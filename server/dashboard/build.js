@@ -1,6 +1,6 @@
 /*
- * From what stands in the fields to a job, and back. Nothing is judged here: what cannot be read as what it should be is
- * sent as it was written, and the service says what is wrong with it. Numbers keep the digits that were written.
+ * Converts the fields to a job and back. Nothing is validated here: a value that cannot be read is sent as it was
+ * entered, and the service reports the error. Numbers keep the digits that were entered.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,7 +8,7 @@ import {fields, start} from './fields.js';
 
 const NUMERAL = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
 
-/* A number as it was written. */
+/* A number as it was entered. */
 class Numeral {
   constructor(text) {
     this.text = text;
@@ -40,7 +40,7 @@ const readers = {
   rows: (text) => text.trim().split('\n').map(list),
 };
 
-/* Whether the service would take the same if the field were not sent. */
+/* Whether the field may be omitted because its value is the default. */
 function isDefault(field, value) {
   const kept = ['/sampling/scheme', '/matrix/family', '/accountant/method'].includes(field.pointer);
   return value === '' || !kept && Boolean(field.options || field.kind === 'switch') && value === start(field);
@@ -48,7 +48,7 @@ function isDefault(field, value) {
 
 const OF_ONE_MECHANISM = /^\/(n|epochs|matrix|sampling|workload)(\/|$)|^@(rate|blt)$/;
 
-/* value: of a pointer, the text in its field. Phases stand in the place of a mechanism. */
+/* value: a function from a pointer to the text in its field. Phases replace the members of a mechanism. */
 export function applies(field, value) {
   return !(value('@length') === 'phases' && OF_ONE_MECHANISM.test(field.pointer)) && (!field.when || field.when(value));
 }
@@ -80,7 +80,7 @@ export function build(value) {
   return job;
 }
 
-/* JSON text; short lists stay on one line. */
+/* JSON text; short arrays stay on one line. */
 export function write(value, indent = '') {
   if (value instanceof Numeral) {
     return value.text;
@@ -97,12 +97,12 @@ export function write(value, indent = '') {
   return JSON.stringify(value);
 }
 
-/* For a POSIX shell. */
+/* A curl command for a POSIX shell. */
 export function curl(job, origin) {
   return `curl --json '${write(job).replaceAll("'", "'\\''")}' ${origin}/v1/jobs`;
 }
 
-/* Of a job as the service returned it, what to put in each field: a Map of pointers to texts. */
+/* The texts of the fields for a job that the service returned: a Map from pointers to texts. */
 export function texts(job) {
   const map = new Map();
   const put = (pointer, value) => {
@@ -119,7 +119,8 @@ export function texts(job) {
   put('', typeof job.accountant === 'string' ? {...job, accountant: {method: job.accountant}} : job);
   const has = (pointer) => map.has(pointer);
   const largest = job.n === 'max' || job.phases?.some(({count}) => count === 'max');
-  map.set('@unknown', job.curve ? 'curve' : largest ? 'n' : !has('/epsilon') ? 'epsilon' : !has('/delta') ? 'delta' : 'noise_multiplier');
+  map.set('@unknown', job.curve ? 'curve' : largest ? 'n' : !has('/epsilon') ? 'epsilon'
+    : !has('/delta') ? 'delta' : 'noise_multiplier');
   map.set('@length', has('/phases') ? 'phases' : has('/epochs') ? 'epochs' : 'n');
   if (job.n === 'max') {
     map.delete('/n');

@@ -1,12 +1,12 @@
 /*
- * Buttons that do more than lead elsewhere, and say what came of it: copy, save, cancel, and forget, which asks first.
+ * Buttons that act and report the outcome: copy, save, cancel, and delete, which asks for confirmation.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {get, post, remove} from './api.js';
 import {announce, h} from './dom.js';
 
-/* A button that says for a while what came of it; `act` returns that in a word, and in a sentence. */
+/* A button that shows the outcome for a while; `act` returns it as a word and as a sentence. */
 function saying(label, act) {
   const button = h('button', {type: 'button'}, label);
   button.addEventListener('click', async () => {
@@ -20,10 +20,10 @@ function saying(label, act) {
 
 export function copyButton(label, text) {
   return saying(label, async () => await copy(typeof text === 'function' ? text() : text)
-    ? ['Copied'] : ['Not allowed', 'The browser does not let this page copy']);
+    ? ['Copied'] : ['Not allowed', 'The browser does not allow this page to copy']);
 }
 
-/* Of what the service has at `path`, as that type, a file of that name. */
+/* A button that saves the representation of `path` with the given type as a file of the given name. */
 export function saveButton(label, file, path, type) {
   return saying(label, async () => {
     const {problem, body} = await get(path, type);
@@ -38,7 +38,7 @@ export function saveButton(label, file, path, type) {
   });
 }
 
-/* navigator.clipboard is there only over HTTPS and on localhost. */
+/* navigator.clipboard exists only over HTTPS and on localhost. */
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -54,7 +54,7 @@ async function copy(text) {
   }
 }
 
-/* Of what is not final: its page then shows that it has ended. */
+/* For a resource that is not final; its page then shows that it has ended. */
 export function cancelButton({links}, fail) {
   return h('button', {type: 'button', class: 'danger', id: 'cancel', onclick: async ({target}) => {
     target.disabled = true;
@@ -66,9 +66,10 @@ export function cancelButton({links}, fail) {
   }}, 'Cancel');
 }
 
-/* loss: what goes with it. list: the address of the view that is left to look at. Returns the button and its question. */
+/* loss: what is deleted with it. list: the address of the view to go to. Returns the button and its dialog. */
 export function deleteButton({links}, {noun, loss, list}, fail) {
-  const dialog = h('dialog', {'aria-labelledby': 'forget-title'}, h('h2', {id: 'forget-title'}, `Forget this ${noun}?`), h('p', {}, loss),
+  const dialog = h('dialog', {'aria-labelledby': 'forget-title'},
+    h('h2', {id: 'forget-title'}, `Delete this ${noun}?`), h('p', {}, loss),
     h('form', {method: 'dialog', class: 'actions'}, h('button', {value: 'no'}, 'Keep it'),
       h('button', {value: 'yes', class: 'danger', id: 'delete-yes'}, 'Delete')));
   dialog.addEventListener('close', async () => {
@@ -79,9 +80,10 @@ export function deleteButton({links}, {noun, loss, list}, fail) {
     if (problem) {
       fail(problem);
     } else {
-      announce(`The ${noun} is gone`);
+      announce(`The ${noun} is deleted`);
       location.hash = list;
     }
   });
-  return [h('button', {type: 'button', class: 'danger', id: 'delete', onclick: () => dialog.showModal()}, 'Delete'), dialog];
+  return [h('button', {type: 'button', class: 'danger', id: 'delete', onclick: () => dialog.showModal()}, 'Delete'),
+          dialog];
 }

@@ -1,18 +1,19 @@
 /*
- * Charts by Chart.js, which is Debian's and a script of its own (window.Chart), and the heat map of a matrix. Every chart
- * has a name for who cannot see it, and its numbers in a table below. Colours are the page's and follow it from light to
- * dark.
+ * Charts by Chart.js, which is a script of Debian (window.Chart), and the heat map of a matrix. Every chart has an
+ * accessible name and a table with its numbers below. The colours are those of the page and follow its light or dark
+ * scheme.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {h, number, table} from './dom.js';
 
-const DRAWN = 2000;  /* points of a line, at most */
-const LISTED = 250;  /* rows of the table below it */
-const CELLS = 512;   /* rows of a matrix that is drawn whole */
-const CORNER = 128;  /* rows of a Toeplitz matrix that is longer: one column says it all */
+const DRAWN = 2000;  /* maximum number of points in a line */
+const LISTED = 250;  /* maximum number of rows in the table below it */
+const CELLS = 512;   /* maximum number of rows of a matrix that is drawn whole */
+const CORNER = 128;  /* rows drawn of a longer Toeplitz matrix, which one column determines */
 const COLOURS = ['--line-1', '--line-2', '--line-3', '--line-4', '--line-5'];
-const STYLES = ['circle', 'triangle', 'rect']; /* of marks: the second where colours begin anew, and so on */
+const STYLES = ['circle', 'triangle', 'rect']; /* marks: the second one is used when the colours start again, and so
+                                                * on */
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -38,41 +39,50 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
   document.querySelectorAll('canvas.heat').forEach((canvas) => canvas.repaint());
 });
 
-/* Every k-th, and the last. */
+/* Every k-th element, and the last. */
 function thinned(points, most) {
   const step = Math.ceil(points.length / most);
   return step < 2 ? points : points.filter((_, index) => index % step === 0 || index === points.length - 1);
 }
 
-/* Where an axis ends between two ticks, its end is no tick of its own: it would stand on the last one. */
+/* If an axis ends between two ticks, its end gets no label, which would overlap that of the last tick. */
 function tick(value, index, ticks) {
-  const between = index > 1 && index === ticks.length - 1 && value - ticks[index - 1].value < 0.6 * (ticks[1].value - ticks[0].value);
+  const between = index > 1 && index === ticks.length - 1
+    && value - ticks[index - 1].value < 0.6 * (ticks[1].value - ticks[0].value);
   return between ? '' : number(value, 3);
 }
 
 function axis(title, options) {
-  return {title: {display: true, text: title}, grid: {}, ticks: {maxTicksLimit: 7, includeBounds: false, callback: tick}, ...options};
+  return {title: {display: true, text: title}, grid: {},
+          ticks: {maxTicksLimit: 7, includeBounds: false, callback: tick}, ...options};
 }
 
-/* lines: [{label, points: [{x, y}], dashed, marks, stepped}]. stepped: from one point to the next the line is as high as the next. least: where a logarithmic axis begins; wide: both axes are logarithmic, of
- * what is all over 0. Returns a figure; the chart is drawn once it stands in the page, by drawAll(). */
+/* lines: [{label, points: [{x, y}], dashed, marks, stepped}]. stepped: between two points the line has the height of
+ * the second. least: the lower end of a logarithmic axis. wide: both axes are logarithmic, if all values are above 0.
+ * Returns a figure; drawAll() draws the chart once the figure is in the page. */
 export function lineChart({id, title, x, y, least, wide, lines}) {
-  const canvas = h('canvas', {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
+  const canvas = h('canvas',
+                   {id, role: 'img', 'aria-label': `${title}: ${lines.map((line) => line.label).join(', ')}`});
   const shown = lines.map((line) => ({...line, points: thinned(line.points, DRAWN)}));
   canvas.draw = () => paint(new window.Chart(canvas, {
     type: 'line',
     data: {datasets: shown.map((line, index) => ({
-      label: line.label, data: line.points, colour: line.colour ?? index, ...ink(line.colour ?? index), borderWidth: line.marks ? 0 : 2,
-      stepped: line.stepped ? 'after' : false, pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0, pointHitRadius: 8,
+      label: line.label, data: line.points, colour: line.colour ?? index, ...ink(line.colour ?? index),
+      borderWidth: line.marks ? 0 : 2,
+      stepped: line.stepped ? 'after' : false, pointRadius: line.marks ? 5 : line.points.length < 20 ? 2 : 0,
+      pointHitRadius: 8,
       pointStyle: STYLES[Math.floor((line.colour ?? index) / COLOURS.length) % STYLES.length],
       borderDash: line.dashed ? [5, 4] : [], order: line.marks ? 0 : 1}))},
     options: {
-      animation: false, maintainAspectRatio: false, parsing: false, normalized: true, interaction: {mode: 'nearest', axis: 'x', intersect: false},
+      animation: false, maintainAspectRatio: false, parsing: false, normalized: true,
+      interaction: {mode: 'nearest', axis: 'x', intersect: false},
       scales: {x: axis(x, wide ? {type: 'logarithmic'} : {type: 'linear', bounds: 'data'}),
-               y: axis(y, least ? {type: 'logarithmic', bounds: 'data', min: least} : wide ? {type: 'logarithmic'}
-                                                                                    : {type: 'linear', beginAtZero: true})},
-      plugins: {legend: {display: lines.length > 1, labels: wide ? {usePointStyle: true, boxHeight: 6} : {boxHeight: 2, boxWidth: 18}},
-                tooltip: {callbacks: {label: ({dataset, raw}) => `${dataset.label}: ${number(raw.y)} at ${number(raw.x)}`}}},
+               y: axis(y, least ? {type: 'logarithmic', bounds: 'data', min: least}
+                 : wide ? {type: 'logarithmic'} : {type: 'linear', beginAtZero: true})},
+      plugins: {
+        legend: {display: lines.length > 1,
+                 labels: wide ? {usePointStyle: true, boxHeight: 6} : {boxHeight: 2, boxWidth: 18}},
+        tooltip: {callbacks: {label: ({dataset, raw}) => `${dataset.label}: ${number(raw.y)} at ${number(raw.x)}`}}},
     },
   }));
   return h('figure', {}, h('figcaption', {}, title), h('div', {class: 'canvas'}, canvas),
@@ -94,12 +104,12 @@ export function drawAll(root) {
   });
 }
 
-/* What a view drew, before it goes. */
+/* Destroys the charts of a view before it is removed. */
 export function dropAll(root) {
   root.querySelectorAll('canvas').forEach((canvas) => window.Chart.getChart(canvas)?.destroy());
 }
 
-/* A figure, or none, in the place of the one before, whose numbers stay unfolded if they were. */
+/* Replaces a figure by a new one, or removes it. The table of numbers stays open if it was open. */
 export function redraw(place, figure) {
   const open = place.querySelector('details')?.open;
   dropAll(place);
@@ -112,7 +122,7 @@ export function redraw(place, figure) {
 
 /* ---------------------------------------------------------------- the heat map */
 
-/* Of a matrix as the service gives it: its size, and its entries. */
+/* A matrix in the format of the service: its size, and a function that returns its entries. */
 function reader(matrix) {
   if (matrix.coefficients) {
     const column = matrix.coefficients;
@@ -124,8 +134,8 @@ function reader(matrix) {
 
 const channels = (name) => colour(name).match(/[\da-f]{2}/gi).map((pair) => parseInt(pair, 16));
 
-/* One pixel an entry: 0 is the page's own colour, what is larger in size is farther from it, by the root, so that small
- * entries show. */
+/* One pixel per entry. 0 has the background colour of the page; the distance from it grows with the square root of the
+ * absolute value, so that small entries are visible. */
 function fill(canvas, entries, largest) {
   const context = canvas.getContext('2d');
   const image = context.createImageData(canvas.width, canvas.height);
@@ -154,10 +164,12 @@ export function heatMap(matrix, symbol) {
       most = Math.max(most, value);
     }
   }
-  const what = `${symbol}, ${n} by ${n}${shown < n ? ` (the first ${shown} rows and columns; the rest goes on alike)` : ''}, ` +
+  const part = shown < n ? ` (the first ${shown} rows and columns; the pattern continues)` : '';
+  const what = `${symbol}, ${n} by ${n}${part}, ` +
                `entries from ${number(least, 4)} to ${number(most, 4)}`;
   const canvas = h('canvas', {class: 'heat', id: 'heat', width: shown, height: shown, tabindex: '0', role: 'img',
-                              'aria-label': `Heat map of ${what}. Arrow keys read single entries.`, 'aria-describedby': 'entry'});
+                              'aria-label': `Heat map of ${what}. Use the arrow keys to read single entries.`,
+                              'aria-describedby': 'entry'});
   const entry = h('output', {id: 'entry', 'aria-live': 'polite'}, 'Point at an entry, or use the arrow keys.');
   canvas.repaint = () => fill(canvas, entries, Math.max(Math.abs(least), Math.abs(most)));
   canvas.repaint();
@@ -176,8 +188,10 @@ export function heatMap(matrix, symbol) {
   });
   canvas.addEventListener('pointermove', (event) => {
     const box = canvas.getBoundingClientRect();
-    read(Math.floor((event.clientY - box.top) / box.height * shown), Math.floor((event.clientX - box.left) / box.width * shown));
+    read(Math.floor((event.clientY - box.top) / box.height * shown),
+         Math.floor((event.clientX - box.left) / box.width * shown));
   });
-  return [h('p', {class: 'quiet'}, `${what}. `, h('span', {class: 'swatch above'}), ' above 0 ', h('span', {class: 'swatch below'}),
+  return [h('p', {class: 'quiet'}, `${what}. `, h('span', {class: 'swatch above'}), ' above 0 ',
+            h('span', {class: 'swatch below'}),
             ' below 0'), canvas, entry];
 }

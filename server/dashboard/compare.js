@@ -1,5 +1,5 @@
 /*
- * Up to five jobs side by side: a column each, and their curves and errors in one chart.
+ * Compares up to five jobs: one column each, and their curves and errors in common charts.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,26 +32,31 @@ const ROWS = [
   ['Computed in', result((one) => seconds(one.compute_seconds))],
 ];
 
-/* Of each job; of several with one name, with their ids. */
+/* The names of the jobs; jobs with the same name also show their ids. */
 function namesOf(documents) {
   const plain = documents.map(name);
   return new Map(documents.map((document, index) =>
-    [document, plain.filter((one) => one === plain[index]).length > 1 ? `${plain[index]} …${document.id.slice(-8)}` : plain[index]]));
+    [document,
+     plain.filter((one) => one === plain[index]).length > 1 ? `${plain[index]} …${document.id.slice(-8)}`
+       : plain[index]]));
 }
 
 function columns(documents, names) {
   const rows = ROWS.map(([heading, read]) => {
     const cells = documents.map(read);
-    return h('tr', {class: new Set(cells).size > 1 ? 'differs' : null}, h('th', {scope: 'row'}, heading), cells.map((cell) => h('td', {}, cell)));
+    return h('tr', {class: new Set(cells).size > 1 ? 'differs' : null}, h('th', {scope: 'row'}, heading),
+             cells.map((cell) => h('td', {}, cell)));
   });
-  return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Comparison'}, h('table', {id: 'comparison'},
-    h('caption', {}, 'In bold, what differs'),
+  return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Comparison'},
+           h('table', {id: 'comparison'},
+    h('caption', {}, 'Differences are bold'),
     h('thead', {}, h('tr', {}, h('td'), documents.map((document) => h('th', {scope: 'col'},
       h('a', {href: `#/jobs/${document.id}`}, names.get(document)), ' ', badge(document.status))))),
     h('tbody', {}, rows)));
 }
 
-/* What each has under the link, drawn together; what one has not is left out. A job has one colour in all charts. */
+/* Draws what each job has at the link in one chart; a job without it is left out. A job has the same colour in all
+ * charts. */
 async function together(documents, names, has, link, chart, line) {
   const drawn = documents.map((document, colour) => ({document, colour})).filter(({document}) =>
     document.status === 'succeeded' && document.links[link] && has(document));
@@ -67,7 +72,8 @@ export async function showComparison(main, {ids = ''}) {
   main.append(h('h1', {tabindex: '-1'}, 'Compare'));
   const wanted = ids.split(',').filter(Boolean).slice(0, COMPARED);
   if (!wanted.length) {
-    main.append(h('p', {class: 'empty'}, `Tick up to ${COMPARED} jobs in the `, h('a', {href: '#/'}, 'list'), ' and choose Compare.'));
+    main.append(h('p', {class: 'empty'}, `Select up to ${COMPARED} jobs in the `, h('a', {href: '#/'}, 'list'),
+                  ' and choose Compare.'));
     return;
   }
   const replies = await Promise.all(wanted.map((id) => get(`/v1/jobs/${encodeURIComponent(id)}`)));
@@ -76,14 +82,15 @@ export async function showComparison(main, {ids = ''}) {
   if (!documents.length) {
     return;
   }
-  const place = h('div', {class: 'charts below'}, h('p', {class: 'quiet'}, 'The charts are being computed …'));
+  const place = h('div', {class: 'charts below'}, h('p', {class: 'quiet'}, 'Computing the charts …'));
   const names = namesOf(documents);
   main.append(columns(documents, names), place);
   const figures = await Promise.all([
     together(documents, names, (document) => !curveless(document), 'curve',
-             {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA}, (body, label) => curveLines(body, label)[0]),
+             {id: 'curves', title: 'Privacy curves', x: 'epsilon', y: 'delta', least: LEAST_DELTA},
+             (body, label) => curveLines(body, label)[0]),
     together(documents, names, (document) => !document.job.phases && !tooLong(document), 'error',
-             {id: 'errors-per-step', title: 'Variance of each step’s answer', x: 'step', y: 'variance'}, errorLine)]);
+             {id: 'errors-per-step', title: 'Error variance at each step', x: 'step', y: 'variance'}, errorLine)]);
   place.replaceChildren(...figures.filter(Boolean));
   drawAll(place);
 }

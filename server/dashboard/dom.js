@@ -1,11 +1,11 @@
 /*
- * Elements, numbers as people read them, and what is said to who listens instead of looking. Text goes into the page as
- * text, never as markup.
+ * Creates elements, formats numbers, and announces changes to screen readers. Text is inserted as text, never as
+ * markup.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* h('a', {href: '#/', onclick: f}, 'text', element, ...): an attribute that is false or null is left out. */
+/* h('a', {href: '#/', onclick: f}, 'text', element, ...): an attribute whose value is false or null is omitted. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,11 +15,12 @@ export function h(tag, attributes = {}, ...children) {
       element.setAttribute(name, value === true ? '' : value);
     }
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined
+                                                   && child !== false));
   return element;
 }
 
-/* To `digits` figures: who needs all of them has the document. */
+/* Rounded to `digits` digits; the document has all of them. */
 export function number(value, digits = 5) {
   if (value === null || value === undefined) {
     return '–';
@@ -37,7 +38,7 @@ function trimmed(text) {
   return `${Number(mantissa)}e${exponent.replace('+', '')}`;
 }
 
-/* A privacy answer, rounded up to the figures shown: what is read off the page holds. */
+/* A privacy parameter, rounded up to the digits shown, so that the displayed value is still an upper bound. */
 export function safe(value, digits = 5) {
   if (value === null || value === undefined || value <= 0) {
     return number(value, digits);
@@ -66,7 +67,8 @@ export function seconds(value) {
 }
 
 export function when(text) {
-  return text ? h('time', {datetime: text, title: text}, new Date(text).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'})) : '–';
+  const shown = () => new Date(text).toLocaleString([], {dateStyle: 'medium', timeStyle: 'short'});
+  return text ? h('time', {datetime: text, title: text}, shown()) : '–';
 }
 
 export function announce(text) {
@@ -77,13 +79,13 @@ export function badge(status) {
   return h('span', {class: `badge ${status}`}, status);
 }
 
-/* rows of [heading, content]; what is null is left out. */
+/* rows of [heading, content]; a row whose content is null is omitted. */
 export function facts(rows) {
   return h('dl', {class: 'facts'}, rows.filter((row) => row[1] !== null && row[1] !== undefined)
       .map(([heading, content]) => h('div', {}, h('dt', {}, heading), h('dd', {}, content))));
 }
 
-/* A table with a caption, and numbers to the right. */
+/* A table with a caption; numbers are right-aligned. */
 export function table(caption, headings, rows, attributes = {}) {
   return h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption}, h('table', attributes,
       h('caption', {}, caption),
@@ -92,7 +94,7 @@ export function table(caption, headings, rows, attributes = {}) {
         h(column ? 'td' : 'th', column ? {} : {scope: 'row'}, cell)))))));
 }
 
-/* What a request that failed says. */
+/* The message of a failed request. */
 export function trouble(problem) {
   return h('p', {class: 'trouble', role: 'alert'}, h('strong', {}, problem.title || 'That failed'),
            problem.detail ? `: ${problem.detail}` : '');

@@ -1,5 +1,6 @@
 /*
- * What is drawn of a job: the privacy curve, what is spent as training goes on, the variance of each step, and the matrix.
+ * The charts of a job: the privacy curve, epsilon spent in the course of training, the variance of each step, and the
+ * matrix.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,22 +9,23 @@ import {heatMap, lineChart} from './charts.js';
 import {h} from './dom.js';
 import {fetched, place, placeOnDemand, put} from './place.js';
 
-const DRAWN_STEPS = 65536; /* longer ones are for programs */
-export const LEAST_DELTA = 1e-16; /* curves end under 1e-15; one of two directions may go on far below */
+const DRAWN_STEPS = 65536; /* longer jobs are not drawn */
+export const LEAST_DELTA = 1e-16; /* curves end below 1e-15; one of the two directions may reach far lower values */
 
-/* Where n is "max", what was found. */
-export const tooLong = ({job, result}) => (job.phases || [job]).some(({n}) => (n === 'max' ? result.n : n) > DRAWN_STEPS);
+/* If n is "max", the answer is used. */
+export const tooLong = ({job, result}) =>
+  (job.phases || [job]).some(({n}) => (n === 'max' ? result.n : n) > DRAWN_STEPS);
 
-/* Why there is no curve; null: there is one. Who knows need not ask. */
+/* Why there is no curve, or null if there is one. Saves a request. */
 export function curveless({result: {guarantee, noise_multiplier: sigma}}) {
-  return guarantee !== 'deterministic' ? 'What was drawn is one value, and has no curve.'
-    : sigma === 0 ? 'The job needs no noise, so there is no curve.' : null;
+  return guarantee !== 'deterministic' ? 'A result from draws is a single value and has no curve.'
+    : sigma === 0 ? 'The job needs no noise, so it has no curve.' : null;
 }
 
-/* Its numbers, all of them, as a file. */
+/* A link that saves all numbers as a file. */
 const csv = (path, file) => h('div', {class: 'actions'}, saveButton('Save as CSV', `${file}.csv`, path, 'text/csv'));
 
-/* Of a job of phases, the one that was chosen; `show` gets what the query then says. */
+/* For a job with phases, a choice of one; `show` gets the query string for it. */
 async function byPhase({job}, show) {
   if (!job.phases) {
     return show('');
@@ -37,9 +39,11 @@ async function byPhase({job}, show) {
 /* ---------------------------------------------------------------- lines */
 
 export function curveLines({points}, label) {
-  const of = (member) => points.map((point) => ({x: point.epsilon, y: point[member]})).filter((point) => point.y !== null);
+  const of = (member) =>
+    points.map((point) => ({x: point.epsilon, y: point[member]})).filter((point) => point.y !== null);
   return label ? [{label, points: of('delta')}]
-               : [{label: 'delta (the larger)', points: of('delta')}, {label: 'remove', points: of('remove'), dashed: true},
+               : [{label: 'delta (larger direction)', points: of('delta')},
+                  {label: 'remove', points: of('remove'), dashed: true},
                   {label: 'add', points: of('add'), dashed: true}];
 }
 
@@ -51,7 +55,8 @@ async function curve(document) {
     if (epsilon !== null && delta !== null) {
       lines.push({label: 'this job', points: [{x: epsilon, y: delta}], marks: true, colour: 3});
     }
-    return [lineChart({id: 'curve', title: 'Delta against epsilon', x: 'epsilon', y: 'delta', least: LEAST_DELTA, lines}),
+    return [lineChart({id: 'curve', title: 'Delta as a function of epsilon', x: 'epsilon', y: 'delta',
+                       least: LEAST_DELTA, lines}),
             csv(links.curve, 'curve')];
   });
 }
@@ -63,26 +68,29 @@ export function errorLine({variance}, label) {
 function error(document) {
   return byPhase(document, (query) => {
     const path = `${document.links.error}${query && '?'}${query}`;
-    return fetched(path, (body) => [lineChart({id: 'error', title: 'Variance of each step’s answer', x: 'step', y: 'variance',
+    return fetched(path, (body) =>
+                   [lineChart({id: 'error', title: 'Error variance at each step', x: 'step', y: 'variance',
                                                lines: [errorLine(body, 'variance')]}), csv(path, 'error')]);
   });
 }
 
-/* The steps at which phases end, all runs counted. */
+/* The steps at which phases end, counted across all runs. */
 function ends({job, result}) {
   let step = 0;
   return (job.phases || []).map(({n}, index) => step += n * result.phases[index].count);
 }
 
-/* Between two points what is spent is bounded by the later one, so the line is one of steps: no straight line between two points is
- * a bound. */
+/* Between two points, the epsilon of the later one is an upper bound, so the line has steps; a straight line between
+ * the points would not be a bound. */
 function spend(document) {
   const {links} = document;
   return fetched(links.spend, (body) => {
     const points = body.points.map(({step, epsilon}) => ({x: step, y: epsilon}));
     const marked = points.filter(({x}) => ends(document).includes(x));
-    const lines = [{label: 'epsilon', points: [{x: 0, y: 0}, ...points], stepped: true}, {label: 'end of a phase', points: marked, marks: true, colour: 3}];
-    return [lineChart({id: 'spend', title: 'Epsilon at the job’s delta, by the steps done', x: 'step', y: 'epsilon',
+    const lines = [{label: 'epsilon', points: [{x: 0, y: 0}, ...points], stepped: true},
+                   {label: 'end of a phase', points: marked, marks: true, colour: 3}];
+    return [lineChart({id: 'spend', title: 'Epsilon at the delta of the job, by number of steps', x: 'step',
+                       y: 'epsilon',
                        lines: lines.slice(0, marked.length ? 2 : 1)}), csv(links.spend, 'spend')];
   });
 }
@@ -105,15 +113,18 @@ function matrix(document) {
 
 /* ---------------------------------------------------------------- all of them */
 
-const long = async () => h('p', {class: 'quiet'}, `This job has more than ${DRAWN_STEPS} steps: ask the service for the numbers.`);
+const long = async () =>
+  h('p', {class: 'quiet'}, `This job has more than ${DRAWN_STEPS} steps; request the numbers from the service.`);
 
 export function drawings(document) {
   const {links} = document;
   const short = (draw) => tooLong(document) ? long : () => draw(document);
   return h('div', {class: 'charts'},
            links.curve ? place('Privacy curve', 'curve', () => curve(document)) : null,
-           links.spend ? placeOnDemand('Spent on the way', 'spend',
-             {label: 'Compute', help: 'Epsilon after each phase, and at up to 200 steps between: each of them is an answer of its own. Between two of them the later one holds.'},
+           links.spend ? placeOnDemand('Epsilon during training', 'spend',
+             {label: 'Compute',
+               help: 'Epsilon after each phase, and at up to 200 steps in between. Each point is a separate ' +
+                     'computation. Between two points, the later one is a bound.'},
              () => spend(document)) : null,
            links.error ? place('Error per step', 'error', short(error)) : null,
            links.matrix ? place('Matrix', 'matrix', short(matrix)) : null);

@@ -1,15 +1,15 @@
 /*
- * A resource as it goes: by its events (Server-Sent Events) while they come, by polling while they do not. A stream may be
- * refused (an EventSource can send no header such as Authorization, where a proxy wants one), break, or be held back: all
- * of these are one state, in which no event has come, and it ends with the next event. A browser opens six connections to a
- * server, for all its pages together, so a page that nobody sees gives its stream back.
+ * Follows a resource by Server-Sent Events while they arrive, and otherwise by polling. A stream may be refused (an
+ * EventSource cannot send a header such as Authorization, which a proxy may require), break, or be buffered by a proxy.
+ * All of these count as one state, in which no event has arrived; the next event ends it. Browsers open at most six
+ * connections to a server for all their pages together, so a hidden page closes its stream.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {poll} from './api.js';
 
-/* What is at `path`, a `noun`, which is also the name of its last event. Its states go to `show`, as answers, until that
- * returns false or the function that this returns is called. */
+/* Follows the resource at `path`. `noun` is its kind and the name of its last event. `show` gets its states, as
+ * answers, until it returns false or the returned function is called. */
 export function follow(path, noun, interval, show) {
   let shown = null, told = false, news = false, stream = null;
 
@@ -26,7 +26,8 @@ export function follow(path, noun, interval, show) {
     return true;
   }
 
-  /* Of a job that runs its progress is all that changes; of what else there is, an event says that there is news to ask for. */
+  /* While a job runs, only its progress changes, and the event contains it. For other resources an event only says that
+   * there is something new to request. */
   function progress({data}) {
     told = true;
     if (shown?.status === 'running' && shown.progress) {

@@ -1,6 +1,6 @@
 /*
- * The form that builds a job: made from the table of fields, with the curl command that would do the same, and the
- * service's errors where they belong.
+ * The form for a job, generated from the table of fields, with the equivalent curl command. Errors of the service are
+ * shown at their fields.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -42,7 +42,8 @@ function fieldset(section) {
            advanced.length ? h('details', {}, h('summary', {}, 'More'), advanced.map(row)) : null);
 }
 
-/* The field that an error is about: the longest pointer that begins it, else the first one within. */
+/* The field of an error: the one with the longest pointer that is a prefix of the error's pointer, otherwise the first
+ * one inside it. */
 function fieldFor(pointer, value) {
   const there = fields.filter((field) => applies(field, value));
   const around = there.filter((field) => pointer === field.pointer || pointer.startsWith(`${field.pointer}/`));
@@ -56,15 +57,17 @@ class Form {
     this.command = h('code', {id: 'curl'});
     this.submit = h('button', {type: 'submit', class: 'primary', id: 'submit'}, 'Submit');
     this.element = h('form', {id: 'job-form', novalidate: true, 'aria-label': 'Job',
-                              onsubmit: (event) => this.send(event), oninput: () => this.update(), onchange: () => this.update()},
+                              onsubmit: (event) => this.send(event), oninput: () => this.update(),
+                              onchange: () => this.update()},
       this.summary, sections.map(fieldset),
-      h('section', {class: 'command', 'aria-labelledby': 'curl-title'}, h('h2', {id: 'curl-title'}, 'The same with curl'),
+      h('section', {class: 'command', 'aria-labelledby': 'curl-title'},
+        h('h2', {id: 'curl-title'}, 'Equivalent curl command'),
         h('pre', {tabindex: '0', role: 'region', 'aria-label': 'curl command'}, this.command),
         h('div', {class: 'actions'}, this.submit, copyButton('Copy command', () => this.command.textContent))));
     this.value = (pointer) => this.element.elements.namedItem(pointer)?.value;
   }
 
-  /* Shows what applies, and the command. */
+  /* Shows the fields that apply, and the command. */
   update() {
     const family = this.value('/matrix/family');
     for (const field of fields) {
@@ -102,7 +105,7 @@ class Form {
     }
   }
 
-  /* Each error at its field, and all of them at the top, with links. */
+  /* Shows each error at its field, and all errors at the top, with links. */
   refuse(problem) {
     const errors = problem.errors || [];
     const items = errors.map(({pointer, detail}) => {
@@ -124,8 +127,9 @@ class Form {
         entry.focus();
       }}, field.label), `: ${detail}`);
     });
-    const would = problem.accountants?.length ? h('p', {}, `Accountants that serve the like: ${problem.accountants.join(', ')}.`) : null;
-    this.summary.replaceChildren(h('h2', {}, problem.title || 'The job was refused'),
+    const would = problem.accountants?.length
+      ? h('p', {}, `Accountants that serve a similar job: ${problem.accountants.join(', ')}.`) : null;
+    this.summary.replaceChildren(h('h2', {}, problem.title || 'The job was rejected'),
       h('p', {}, problem.detail || ''), ...(items.length ? [h('ul', {}, items)] : []), ...(would ? [would] : []));
     const first = this.element.querySelector('[aria-invalid]');
     (first || this.summary).focus();
@@ -146,7 +150,7 @@ class Form {
   }
 }
 
-/* The view; `from`: the id of a job to begin with. */
+/* The view. `from`: the id of the job to start from. */
 export async function showForm(main, {from}) {
   const form = new Form();
   main.append(h('h1', {tabindex: '-1'}, 'New job'), form.element);

@@ -1,5 +1,5 @@
 /*
- * One job's page: where it stands until it is final, then its answer.
+ * The page of a job: its progress until it is final, then its result.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +14,8 @@ import {statement} from './statement.js';
 
 const INTERVAL = 1000; /* ms */
 const FINAL = ['succeeded', 'failed', 'canceled'];
-const KIND = {noun: 'job', loss: 'Its answer goes with it. A later equal job may still find it in the cache.', list: '#/'};
+const KIND = {noun: 'job', loss: 'Its result is deleted as well. An equal job may still find it in the cache.',
+              list: '#/'};
 
 class Page {
   constructor(main) {
@@ -32,30 +33,31 @@ class Page {
     this.notes.replaceChildren(trouble(problem));
   }
 
-  /* Those that there are do not change before the job is final. */
+  /* The actions that exist do not change until the job is final. */
   act(document, final) {
     const fail = (problem) => this.fail(problem);
     this.actions.replaceChildren(...[
       final ? deleteButton(document, KIND, fail) : cancelButton(document, fail),
       copyButton('Copy JSON', () => JSON.stringify(this.document, null, 2)),
-      h('a', {class: 'button', href: `#/new?from=${document.id}`}, 'Change and submit again'),
+      h('a', {class: 'button', href: `#/new?from=${document.id}`}, 'Edit and submit again'),
       h('a', {class: 'button', href: document.links.self}, 'JSON')].flat());
   }
 
   wait({progress, status}) {
     if (status === 'queued' || !progress) {
-      this.body.replaceChildren(h('p', {class: 'quiet'}, 'It waits for a worker.'));
+      this.body.replaceChildren(h('p', {class: 'quiet'}, 'Waiting for a worker.'));
       return;
     }
     const bar = this.body.querySelector('progress') || h('progress', {max: 1, 'aria-label': 'Progress of this job'});
     bar.value = progress.fraction;
     const left = progress.remaining_seconds === null || progress.remaining_seconds === undefined ? ''
-      : `, about ${seconds(progress.remaining_seconds)} to go`;
-    const words = h('p', {class: 'quiet'}, `${Math.floor(100 * progress.fraction)}%${progress.stage ? `, ${progress.stage}` : ''}${left}`);
+      : `, about ${seconds(progress.remaining_seconds)} left`;
+    const words = h('p', {class: 'quiet'},
+                    `${Math.floor(100 * progress.fraction)}%${progress.stage ? `, ${progress.stage}` : ''}${left}`);
     this.body.replaceChildren(bar, words);
   }
 
-  /* False: there will be no news. */
+  /* Returns false if the job will not change again. */
   show({status, problem, body}) {
     if (problem) {
       this.fail(problem);
@@ -69,11 +71,12 @@ class Page {
       this.title.textContent = title;
       document.title = `${title} – epsilond`;
     }
-    this.state.replaceChildren(badge(body.status), body.label ? `${question}; created ` : 'created ', when(body.created_at));
+    this.state.replaceChildren(badge(body.status), body.label ? `${question}; created ` : 'created ',
+                               when(body.created_at));
     if (this.final !== final) {
       this.act(body, final);
       if (this.final === false) {
-        announce(`The job has ${body.status} ${answer(body)}`);
+        announce(`Job ${body.status} ${answer(body)}`);
       }
       this.final = final;
     }
@@ -82,15 +85,16 @@ class Page {
       return true;
     }
     this.answer.replaceChildren(body.status === 'succeeded' ? headed(body) : failed(body));
-    const content = body.status === 'succeeded' ? [...succeeded(body), drawings(body), statement(body), caches(body)] : [];
+    const content = body.status !== 'succeeded' ? []
+      : [...succeeded(body), drawings(body), statement(body), caches(body)];
     this.body.replaceChildren(...content.filter(Boolean),
-      h('details', {}, h('summary', {}, 'The job, to post again'),
+      h('details', {}, h('summary', {}, 'The job as JSON'),
         h('pre', {tabindex: '0', id: 'job-json'}, JSON.stringify(body.job, null, 2))));
     return false;
   }
 }
 
-/* The view; returns what ends it. */
+/* The view; returns a function that ends it. */
 export function showJob(main, id) {
   const page = new Page(main);
   return follow(`/v1/jobs/${encodeURIComponent(id)}`, KIND.noun, INTERVAL, (reply) => page.show(reply));

@@ -1,6 +1,6 @@
 /*
- * The list of jobs: asked again every two seconds, filtered and paged by the service. Rows that stay are the same
- * elements, so that a focus or a tick is not lost while others change.
+ * The list of jobs. It is requested every two seconds; the service filters it and divides it into pages. Rows that
+ * remain keep their elements, so that focus and selection survive updates.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,7 +9,7 @@ import {announce, badge, h, number, safe, trouble, when} from './dom.js';
 import {filterForm, listed, pageLinks} from './listing.js';
 import {inShort, parts} from './question.js';
 
-export const COMPARED = 5; /* jobs side by side, at most */
+export const COMPARED = 5; /* maximum number of jobs compared */
 const INTERVAL = 2000;     /* ms */
 
 const once = (list) => [...new Set(list)].join(' + ');
@@ -20,7 +20,7 @@ export function mechanism(job) {
 
 export const scheme = (job) => once(parts(job).map(({sampling}) => sampling.scheme));
 
-/* How many steps, all runs counted. */
+/* The number of steps in all runs. */
 export const steps = (job) => job.phases
   ? `${job.phases.length} ${job.phases.length === 1 ? 'phase' : 'phases'}`
   : job.n === 'max' ? 'max' : number(job.n);
@@ -30,7 +30,7 @@ function matrixOf({matrix = {}}) {
   return `${matrix.family || 'identity'}${bands}`;
 }
 
-/* What was asked for, with its sign. */
+/* The unknown, with its symbol. */
 export function answer(document) {
   const result = document.result;
   const signs = {epsilon: 'ε', delta: 'δ', noise_multiplier: 'σ', n: 'n', count: 'count'};
@@ -63,16 +63,18 @@ class List {
     this.compare = h('a', {class: 'button', id: 'compare', role: 'link', 'aria-disabled': 'true'}, 'Compare');
     this.pages = h('nav', {class: 'pages', 'aria-label': 'Pages'});
     main.append(h('h1', {tabindex: '-1'}, 'Jobs'),
-      filterForm('jobs', '#/', query, this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job')), this.notes,
+      filterForm('jobs', '#/', query, this.compare, h('a', {class: 'button primary', href: '#/new'}, 'New job')),
+      this.notes,
       h('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Jobs'},
         h('table', {id: 'jobs'}, h('caption', {class: 'unseen'}, 'Jobs, newest first'),
           h('thead', {}, h('tr', {}, ['Compare', 'Job', 'Answer', 'State', 'Matrix', 'Sampling', 'Steps', 'Created']
-              .map((heading, column) => h('th', {scope: 'col'}, column ? heading : h('span', {class: 'unseen'}, heading))))),
+              .map((heading, column) =>
+                   h('th', {scope: 'col'}, column ? heading : h('span', {class: 'unseen'}, heading))))),
           this.body)), this.pages);
     this.choose();
   }
 
-  /* Which jobs are ticked: of five the others cannot be. */
+  /* The selected jobs; when five are selected, the others are disabled. */
   choose() {
     const full = this.chosen.size >= COMPARED;
     for (const row of this.rows.values()) {
@@ -122,7 +124,7 @@ class List {
       return status === 0 || status >= 500;
     }
     this.notes.replaceChildren(...(body.items.length ? [] : [h('p', {class: 'empty', id: 'no-jobs'},
-      'No jobs here. ', h('a', {href: '#/new'}, 'Build the first one'), ', or POST one to /v1/jobs.')]));
+      'No jobs here. ', h('a', {href: '#/new'}, 'Create the first one'), ', or POST one to /v1/jobs.')]));
     const there = new Set(body.items.map((item) => item.id));
     for (const [id, row] of this.rows) {
       if (!there.has(id)) {
@@ -148,7 +150,7 @@ class List {
   }
 }
 
-/* The view; returns what ends it. */
+/* The view; returns a function that ends it. */
 export function showJobs(main, query) {
   const list = new List(main, query);
   return poll(listed('/v1/jobs', query), INTERVAL, (answer) => list.show(answer));

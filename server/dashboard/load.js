@@ -1,5 +1,5 @@
 /*
- * What the server does at present, out of /metrics, and what it is, out of /v1.
+ * The current load of the server, from /metrics, and its limits, from /v1.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,11 +8,12 @@ import {lineChart, redraw} from './charts.js';
 import {bytes, facts, h, number, seconds, trouble} from './dom.js';
 
 const INTERVAL = 2000; /* ms */
-const KEPT = 90;       /* readings: three minutes */
+const KEPT = 90;       /* readings, which is three minutes */
 
-const LINES = [['queued', 'epsilond_jobs_queued'], ['running', 'epsilond_jobs_running'], ['busy workers', 'epsilond_workers_busy']];
+const LINES = [['queued', 'epsilond_jobs_queued'], ['running', 'epsilond_jobs_running'],
+               ['busy workers', 'epsilond_workers_busy']];
 
-/* Series by name, of Prometheus text. */
+/* Parses Prometheus text to a map of series by name. */
 function parse(text) {
   const series = new Map();
   for (const line of text.split('\n')) {
@@ -26,7 +27,7 @@ function parse(text) {
 
 function share(series, hits, misses) {
   const all = (series.get(hits) ?? 0) + (series.get(misses) ?? 0);
-  return all ? `${number(100 * series.get(hits) / all, 3)}% of ${all}` : 'nothing asked yet';
+  return all ? `${number(100 * series.get(hits) / all, 3)}% of ${all}` : 'no requests yet';
 }
 
 function present(series) {
@@ -36,8 +37,10 @@ function present(series) {
     ['Workers busy', `${of('epsilond_workers_busy')} of ${of('epsilond_workers')}`],
     ['Jobs queued', of('epsilond_jobs_queued')],
     ['Jobs running', of('epsilond_jobs_running')],
-    ['Jobs finished', `${finished('succeeded')} succeeded, ${finished('failed')} failed, ${finished('canceled')} canceled`],
-    ['Answers found in the cache', share(series, 'epsilond_result_lookups_total{result="hit"}', 'epsilond_result_lookups_total{result="miss"}')],
+    ['Jobs finished',
+     `${finished('succeeded')} succeeded, ${finished('failed')} failed, ${finished('canceled')} canceled`],
+    ['Results found in the cache', share(series, 'epsilond_result_lookups_total{result="hit"}',
+                                         'epsilond_result_lookups_total{result="miss"}')],
     ['Cache', bytes(of('epsilond_cache_bytes'))],
     ['Database', bytes(of('epsilond_database_bytes'))],
     ['Connections', `${of('epsilond_http_connections')}, of which ${of('epsilond_http_requests_waiting')} wait`],
@@ -48,14 +51,17 @@ function about(index) {
   const {limits} = index;
   return [h('h2', {}, 'This build'), facts([
     ['Version', `${index.version}, accounting ${index.accounting_version}`],
-    ['Families', index.families.join(', ')], ['Schemes', index.schemes.join(', ')], ['Accountants', index.accountants.join(', ')],
-    ['Steps at most', number(limits.max_n)], ['Body at most', bytes(limits.max_body)], ['Memory of a job at most', bytes(limits.max_bytes)],
-    ['Operations of a job at most', number(limits.max_operations)], ['Time of a job at most', seconds(limits.max_seconds)],
+    ['Families', index.families.join(', ')], ['Schemes', index.schemes.join(', ')],
+    ['Accountants', index.accountants.join(', ')],
+    ['Maximum steps', number(limits.max_n)], ['Maximum body size', bytes(limits.max_body)],
+    ['Maximum memory of a job', bytes(limits.max_bytes)],
+    ['Maximum operations of a job', number(limits.max_operations)],
+    ['Maximum time of a job', seconds(limits.max_seconds)],
     ['Queue', limits.queue], ['Jobs are kept', limits.keep_seconds ? seconds(limits.keep_seconds) : 'for ever'],
   ])];
 }
 
-/* The view; returns what ends it. */
+/* The view; returns a function that ends it. */
 export function showLoad(main) {
   const now = h('div', {id: 'load'}), chart = h('div'), build = h('section', {'aria-label': 'This build'});
   const began = Date.now(), readings = [];
@@ -70,8 +76,10 @@ export function showLoad(main) {
     now.replaceChildren(present(series));
     readings.push({x: Math.round((Date.now() - began) / 1000), series});
     readings.splice(0, Math.max(0, readings.length - KEPT));
-    redraw(chart, lineChart({id: 'load-chart', title: 'Jobs and workers', x: 'seconds since this page was opened', y: 'how many',
-      lines: LINES.map(([label, name]) => ({label, points: readings.map(({x, series: one}) => ({x, y: one.get(name) ?? 0}))}))}));
+    redraw(chart, lineChart({id: 'load-chart', title: 'Jobs and workers', x: 'seconds since this page was opened',
+                             y: 'how many',
+      lines: LINES.map(([label, name]) =>
+                       ({label, points: readings.map(({x, series: one}) => ({x, y: one.get(name) ?? 0}))}))}));
     return true;
   });
 }

@@ -1,6 +1,6 @@
 /*
- * Which view is shown: what follows # in the address. A view is given the empty <main>, and may return what ends it. With
- * a new view the focus goes to its heading, so that who listens hears where they are.
+ * Selects the view by the part of the address after #. A view gets the empty <main>, and may return a function that
+ * ends it. A new view moves the focus to its heading, so that screen readers announce it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,7 +38,7 @@ function show(focus) {
   document.querySelectorAll('nav [aria-current]').forEach((link) => link.removeAttribute('aria-current'));
   const view = VIEWS.find((one) => one.path.test(path));
   if (!view) {
-    main.append(h('h1', {tabindex: '-1'}, 'There is no such page'), h('p', {}, h('a', {href: '#/'}, 'To the jobs')));
+    main.append(h('h1', {tabindex: '-1'}, 'This page does not exist'), h('p', {}, h('a', {href: '#/'}, 'To the jobs')));
   } else {
     document.title = `${view.title} – epsilond`;
     document.getElementById(view.nav).setAttribute('aria-current', 'page');
@@ -53,7 +53,7 @@ function show(focus) {
 
 addEventListener('hashchange', () => show(true));
 document.getElementById('skip').addEventListener('click', (event) => {
-  event.preventDefault(); /* the address belongs to the views */
+  event.preventDefault(); /* the address selects the view */
   main.focus();
 });
 show(false);

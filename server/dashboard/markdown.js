@@ -1,6 +1,6 @@
 /*
- * Markdown as the service writes it (headings, paragraphs, lists, tables, fenced code; in a line code, strong words and
- * escapes) to elements. What it does not know it leaves as text: nothing becomes markup of the page.
+ * Converts the Markdown that the service writes (headings, paragraphs, lists, tables, fenced code; inline code, strong
+ * text and escapes) to elements. Unknown syntax stays text; nothing becomes markup of the page.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,26 +19,29 @@ function inline(text) {
   return [...parts, text.slice(end)];
 }
 
-/* '| a | b |' to its cells; a bar that is escaped belongs to one. */
+/* Splits '| a | b |' into its cells; an escaped bar is part of a cell. */
 const cells = (line) => line.trim().slice(1, -1).split(/(?<!\\)\|/).map((cell) => inline(cell.trim()));
 
 function table([head, , ...rows], level, title) {
   const headings = cells(head);
   const named = headings.some((heading) => heading.some(Boolean));
-  return h('table', {'aria-label': title}, named ? h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))) : null,
+  return h('table', {'aria-label': title}, named
+           ? h('thead', {}, h('tr', {}, headings.map((heading) => h('th', {scope: 'col'}, heading)))) : null,
            h('tbody', {}, rows.map((row) => h('tr', {}, cells(row).map((cell, column) =>
              h(column ? 'td' : 'th', column ? {} : {scope: 'row'}, cell))))));
 }
 
-/* What a run of lines that begin alike is: the first that matches. `level`: of the heading #; `title`: the heading before. */
+/* The kinds of blocks, each a run of lines that start alike; the first one that matches is used. `level`: that of a #
+ * heading. `title`: the previous heading. */
 const BLOCKS = [
-  {of: /^#+ /, one: true, show: ([line], level) => h(`h${Math.min(line.indexOf(' ') + level - 1, 6)}`, {}, inline(line.replace(/^#+ /, '')))},
+  {of: /^#+ /, one: true, show: ([line], level) =>
+   h(`h${Math.min(line.indexOf(' ') + level - 1, 6)}`, {}, inline(line.replace(/^#+ /, '')))},
   {of: /^\|/, show: table},
   {of: /^- /, show: (lines) => h('ul', {}, lines.map((line) => h('li', {}, inline(line.replace(/^- (\[ \] )?/, '')))))},
   {of: /^(?!#+ |\||- |```)./, show: (lines) => h('p', {}, inline(lines.join(' ')))},
 ];
 
-/* level: that the heading # shall have in the page. */
+/* level: the level in the page of a # heading. */
 export function markdown(text, level) {
   const lines = text.split('\n');
   const blocks = [];
@@ -46,7 +49,8 @@ export function markdown(text, level) {
   while (lines.length) {
     if (lines[0].startsWith('```')) {
       const end = lines.indexOf('```', 1);
-      blocks.push(h('pre', {tabindex: '0'}, lines.splice(0, end < 0 ? lines.length : end + 1).slice(1, end < 0 ? undefined : -1).join('\n')));
+      const code = lines.splice(0, end < 0 ? lines.length : end + 1).slice(1, end < 0 ? undefined : -1);
+      blocks.push(h('pre', {tabindex: '0'}, code.join('\n')));
       continue;
     }
     const block = BLOCKS.find(({of}) => of.test(lines[0]));

@@ -1,5 +1,5 @@
 /*
- * A section whose content is asked for by itself: at once, or, where that is much to compute, at a button.
+ * A section that loads its own content: at once, or, if it is expensive to compute, when a button is pressed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,13 +7,13 @@ import {get} from './api.js';
 import {drawAll, dropAll} from './charts.js';
 import {announce, h} from './dom.js';
 
-/* What is at a path, shown; or why there is nothing. */
+/* Shows the resource at a path, or why there is none. */
 export async function fetched(path, show) {
   const {problem, body} = await get(path);
   return problem ? h('p', {class: 'quiet'}, problem.detail || problem.title) : show(body);
 }
 
-/* Content in the place of what was there before, with its charts; of a view that has been left there is none. */
+/* Replaces the content and its charts; does nothing if the view has been left. */
 export function put(body, content) {
   if (!body.isConnected) {
     return;
@@ -23,22 +23,23 @@ export function put(body, content) {
   drawAll(body);
 }
 
-const waiting = () => h('p', {class: 'quiet'}, 'Being computed …');
+const waiting = () => h('p', {class: 'quiet'}, 'Computing …');
 
 function section(title, id, body, attributes = {}) {
   return h('section', {'aria-labelledby': `${id}-title`}, h('h2', {id: `${id}-title`, ...attributes}, title), body);
 }
 
-/* load() comes to the content. */
+/* load() returns a promise of the content. */
 export function place(title, id, load) {
   const body = h('div', {id: `${id}-place`}, waiting());
   load().then((content) => put(body, content));
   return section(title, id, body);
 }
 
-/* help: what the button will do. With the button the focus goes, to the heading. */
+/* help: what the button does. When the button disappears, the focus moves to the heading. */
 export function placeOnDemand(title, id, {label, help}, load) {
-  const body = h('div', {id: `${id}-place`}, h('p', {class: 'quiet'}, help), h('button', {type: 'button', id: `${id}-ask`, onclick: async () => {
+  const body = h('div', {id: `${id}-place`}, h('p', {class: 'quiet'}, help),
+                 h('button', {type: 'button', id: `${id}-ask`, onclick: async () => {
     body.replaceChildren(waiting());
     whole.firstChild.focus();
     put(body, await load());

@@ -1,5 +1,6 @@
 /*
- * Plans: the form that asks which mechanism is best, and one plan's page, which ranks them as they are answered.
+ * Plans: the form that requests a ranking of mechanisms, and the page of a plan, which shows the ranking as results
+ * arrive.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,27 +14,31 @@ import {ofPlan} from './question.js';
 import {sortable} from './sortable.js';
 
 
-/* member: [label, help, first value, how it is written] */
+/* member: [label, help, initial value, kind] */
 const FIELDS = {
-  epochs: ['Epochs', 'Passes over the data; several numbers, separated by commas, are all tried.', '20', 'list'],
-  n: ['Steps', 'In the place of epochs; several are all tried.', '', 'list'],
-  batch_size: ['Batch size', 'Expected; several are all tried.', '500', 'list'],
+  epochs: ['Epochs', 'Passes over the data, or several numbers separated by commas.', '20', 'list'],
+  n: ['Steps', 'Instead of epochs; one or several numbers.', '', 'list'],
+  batch_size: ['Batch size', 'The expected size; one or several numbers.', '500', 'list'],
   dataset_size: ['Data set size', 'Number of examples.', '50000'],
-  epsilon: ['Epsilon', 'That the training may have, in nats.', '4'],
+  epsilon: ['Epsilon', 'The epsilon of the training, in nats.', '4'],
   delta: ['Delta', 'Between 0 and 1.', '1e-5'],
-  max_bands: ['Most rows of noise', 'That fit into memory, the present one included; any number if empty.', '16'],
-  workload: ['Workload', 'As JSON, such as {"type": "momentum", "momentum": 0.9}; prefix sums, which are plain SGD, if empty.', '', 'json'],
+  max_bands: ['Maximum noise rows',
+              'The number of noise rows that fit in memory, including the current one; no limit if empty.', '16'],
+  workload: ['Workload', 'As JSON, such as {"type": "momentum", "momentum": 0.9}; prefix sums (plain SGD) if empty.',
+             '', 'json'],
 };
 const CHOICES = {
-  objective: ['Objective', 'The error that is to be small.', ['mean_squared', 'max_squared']],
-  adjacency: ['Adjacency', 'In what two neighbouring data sets differ.', ['zero_out', 'add_remove', 'replace_one']],
+  objective: ['Objective', 'The error to minimise.', ['mean_squared', 'max_squared']],
+  adjacency: ['Adjacency', 'How two neighbouring data sets differ.', ['zero_out', 'add_remove', 'replace_one']],
 };
 const SETS = {
-  schemes: ['Schemes', 'What the data loader can do; every one if none is ticked.', Object.keys(schemes)],
-  families: ['Families', 'Every one if none is ticked.', Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
+  schemes: ['Schemes', 'The schemes that the data loader supports; all if none is selected.', Object.keys(schemes)],
+  families: ['Families', 'All if none is selected.',
+             Object.keys(families).filter((name) => !['toeplitz', 'dense', 'stored'].includes(name))],
 };
 
-const KIND = {noun: 'plan', plural: 'plans', children: 'candidates', asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys), question: ofPlan, found: {
+const KIND = {noun: 'plan', plural: 'plans', children: 'candidates',
+              asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys), question: ofPlan, found: {
   Error: ({best: [first] = [], objective}) => number(first?.error[objective]),
   Noise: ({best: [first] = []}) => safe(first?.noise_multiplier),
   Gain: ({best: [first] = []}) => number(first?.gain, 4),
@@ -46,13 +51,15 @@ function row(member, label, help, control) {
   const id = `plan-${member}`;
   control.setAttribute('aria-describedby', `${id}-help ${id}-error`);
   control.id = id;
-  return h('div', {class: 'field'}, h('label', {for: id}, label), control, h('p', {class: 'help', id: `${id}-help`}, help),
+  return h('div', {class: 'field'}, h('label', {for: id}, label), control,
+           h('p', {class: 'help', id: `${id}-help`}, help),
            h('p', {class: 'error', id: `${id}-error`}));
 }
 
 function ticks(member, [label, help, names]) {
   const id = `plan-${member}`;
-  return h('fieldset', {class: 'ticks', id, tabindex: '-1', 'aria-describedby': `${id}-help ${id}-error`}, h('legend', {}, label),
+  return h('fieldset', {class: 'ticks', id, tabindex: '-1', 'aria-describedby': `${id}-help ${id}-error`},
+           h('legend', {}, label),
            h('p', {class: 'help', id: `${id}-help`}, help),
            names.map((name) => h('label', {}, h('input', {type: 'checkbox', name: member, value: name}), ` ${name}`)),
            h('p', {class: 'error', id: `${id}-error`}));
@@ -60,7 +67,7 @@ function ticks(member, [label, help, names]) {
 
 const numeral = (text) => text === '' || Number.isNaN(Number(text)) ? text : Number(text);
 
-/* What cannot be read as what it should be is sent as it was written, and the service says so. */
+/* A value that cannot be read is sent as it was entered, and the service reports the error. */
 const readers = {
   json,
   number: numeral,
@@ -70,7 +77,7 @@ const readers = {
   },
 };
 
-/* What is empty is not sent. */
+/* Empty fields are not sent. */
 function read(form) {
   const data = new FormData(form);
   const plan = {};
@@ -119,12 +126,14 @@ function planForm() {
     Object.entries(CHOICES).map(([member, [label, help, values]]) =>
       row(member, label, help, h('select', {name: member}, values.map((value) => h('option', {}, value))))),
     Object.entries(SETS).map(([member, set]) => ticks(member, set)),
-    row('label', 'Label', 'Yours, at most 200 characters.', h('input', {type: 'text', name: 'label', maxlength: 200, autocomplete: 'off'})),
-    h('div', {class: 'actions'}, h('button', {type: 'submit', class: 'primary', id: 'plan-submit'}, 'Start the plan'))));
+    row('label', 'Label', 'At most 200 characters.',
+        h('input', {type: 'text', name: 'label', maxlength: 200, autocomplete: 'off'})),
+    h('div', {class: 'actions'},
+      h('button', {type: 'submit', class: 'primary', id: 'plan-submit'}, 'Submit the plan'))));
   return form;
 }
 
-/* The view; returns what ends it. */
+/* The view; returns a function that ends it. */
 export function showPlans(main, query) {
   return showList(main, KIND, query, planForm());
 }
@@ -144,72 +153,89 @@ const size = ({bands, buffers}) => bands ? `, ${bands}\u00a0bands` : buffers ? `
 
 const mechanism = (one) => `${one.family}${size(one)} under ${one.scheme}`;
 
-/* As narrow as may be: rank, mechanism, error and noise are seen whole on a telephone. */
+/* Kept narrow, so that rank, mechanism, error and noise fit on the screen of a phone. */
 const MECHANISM = {title: 'mechanism', read: mechanism,
-                   show: (one) => h('span', {class: 'mechanism'}, `${one.family}${size(one)}`, ' ', h('span', {class: 'quiet'}, one.scheme))};
+                   show: (one) =>
+                     h('span', {class: 'mechanism'}, `${one.family}${size(one)}`, ' ',
+                       h('span', {class: 'quiet'}, one.scheme))};
 
 const plain = (member, title = member) => ({title, read: (one) => one[member], show: (one) => one[member] ?? '–'});
 
-const figure = (member, title = member) => ({title, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
+const figure = (member, title = member) =>
+  ({title, read: (one) => one.error?.[member] ?? null, show: (one) => number(one.error?.[member])});
 
 const FIGURES = [{title: 'noise', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
                  {title: 'gain', read: (one) => one.gain, show: (one) => number(one.gain, 4)}];
 
-/* objective: what ranks them. */
-const best = (objective) => [plain('rank'), MECHANISM, figure(objective, 'error'), ...FIGURES, plain('buffers'), plain('n'), plain('batch_size')];
+/* objective: the error by which candidates are ranked. */
+const best = (objective) =>
+  [plain('rank'), MECHANISM, figure(objective, 'error'), ...FIGURES, plain('buffers'), plain('n'), plain('batch_size')];
 
 function columns(objective, fail) {
-  const button = (one) => h('button', {type: 'button', 'aria-label': `Submit ${mechanism(one)} as a job`, onclick: () => submit(one.job, fail)}, 'Submit');
+  const button = (one) =>
+    h('button', {type: 'button', 'aria-label': `Submit ${mechanism(one)} as a job`,
+                 onclick: () => submit(one.job, fail)}, 'Submit');
   const other = objective === 'max_squared' ? 'mean_squared' : 'max_squared';
   return [...best(objective), plain('accountant'),
-          {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'}, figure(other), plain('guarantee'),
+          {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'}, figure(other),
+          plain('guarantee'),
           {title: 'status', read: (one) => one.status, show: (one) => badge(one.status)},
           {title: 'why not', read: (one) => one.reason, show: (one) => h('span', {class: 'why'}, one.reason ?? '')}];
 }
 
-/* The best so far, and what it gains. */
+/* The best candidate so far, and its gain. */
 function headline({best: [first], objective, status}) {
   if (!first) {
-    return h('section', {class: 'result', 'aria-label': 'Answer'}, h('p', {class: 'quiet'}, 'No candidate has an answer yet.'));
+    return h('section', {class: 'result', 'aria-label': 'Answer'},
+             h('p', {class: 'quiet'}, 'No candidate has a result yet.'));
   }
-  const gain = first.gain === null ? 'What it gains over DP-SGD is not known: DP-SGD (identity under poisson) has no answer in this plan.'
-    : first.gain > 1 ? `Its error is ${number(1 / first.gain, 3)} of that of DP-SGD (identity under poisson), at the same epsilon and delta: a gain of ${number(first.gain, 4)}.`
-      : 'Nothing that was tried is better than DP-SGD (identity under poisson).';
+  const gain = first.gain === null
+    ? 'The gain over DP-SGD is unknown: DP-SGD (identity under poisson) has no result in this plan.'
+    : first.gain > 1
+      ? `Its error is ${number(1 / first.gain, 3)} of that of DP-SGD (identity under poisson), at the same epsilon ` +
+        `and delta: a gain of ${number(first.gain, 4)}.`
+      : 'No candidate is better than DP-SGD (identity under poisson).';
   return h('section', {class: 'result', 'aria-label': 'Answer'},
     h('p', {class: 'quiet'}, status === 'running' ? 'Best so far' : 'Best'),
     h('p', {class: 'answer name', id: 'answer'}, `${first.family}${size(first)}, ${first.scheme}`),
-    h('p', {}, `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ${number(first.buffers)} rows of noise kept.`),
+    h('p', {},
+      `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ` +
+      `${number(first.buffers)} noise rows kept.`),
     h('p', {id: 'gain'}, gain));
 }
 
-/* What was fixed. */
+/* The fixed values. */
 function asked(plan) {
-  const of = (value) => value === null || value === undefined ? null : [value].flat().map((one) => number(one)).join(', ');
-  return facts([['Epsilon', of(plan.epsilon)], ['Delta', of(plan.delta)], ['Data set', `${number(plan.dataset_size)} examples`],
+  const of = (value) => value === null || value === undefined ? null
+    : [value].flat().map((one) => number(one)).join(', ');
+  return facts([['Epsilon', of(plan.epsilon)], ['Delta', of(plan.delta)],
+                ['Data set', `${number(plan.dataset_size)} examples`],
                 ['Batch size', of(plan.batch_size)], ['Epochs', of(plan.epochs)], ['Steps', of(plan.n)],
-                ['Most rows of noise', of(plan.max_bands) ?? 'any number'], ['Ranked by', plan.objective]]);
+                ['Maximum noise rows', of(plan.max_bands) ?? 'any number'], ['Ranked by', plan.objective]]);
 }
 
-/* What ranks them, over the memory that it takes (as of max_bands, the present row counts), a line each family. A family keeps its
- * colour while others join. */
+/* The ranking value over the memory that it needs (counted like max_bands, with the current row), one line per family.
+ * A family keeps its colour when others appear. */
 function lines(candidates, figure, average) {
   const byFamily = new Map();
   for (const {family, buffers, error, batch_size: batch} of candidates) {
     if (error?.[figure]) {
-      byFamily.set(family, [...(byFamily.get(family) || []), {x: buffers + 1, y: error[figure] / (average ? batch ** 2 : 1)}]);
+      byFamily.set(family, [...(byFamily.get(family) || []),
+                            {x: buffers + 1, y: error[figure] / (average ? batch ** 2 : 1)}]);
     }
   }
-  return [...byFamily].map(([label, points]) => ({label, points, marks: true, colour: SETS.families[2].indexOf(label)}));
+  return [...byFamily].map(([label, points]) =>
+                           ({label, points, marks: true, colour: SETS.families[2].indexOf(label)}));
 }
 
-/* The view; returns what ends it. */
+/* The view; returns a function that ends it. */
 export function showPlan(main, id) {
   const top = h('div'), chart = h('div'), place = h('div');
   let ten = null, table = null;
   return showGroup(main, KIND, id, h('div', {}, top, place), (plan, fail) => {
     if (!table) {
-      ten = sortable('best', 'The ten best', best(plan.objective));
-      table = sortable('candidates', 'All candidates, the best first', columns(plan.objective, fail));
+      ten = sortable('best', 'The ten best candidates', best(plan.objective));
+      table = sortable('candidates', 'All candidates, best first', columns(plan.objective, fail));
       place.append(ten.element, chart, table.element);
     }
     top.replaceChildren(headline(plan), asked(plan));
@@ -218,7 +244,8 @@ export function showPlan(main, id) {
     const average = Array.isArray(plan.batch_size);
     const name = `${plan.objective}${average ? ' / batch_size²' : ''}`;
     const shown = lines(plan.candidates, plan.objective, average);
-    redraw(chart, shown.length && lineChart({id: 'plan-chart', title: `${name} over the rows of noise that fit, the present one included`,
-                                             x: 'rows of noise', y: name, wide: true, lines: shown}));
+    redraw(chart, shown.length
+           && lineChart({id: 'plan-chart', title: `${name} by number of noise rows, including the current one`,
+                                             x: 'noise rows', y: name, wide: true, lines: shown}));
   });
 }

@@ -1,6 +1,6 @@
 /*
- * A job's answer in words and tables: the number large, what it presumes, how it was found, and what the caches did; or why
- * there is none.
+ * The result of a job in words and tables: the number in large type, its assumptions, how it was found and what came
+ * from caches; or why there is no result.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,28 +9,29 @@ import {mechanism, scheme, steps} from './jobs.js';
 
 const GUARANTEES = {
   deterministic: 'Proven: computed without random draws, and holds with certainty.',
-  estimate_verify_release: 'Verified by draws: epsilon and delta were fixed beforehand, and releasing at this noise multiplier is ' +
-                           '(epsilon, delta)-private, the draws counted as a part of the release.',
-  high_probability: 'Read off draws: it holds except with the stated failure probability.',
+  estimate_verify_release: 'Verified by draws: epsilon and delta were fixed beforehand, and releasing at this noise ' +
+                           'multiplier is (epsilon, delta)-private, with the draws counted as part of the release.',
+  high_probability: 'Estimated from draws: holds except with the stated failure probability.',
 };
 const CACHES = {
-  result: {hit: 'The whole answer was in the cache.', miss: 'The answer was computed for this job.'},
-  factorization: {hit: 'The matrix was in the cache.', miss: 'The matrix was computed.', unused: 'No matrix had to be computed.'},
+  result: {hit: 'The whole result was in the cache.', miss: 'The result was computed for this job.'},
+  factorization: {hit: 'The matrix was in the cache.', miss: 'The matrix was computed.',
+                  unused: 'No matrix was needed.'},
   pld: {hit: 'Privacy loss distributions were in the cache.', miss: 'Privacy loss distributions were computed.',
-        unused: 'The cache of privacy loss distributions was not asked.'},
+        unused: 'The cache of privacy loss distributions was not used.'},
 };
 const NEIGHBOURS = {
-  zero_out: 'one example’s contribution set to zero (zero_out)',
-  add_remove: 'one example more or less (add_remove)',
-  replace_one: 'one example replaced by another (replace_one)',
+  zero_out: 'one example’s contribution is set to zero (zero_out)',
+  add_remove: 'one example is added or removed (add_remove)',
+  replace_one: 'one example is replaced by another (replace_one)',
 };
 
 const exactly = (value) => value === null || value === undefined ? '–' : String(value);
 
-/* What there is, to so many figures; what there is not is left out of the facts. */
+/* A value rounded to `digits` digits; null if there is none, so that facts() omits it. */
 const figure = (value, digits) => value === null || value === undefined ? null : number(value, digits);
 
-/* A number of steps or runs, and no bound that is rounded up. */
+/* Whether the answer is a number of steps or runs, which is not rounded up. */
 const largest = ({solved_for: what}) => what === 'n' || what === 'count';
 
 function headline(result) {
@@ -44,16 +45,16 @@ function headline(result) {
       .map((member) => `${words[member][1]} ${number(result[member], 7)}`);
   return [h('p', {class: 'answer', id: 'answer', 'data-value': exactly(result[result.solved_for])},
             h('span', {'aria-hidden': 'true'}, sign), h('span', {class: 'unseen'}, word), ` = ${shown}`),
-          h('p', {class: 'quiet'}, `at ${given.join(' and ')}; in full ${exactly(result[result.solved_for])}`)];
+          h('p', {class: 'quiet'}, `at ${given.join(' and ')}; exact value ${exactly(result[result.solved_for])}`)];
 }
 
 function beside(direction) {
-  const known = {order: 'order', moments: 'moments', bad_event_share: 'bad events’ share'};
+  const known = {order: 'order', moments: 'moments', bad_event_share: 'bad event share'};
   return Object.entries(known).filter(([member]) => direction[member] !== undefined)
       .map(([member, word]) => `${word} ${number(direction[member])}`).join(', ');
 }
 
-/* A table whose last column may have nothing to say. */
+/* A table that omits its last column if that is empty. */
 function withoutEmpty(caption, headings, rows, attributes) {
   const said = rows.some((row) => row[row.length - 1] !== '');
   const cut = (row) => said ? row : row.slice(0, -1);
@@ -71,29 +72,37 @@ const share = ({share: part}) => part === null ? '–' : `${number(100 * part, 2
 
 function phases({result, job}) {
   const rows = (result.phases || []).map((one, index) =>
-    [String(index), mechanism(job.phases[index]), scheme(job.phases[index]), steps(job.phases[index]), number(one.count),
+    [String(index), mechanism(job.phases[index]), scheme(job.phases[index]), steps(job.phases[index]),
+     number(one.count),
      number(one.noise_multiplier), safe(one.epsilon, 7), share(one), number(one.error?.mean_squared),
      [...new Set(Object.values(one.directions).map(({accountant}) => accountant))].join(', ')]);
-  return rows.length ? table('Phases, each with its epsilon alone and its share of the whole',
-    ['Phase', 'Matrix', 'Sampling', 'Steps', 'Runs', 'Noise', 'Epsilon alone', 'Share', 'Mean squared error', 'Accountant'], rows,
+  return rows.length ? table('Phases, with the epsilon of each alone and its share of the total',
+    ['Phase', 'Matrix', 'Sampling', 'Steps', 'Runs', 'Noise', 'Epsilon alone', 'Share', 'Mean squared error',
+     'Accountant'], rows,
     {id: 'phases'}) : null;
 }
 
 function candidates(result) {
   const rows = result.candidates.map((one) => [one.accountant, one.direction, safe(one.value, 7), beside(one)]);
-  return rows.length ? withoutEmpty('Everything that was tried', ['Accountant', 'Direction', 'Value', 'By'], rows, {id: 'candidates'}) : null;
+  return rows.length
+    ? withoutEmpty('All bounds computed', ['Accountant', 'Direction', 'Value', 'By'], rows, {id: 'candidates'}) : null;
 }
 
 function draws(result) {
   const known = Object.entries(result.monte_carlo || {}).filter(([, one]) => one);
-  return known.length ? table('Draws', ['Direction', 'Samples', 'Estimate', 'Standard error', 'Threshold', 'Failure probability', 'Estimator'],
-    known.map(([direction, one]) => [direction, number(one.samples), number(one.estimate), number(one.standard_error), number(one.threshold),
+  return known.length
+    ? table('Draws', ['Direction', 'Samples', 'Estimate', 'Standard error', 'Threshold', 'Failure probability',
+                      'Estimator'],
+    known.map(([direction, one]) =>
+              [direction, number(one.samples), number(one.estimate), number(one.standard_error), number(one.threshold),
                                      number(one.failure_probability), one.estimator])) : null;
 }
 
 function audit(result) {
   const known = Object.entries(result.audit || {}).filter(([, one]) => one);
-  return known.length ? table('Audit: what draws say that the truth is at least (with probability 99.9%)', ['Direction', 'Samples', 'At least', 'Ratio'],
+  return known.length
+    ? table('Audit: lower bound on the true value from draws (with probability 99.9%)',
+            ['Direction', 'Samples', 'At least', 'Ratio'],
     known.map(([direction, one]) => [direction, number(one.samples), number(one.lower), number(one.ratio)])) : null;
 }
 
@@ -105,16 +114,19 @@ function sentences(title, id, list) {
 function resultFacts({result}) {
   const {bracket, sensitivity, factorization, error, sampling} = result;
   return facts([
-    ['Bracket of the numerical error', bracket ? `${exactly(bracket.lower)} to ${exactly(bracket.upper)}, ` +
-      (bracket.exact ? 'with the exact value inside' : 'of the accountant\'s bound') : 'none'],
-    ['The exact value is at least', result.least === null ? null : exactly(result.least)],
+    ['Numerical bracket', bracket ? `${exactly(bracket.lower)} to ${exactly(bracket.upper)}, ` +
+      (bracket.exact ? 'contains the exact value' : 'of the bound of the accountant') : 'none'],
+    ['Lower bound on the exact value', result.least === null ? null : exactly(result.least)],
     ['Accountant', result.accountant],
     ['Neighbouring data sets', NEIGHBOURS[result.adjacency]],
-    ['Inputs', result.adaptive ? 'may depend on earlier outputs (adaptive)' : 'must not depend on earlier outputs (non-adaptive)'],
+    ['Inputs',
+     result.adaptive ? 'may depend on earlier outputs (adaptive)'
+       : 'must not depend on earlier outputs (non-adaptive)'],
     ['Probability p', figure(sampling?.p, 7)],
     ['Bins', sampling?.bins],
     ['Expected batch', figure(sampling?.expected_batch_size)],
-    ['Sensitivity', sensitivity && `${number(sensitivity.value, 7)} (${sensitivity.rule}${sensitivity.exact ? '' : ', a bound'})`],
+    ['Sensitivity',
+     sensitivity && `${number(sensitivity.value, 7)} (${sensitivity.rule}${sensitivity.exact ? '' : ', a bound'})`],
     ['Mean squared error', figure(error?.mean_squared, 7)],
     ['Largest squared error', figure(error?.max_squared, 7)],
     ['Last squared error', figure(error?.last_squared, 7)],
@@ -122,32 +134,39 @@ function resultFacts({result}) {
     ['Optimality gap', figure(factorization?.optimality_gap)],
     ['BLT decays', factorization?.blt?.decay.join(', ')],
     ['BLT scales', factorization?.blt?.scale.join(', ')],
-    ['Computed in', `${seconds(result.compute_seconds)} of processor time; this job waited ${seconds(result.elapsed_seconds)}`],
+    ['Computed in',
+     `${seconds(result.compute_seconds)} of processor time; this job waited ${seconds(result.elapsed_seconds)}`],
     ['Version', `${result.version}, accounting ${result.accounting_version}`],
   ]);
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-/* What stands above all else. */
+/* The headline. */
 export function headed({result}) {
-  return h('section', {class: 'result', 'aria-label': 'Answer'}, headline(result), h('p', {id: 'guarantee'}, GUARANTEES[result.guarantee]));
+  return h('section', {class: 'result', 'aria-label': 'Answer'}, headline(result),
+           h('p', {id: 'guarantee'}, GUARANTEES[result.guarantee]));
 }
 
 export function succeeded(document) {
   const {result} = document;
-  return [sentences('Hints', 'hints', result.hints), sentences('What it presumes', 'assumptions', result.assumptions),
-          h('section', {'aria-labelledby': 'details-title'}, h('h2', {id: 'details-title'}, 'In detail'), directions(result), phases(document),
+  return [sentences('Hints', 'hints', result.hints), sentences('Assumptions', 'assumptions', result.assumptions),
+          h('section', {'aria-labelledby': 'details-title'}, h('h2', {id: 'details-title'}, 'In detail'),
+            directions(result), phases(document),
             resultFacts(document), candidates(result), draws(result), audit(result))];
 }
 
-/* Of interest to who runs the service. */
+/* For the operator of the service. */
 export function caches({result}) {
-  return sentences('Caches', 'caches', Object.entries(CACHES).map(([part, words]) => words[result.cache[part]]).filter(Boolean));
+  return sentences('Caches', 'caches', Object.entries(CACHES).map(([part, words]) =>
+    words[result.cache[part]]).filter(Boolean));
 }
 
 export function failed({status, error: problem}) {
   return h('section', {class: 'result', 'aria-label': 'Answer'},
-           h('p', {class: 'answer', id: 'answer'}, status === 'canceled' ? 'Canceled' : 'Failed'), problem ? trouble(problem) : null,
-           problem?.errors ? h('ul', {}, problem.errors.map((one) => h('li', {}, h('code', {}, one.pointer), ` ${one.detail}`))) : null);
+           h('p', {class: 'answer', id: 'answer'}, status === 'canceled' ? 'Canceled' : 'Failed'),
+           problem ? trouble(problem) : null,
+           problem?.errors
+             ? h('ul', {}, problem.errors.map((one) => h('li', {}, h('code', {}, one.pointer), ` ${one.detail}`)))
+               : null);
 }

@@ -1,13 +1,13 @@
 /*
- * A table that is sorted by the column whose heading is pressed, once more for the other way round.
+ * A table that is sorted by the column whose heading is pressed; pressing it again reverses the order.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {announce, h} from './dom.js';
 
-export const LISTED = 500; /* rows in the page, at most */
+export const LISTED = 500; /* maximum number of rows in the page */
 
-/* What has no value comes last, either way. */
+/* Missing values come last in both orders. */
 function compare(a, b, up) {
   if (a === null || b === null) {
     return (a === null) - (b === null);
@@ -16,8 +16,8 @@ function compare(a, b, up) {
   return up ? order : -order;
 }
 
-/* columns: [{title, read: row => value or null, show: row => cell}]. Returns {element, fill(rows)}. Rows that stay as they
- * are keep their elements, and so the focus. */
+/* columns: [{title, read: row => value or null, show: row => cell}]. Returns {element, fill(rows)}. Rows that remain
+ * keep their elements and therefore the focus. */
 export function sortable(id, caption, columns) {
   let rows = [], elements = new Map(), by = null, up = true;
   const body = h('tbody');
@@ -41,13 +41,13 @@ export function sortable(id, caption, columns) {
     for (const row of sorted.slice(0, LISTED)) {
       let key = JSON.stringify(row);
       while (elements.has(key)) {
-        key += ' '; /* of rows that are equal */
+        key += ' '; /* for equal rows */
       }
       elements.set(key, before.get(key) || h('tr', {}, columns.map((column) => h('td', {}, column.show(row)))));
     }
     body.replaceChildren(...elements.values());
     if (body.contains(focused)) {
-      focused.focus({preventScroll: true}); /* it was taken out, and put in again */
+      focused.focus({preventScroll: true}); /* moving the element lost the focus */
     }
   }
   return {

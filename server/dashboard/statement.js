@@ -1,5 +1,5 @@
 /*
- * What a model card has to say about the privacy of a job's training, to be read here and to be taken along.
+ * The privacy statement for a model card, to read, copy or save.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,8 +12,9 @@ const FILE = 'privacy-statement';
 
 export function statement({links}) {
   return place('Statement', 'statement', () => fetched(links.statement, (text) => [
-    h('p', {class: 'quiet'}, 'For a model card: what this job says of a training that is done as it presumes.'),
-    h('div', {class: 'actions'}, copyButton('Copy Markdown', text), saveButton('Save as Markdown', `${FILE}.md`, links.statement, 'text/markdown'),
+    h('p', {class: 'quiet'}, 'For a model card: what this job says about a training that satisfies its assumptions.'),
+    h('div', {class: 'actions'}, copyButton('Copy Markdown', text),
+      saveButton('Save as Markdown', `${FILE}.md`, links.statement, 'text/markdown'),
       saveButton('Save as JSON', `${FILE}.json`, links.statement, 'application/json')),
     h('article', {class: 'statement', id: 'statement', tabindex: '0', 'aria-label': 'Statement'}, markdown(text, 3))]));
 }

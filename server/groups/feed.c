@@ -1,9 +1,9 @@
 /*
- * Feeding: children whose turn has come are made, checked and stored, on the bulk's thread, a portion at a time, so that
- * posts which wait for that thread get it in between. Those that are answered by the cache are final at once; of those that
- * must be computed, `width` are under way.
+ * Feeds the children of a group: those whose turn has come are created, checked and stored on the bulk thread, one
+ * portion at a time, so that posts that wait for that thread are served in between. Children that are answered from the
+ * cache are final at once; of those that must be computed, `width` are in progress.
  *
- * A row that cannot be written is held: a child is never passed over.
+ * A row that cannot be written is retried; a child is never skipped.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@
 #include "server/ops/metrics.h"
 
 #define PORTION 64
-#define PORTION_SECONDS 0.05 /* after which others have the thread: to check one may take a second */
+#define PORTION_SECONDS 0.05 /* the thread is then released to others; the check of one child may take a second */
 
 static size_t width(const struct group *group)
 {
@@ -56,13 +56,13 @@ void groups__skip_begun(struct group *group)
 
 /* ---------------------------------------------------------------- after the commit */
 
-/* On the writer thread: of a job that has failed before it began. */
+/* On the writer thread: ends a job that failed before it started. */
 static void loss_done(struct store_write *write, enum store_status status)
 {
     struct child *child = (struct child *)(void *)((char *)write - offsetof(struct child, loss));
     struct group *group = child->group;
     struct groups *groups = group->groups;
-    if (status != STORE_OK) { /* the store closes: the job waits for the next process, and its group with it */
+    if (status != STORE_OK) { /* the store is closing: the job, and its group, wait for the next process */
         return;
     }
     metric_add(METRIC_JOBS_FAILED, 1);
@@ -82,13 +82,13 @@ static void loss_held(struct store_write *write)
     groups__tell_held(((struct child *)(void *)((char *)write - offsetof(struct child, loss)))->group);
 }
 
-/* Fails a job that there is no memory for, and takes none for that. */
+/* Fails a job that could not be started because memory ran out, without allocating. */
 static void lose(struct child *child)
 {
     const struct api_problem_type *type = api_problem_type(API_PROBLEM_INTERNAL);
     snprintf(child->detail, sizeof child->detail,
-             "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,"
-             "\"detail\":\"there was no memory to run it; post it again\",\"instance\":\"/v1/jobs/%s\"}",
+             "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%d,\"detail\":\"the service ran out of memory "
+             "before it could be started; post it again\",\"instance\":\"/v1/jobs/%s\"}",
              type->name, type->title, type->status, child->id);
     job_change_of(&child->change, &child->record, child->detail);
     child->change.status = JOB_FAILED;
@@ -98,7 +98,7 @@ static void lose(struct child *child)
     store_update_jobs(child->group->groups->server->store, &child->loss);
 }
 
-/* The row is there; its job is queued. */
+/* The row is stored; queues its job. */
 static void begin(struct child *child)
 {
     struct group *group = child->group;
@@ -118,14 +118,14 @@ static void begin(struct child *child)
         return;
     }
     pthread_mutex_lock(&groups->mutex);
-    bool canceled = group->canceled; /* ends come on this thread: the child, and so the group, is still there */
+    bool canceled = group->canceled; /* ends are processed on this thread, so the child and the group still exist */
     pthread_mutex_unlock(&groups->mutex);
     if (canceled) {
         jobs_cancel_with_group(jobs, child->id);
     }
 }
 
-/* One that came to a job is accepted and answered at once. */
+/* Counts a child whose job was accepted and answered at once. */
 static void count_final(const struct child *child)
 {
     if (child->result) {
@@ -151,7 +151,7 @@ static void child_stored(struct store_write *write, enum store_status status)
         count_final(child);
         groups__child_end_locked(child, false);
     } else if (child->result) {
-        group->under_way++; /* its result had gone */
+        group->under_way++; /* its result had been deleted */
     }
     groups__go_on_locked(group);
     pthread_mutex_unlock(&groups->mutex);
@@ -164,14 +164,14 @@ static void child_held(struct store_write *write)
 
 /* ---------------------------------------------------------------- a child */
 
-/* What a job comes to. */
+/* Checks the job and looks for a cached result. */
 static void propose(struct child *child, struct api_job *job)
 {
     struct jobs *jobs = child->group->groups->server->jobs;
     struct job_record *record = &child->record;
     struct eps_error error;
     if (!submission_propose(jobs, job, record, &child->result, &error)) {
-        snprintf(child->detail, sizeof child->detail, "%s%s%s", error.pointer, error.pointer[0] ? " " : "",
+        snprintf(child->detail, sizeof child->detail, "%s%s%s", error.pointer, error.pointer[0] ? ": " : "",
                  error.message);
         return;
     }
@@ -183,7 +183,7 @@ static void propose(struct child *child, struct api_job *job)
     child->insert.result = child->result;
 }
 
-/* Makes it, outside of the mutex. */
+/* Creates the child, outside the mutex. */
 static void make(struct child *child)
 {
     const struct group *group = child->group;
@@ -221,7 +221,7 @@ static bool feed_one(struct group *group)
     }
     make(child);
     pthread_mutex_lock(&groups->mutex);
-    memcpy(child->id, child->record.id, UUID_SIZE); /* others look for it */
+    memcpy(child->id, child->record.id, UUID_SIZE); /* other threads look for it */
     group->under_way += child->id[0] && !child->result;
     pthread_mutex_unlock(&groups->mutex);
     store_insert_child(groups->server->store, &child->insert);

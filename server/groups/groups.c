@@ -13,7 +13,7 @@
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 
-#define PARSED_BYTES 16 /* what a byte of JSON becomes, at most */
+#define PARSED_BYTES 16 /* the largest expansion of a byte of JSON when parsed */
 
 static const struct group_kind *const kinds[] = {[GROUP_SWEEP] = &sweep_kind, [GROUP_PLAN] = &plan_kind};
 
@@ -173,7 +173,7 @@ static void end_done(struct store_write *write, enum store_status status)
     groups__group_free(group);
 }
 
-/* On the writer thread: a write will be tried again. Who cancels does not wait for that. */
+/* On the writer thread: a write will be retried. A cancel request does not wait for that. */
 void groups__tell_held(struct group *group)
 {
     struct groups *groups = group->groups;
@@ -277,7 +277,7 @@ struct group *groups__group_create(struct groups *groups, const struct group_rec
     group->done = record->done;
     group->canceled = group->cancel_left = record->canceling;
     group->record = *record;
-    group->record.label = NULL; /* the row has it */
+    group->record.label = NULL; /* the row has the label */
     group->record.request = strdup(record->request);
     if (!group->record.request) {
         groups__group_free(group);
@@ -338,7 +338,7 @@ enum cancel_outcome groups_cancel(struct groups *groups, enum group_kind_id kind
     groups__go_on_locked(group);
     pthread_mutex_unlock(&groups->mutex);
     for (size_t i = 0; i < len; i++) {
-        jobs_cancel_with_group(groups->server->jobs, ids[i]); /* one that is not admitted yet is canceled when it is */
+        jobs_cancel_with_group(groups->server->jobs, ids[i]); /* a job not admitted yet is canceled when it is */
     }
     free(ids);
     return CANCEL_STARTED;

@@ -1,7 +1,8 @@
 /*
- * Plans as groups: the children are the candidates. One of which a bound is known is held against the answers for its sizes that
- * are there when its turn comes: where one of them is no worse than it could be at best, and needs no more noise rows kept, it is
- * skipped. That takes its strategy, which solving it finds in the cache.
+ * Plans as groups: the children are the candidates. If a lower bound on the error of a candidate is known, it is
+ * compared with the results for the same sizes that are available when its turn comes. If one of them is no worse than
+ * the candidate could be at best, and keeps no more noise rows, the candidate is skipped. This requires the strategy,
+ * which solving the candidate then finds in the cache.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,17 +29,18 @@ static double number_of(const struct api_plan *plan, size_t i, const char *name)
     return (double)json_integer_value(api_plan_member(plan, i, name));
 }
 
-/* ---------------------------------------------------------------- whether it is worth it */
+/* ---------------------------------------------------------------- skipping */
 
 struct rivals {
     const struct api_plan *plan;
     size_t number;
-    double least; /* of the candidate: as api_plan_rank() */
+    double least; /* of the candidate, in the unit of api_plan_rank() */
     size_t better;
     bool found;
 };
 
-/* Another pair of sizes is another training: one of fewer steps has less error, and does not do what this one does. */
+/* Compares the candidate with a result for the same sizes. Another pair of sizes is a different training: with fewer
+ * steps it has less error and achieves less. */
 static void hold_against(void *user, const struct child_record *child)
 {
     struct rivals *rivals = user;
@@ -58,7 +60,7 @@ static bool stopping(void *user)
     return jobs_stopping(user);
 }
 
-/* Its error is at least so much; 0: nothing is known, or was not found out. */
+/* A lower bound on its error; 0: none is known, or it could not be determined. */
 static double least_error(const struct server *server, const char *id, const struct api_plan *plan,
                           const struct api_job *job)
 {
@@ -75,7 +77,7 @@ static double least_error(const struct server *server, const char *id, const str
     return status == EPS_OK ? least : 0;
 }
 
-/* Whether another one is better for certain; then why, in words. */
+/* Whether another candidate is certainly better; writes the reason in words. */
 static bool is_hopeless(const struct server *server, const struct group_record *record, const struct api_plan *plan,
                         size_t number, const struct api_job *job, char *detail, size_t detail_size)
 {
@@ -91,7 +93,7 @@ static bool is_hopeless(const struct server *server, const struct group_record *
         snprintf(of_bands, sizeof of_bands, " of %lld bands", (long long)json_integer_value(bands));
     }
     snprintf(detail, detail_size,
-             "its error is at least %.6g, whoever accounts it: %s%s under %s is better and keeps no more noise", least,
+             "its error is at least %.6g with any accountant: %s%s under %s is better and keeps no more noise", least,
              json_string_value(api_plan_member(plan, rivals.better, "family")), of_bands,
              json_string_value(api_plan_member(plan, rivals.better, "scheme")));
     return true;
@@ -120,7 +122,7 @@ static enum child_kind candidate(const struct server *server, const struct group
     if (!*job) {
         return CHILD_WRONG;
     }
-    /* Of one that costs too much, too: that it is no better is the better reason. */
+    /* Also checked for a candidate that is too costly, because being no better is the more useful reason. */
     bool hopeless = bounded && is_hopeless(server, record, plan, number, *job, detail, detail_size);
     return hopeless || reason ? CHILD_SKIPPED : CHILD_JOB;
 }

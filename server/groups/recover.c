@@ -1,6 +1,6 @@
 /*
- * The start of the service: groups that an earlier process accepted and did not end go on where their children's rows say
- * that they were.
+ * Recovery at startup: groups that an earlier process accepted and did not finish continue from the state in the rows
+ * of their children.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,12 +14,13 @@
 
 struct recovery {
     struct groups *groups;
-    struct group *group; /* whose children are read */
+    struct group *group; /* the group whose children are read */
     size_t len;
     bool failed;
 };
 
-/* Whether its job is still to end. One whose row was lost, or is another's by damage, is not waited for. */
+/* Whether the end of this job is still to come. A row that is lost, or damaged so that it belongs to another parent, is
+ * not waited for. */
 static bool job_open(const struct groups *groups, const char *id)
 {
     struct job_record job = {0};
@@ -67,8 +68,8 @@ static bool read_children(struct recovery *recovery, struct group *group)
     return read && !recovery->failed;
 }
 
-/* A row that is whole but for its state is that of a group which goes on where its children's rows say that it was. Of one
- * that is not nobody knows what was asked: it has failed. */
+/* Repairs a damaged row. If only its status is damaged, the group continues from the rows of its children. Otherwise
+ * its request is unknown, and it fails. */
 static bool repair(struct store *store, const struct group_record *record)
 {
     struct group_record repaired = *record; /* borrows the texts */
@@ -109,7 +110,7 @@ bool groups_recover(void *user)
     return status == STORE_OK && !recovery.failed;
 }
 
-/* A canceled group that was killed before all of its jobs were canceled. NULL: none is left. */
+/* A canceled group whose process ended before all of its jobs were canceled; NULL: there is none left. */
 static struct group *canceled_in_part_locked(const struct groups *groups)
 {
     for (size_t i = 0; i < groups->live.capacity; i++) {
@@ -133,7 +134,7 @@ static void cancel_the_rest(struct groups *groups)
         group->cancel_left = false;
         pthread_mutex_unlock(&groups->mutex);
         for (size_t i = 0; ids && i < len;
-             i++) { /* without memory they run, and their group ends as canceled all the same */
+             i++) { /* if memory runs out they run, and their group still ends as canceled */
             jobs_cancel_with_group(groups->server->jobs, ids[i]);
         }
         free(ids);

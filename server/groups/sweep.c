@@ -25,7 +25,7 @@ static enum child_kind point(const struct server *server, const struct group_rec
     (void)record;
     *job = api_sweep_point(asked, &errors, number, (size_t)server->config->max_n);
     if (!*job && errors.len) {
-        snprintf(detail, detail_size, "%s%s%s", errors.items[0].pointer, errors.items[0].pointer[0] ? " " : "",
+        snprintf(detail, detail_size, "%s%s%s", errors.items[0].pointer, errors.items[0].pointer[0] ? ": " : "",
                  errors.items[0].detail);
     }
     if (!*job && !errors.len) {

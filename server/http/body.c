@@ -1,5 +1,6 @@
 /*
- * Bodies grow by doubling, to what was announced where something was; what they hold is counted before it is had.
+ * Bodies are collected in a buffer that grows by doubling, up to the announced length if there is one. Memory is
+ * counted before it is allocated.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,9 +11,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define SWALLOW_FACTOR 8   /* times --max-body: what is read of a body that is refused */
-#define SMALL_BODY 65536   /* bytes that have a part of the budget to themselves */
-#define LARGE_SHARE 3 / 4  /* of it is what larger ones may take */
+#define SWALLOW_FACTOR 8   /* times --max-body: the number of bytes of a rejected body that are read */
+#define SMALL_BODY 65536   /* bytes; bodies up to this size have part of the budget to themselves */
+#define LARGE_SHARE 3 / 4  /* the part of the budget for larger bodies */
 #define FIRST_PIECE 1024UL /* bytes */
 
 void request_drop_body(struct request *request)
@@ -31,7 +32,7 @@ static void refuse(struct request *request, enum api_problem problem)
     request_drop_body(request);
 }
 
-/* Room for so many bytes and a NUL. False: refused. */
+/* Makes room for `need` bytes and a NUL. Returns false if that is refused. */
 static bool reserve(struct request *request, size_t need)
 {
     struct server *server = request->server;

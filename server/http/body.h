@@ -1,7 +1,7 @@
 /*
- * A request's body while it comes in: collected up to --max-body, and within what all bodies together may take; what
- * is refused is read and thrown away (to a point), so that a client that sends first and reads later sees the refusal
- * rather than a broken pipe.
+ * Collects the body of a request, up to --max-body and within the memory that all bodies together may use. A rejected
+ * body is read and discarded, up to a limit, so that a client that sends before it reads sees the response rather than
+ * a broken pipe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,9 +10,10 @@
 
 #include "server/http/request.h"
 
-/* Keeps a piece, or marks the request refused and drops all of it. False: it sends more than is even thrown away. */
+/* Appends a piece, or marks the request as rejected and discards the body. Returns false if the client sends more than
+ * is discarded. */
 bool body_append(struct request *request, const char *data, size_t len);
-/* Before the body: whether waiting for it makes no sense, so that the refusal goes out at once. */
+/* Before the body is received: whether the request should be rejected at once, without waiting for the body. */
 bool body_unwanted(const struct request *request);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * The table of connections, by socket. Serving a request touches two atomics of its connection and no lock; the table
- * is locked to add and remove, and it is walked when a limit is reached and once a second for deadlines.
+ * The table of connections, indexed by socket. Serving a request touches two atomics of its connection and takes no
+ * lock. The table is locked to add and remove entries; it is scanned when a limit is reached, and once a second for
+ * deadlines.
  *
- * Invariants, under the mutex: `open` is the number of entries that are neither spare nor leaving, `spares` of those
- * that are spare and not leaving, `leaving` of those that are leaving; a peer's count is its share of `open`, a network's the
- * sum of its peers', and either without entries is gone. open <= max, and of a network that has more than a few
- * open <= ceiling(KNOWN_NETWORK) < max, where there is a reserve. A socket is closed only after its entry is removed, so that
- * shutdown() under the mutex never meets a descriptor that has become another's.
+ * Invariants, under the mutex: `open` counts the entries that are neither spare nor leaving, `spares` those that are
+ * spare and not leaving, `leaving` those that are leaving. The count of a peer is its part of `open`, that of a network
+ * the sum over its peers; a peer or network without entries is freed. open <= max, and, for a network with more than a
+ * few connections, open <= ceiling(KNOWN_NETWORK) < max, if there is a reserve. A socket is closed only after its entry
+ * is removed, so shutdown() under the mutex never acts on a descriptor that has been reused.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,40 +29,39 @@
 #include "server/ops/map.h"
 #include "server/ops/metrics.h"
 
-#define SPARE_SECONDS 5.0  /* in which a spare must have asked */
-#define EXPIRE_SECONDS 1.0 /* between walks for deadlines */
+#define SPARE_SECONDS 5.0  /* the time in which a spare connection must send its request */
+#define EXPIRE_SECONDS 1.0 /* between scans for deadlines */
 
-#define RESERVE 8 /* one in so many places is kept for newcomers */
+#define RESERVE 8 /* one place in this many is reserved for newcomers */
 
-enum {
-    FEW = 8
-}; /* connections that a newcomer has at most: a browser's six, and someone's who looks after the service */
+enum { FEW = 8 }; /* the largest number of connections of a newcomer: six for a browser, and some for an operator */
 
-/* An address, or a network of them. */
+/* An address, or a network of addresses. */
 struct peer {
     struct map_node node;
-    struct peer *network; /* NULL: it is one */
+    struct peer *network; /* NULL: this is a network */
     size_t entries;
     size_t open;
     char key[INET6_ADDRSTRLEN];
 };
 
-/* How new a peer is, from the least: who is newer has places that the others do not get. */
+/* Standing of a peer, from lowest to highest. A higher standing may use places that a lower one may not. */
 enum standing {
     KNOWN_ADDRESS, /* has more than a few connections */
-    KNOWN_NETWORK, /* has few, its network more */
+    KNOWN_NETWORK, /* has few connections, but its network has more */
     NEWCOMER
 };
 
 struct connections {
     struct connections_options options;
     pthread_mutex_t mutex;
-    struct connection **table; /* by socket */
+    struct connection **table; /* indexed by socket */
     size_t capacity;
-    uint64_t serial; /* the last one's */
+    uint64_t serial; /* of the last connection */
     struct map peers;
     struct map networks;
-    size_t reserve; /* of options.max: places for who has few connections, half of them for whose network has few */
+    size_t reserve; /* part of options.max: places for peers with few connections, half of them for those whose network
+                     * has few */
     size_t open;
     size_t spares;
     size_t leaving;
@@ -78,7 +78,7 @@ struct connections *connections_create(const struct connections_options *options
     return connections;
 }
 
-/* Frees a peer without entries. */
+/* Frees a peer that has no entries. */
 static void peer_release_locked(struct connections *connections, struct peer *peer)
 {
     if (peer && !peer->entries) {
@@ -88,7 +88,7 @@ static void peer_release_locked(struct connections *connections, struct peer *pe
     }
 }
 
-/* One open connection more or less: by +1 or -1. */
+/* Adds `by`, which is +1 or -1, to the counts of open connections. */
 static void count_open_locked(struct connections *connections, struct peer *peer, int by)
 {
     connections->open += (size_t)by;
@@ -137,8 +137,8 @@ void connections_destroy(struct connections *connections)
 
 struct address {
     char text[INET6_ADDRSTRLEN];
-    char one[INET6_ADDRSTRLEN];     /* what is counted as one: a household has 2^64 addresses of IPv6 */
-    char network[INET6_ADDRSTRLEN]; /* what one owner may well have: /24 of IPv4, /48 of IPv6 */
+    char one[INET6_ADDRSTRLEN];     /* the unit that is counted as one address: an IPv6 customer has 2^64 of them */
+    char network[INET6_ADDRSTRLEN]; /* the addresses that one owner may have: /24 of IPv4, /48 of IPv6 */
 };
 
 static void write_v4(struct address *address, const void *bytes)
@@ -172,7 +172,7 @@ static void write_address(struct address *address, const struct sockaddr *from)
     inet_ntop(AF_INET6, &v6, address->network, INET6_ADDRSTRLEN);
 }
 
-/* That of the key; a new one has no entries. NULL: no memory. */
+/* Finds the peer of the key, or adds it without entries. NULL: out of memory. */
 static struct peer *find_or_make_locked(struct map *map, const char *key, struct peer *network)
 {
     struct map_node *node = map_find(map, key);
@@ -201,7 +201,7 @@ static struct peer *peer_locked(struct connections *connections, const struct ad
     return peer;
 }
 
-/* ---------------------------------------------------------------- sending away */
+/* ---------------------------------------------------------------- eviction */
 
 static void shut_locked(struct connections *connections, struct connection *connection, enum metric reason)
 {
@@ -216,17 +216,17 @@ static void shut_locked(struct connections *connections, struct connection *conn
     metric_add(reason, 1);
 }
 
-/* With so many connections more than it has. */
+/* The standing of the peer if it had `more` additional connections. */
 static enum standing standing_of(const struct peer *peer, size_t more)
 {
     return peer->open + more > FEW ? KNOWN_ADDRESS : peer->network->open + more > FEW ? KNOWN_NETWORK : NEWCOMER;
 }
 
-/* Who may be sent away. */
+/* The connections that may be evicted. */
 struct choice {
-    bool spare;               /* among spares, or the others */
+    bool spare;               /* among spare connections, or among the others */
     const struct peer *whose; /* of this address or network; NULL: of all */
-    enum standing newest;     /* of those that are as new as this at most */
+    enum standing newest;     /* of peers with at most this standing */
 };
 
 static const struct choice anyone = {.newest = NEWCOMER};
@@ -239,13 +239,13 @@ static bool chosen(const struct connection *one, const struct choice *choice)
            standing_of(one->peer, 0) <= choice->newest;
 }
 
-/* Since when it does nothing; INFINITY: it does something. */
+/* The time since which the connection is idle; INFINITY: it is busy. */
 static double idle_since(const struct connection *one)
 {
     return atomic_load(&one->idle) ? atomic_load(&one->since) : one->stalled ? atomic_load(&one->deadline) : INFINITY;
 }
 
-/* The one that has been idle longest. */
+/* The connection that has been idle longest. */
 static struct connection *longest_idle_locked(const struct connections *connections, const struct choice *choice)
 {
     struct connection *longest = NULL;
@@ -275,8 +275,8 @@ bool connections_evict(struct connections *connections)
     return evicted;
 }
 
-/* A socket with megabytes in it is asked for more only when a third of them is gone: a client who reads them slowly takes
- * some long before that, and the kernel knows. */
+/* Whether the client reads. A socket with megabytes in its buffer asks for more only when a third of them has been
+ * sent, which takes a slow reader long, so the kernel is asked how much is left. */
 static bool takes_locked(struct connection *connection)
 {
     int unsent = 0;
@@ -288,7 +288,7 @@ static bool takes_locked(struct connection *connection)
     return takes;
 }
 
-/* Whether it is past its deadline. One that is set anew meanwhile stands. */
+/* Whether the connection is past its deadline. A deadline that is set concurrently is respected. */
 static bool late_locked(struct connection *connection, double now)
 {
     double deadline = atomic_load(&connection->deadline);
@@ -355,7 +355,7 @@ bool connections_full_of_leaving(struct connections *connections)
     return full;
 }
 
-/* ---------------------------------------------------------------- coming in */
+/* ---------------------------------------------------------------- admission */
 
 static bool make_room_locked(struct connections *connections, int fd)
 {
@@ -376,7 +376,7 @@ static bool make_room_locked(struct connections *connections, int fd)
     return true;
 }
 
-/* So many connections may be open when one of that standing comes in. */
+/* The number of connections up to which a peer of this standing is admitted. */
 static size_t ceiling(const struct connections *connections, enum standing standing)
 {
     size_t kept = standing == KNOWN_ADDRESS   ? connections->reserve
@@ -385,7 +385,7 @@ static size_t ceiling(const struct connections *connections, enum standing stand
     return connections->options.max - kept;
 }
 
-/* Whether there is a place for one more of the peer's, perhaps another's. */
+/* Makes room for one more connection of the peer, if necessary by evicting another. Returns false if there is none. */
 static bool open_place_locked(struct connections *connections, const struct peer *peer)
 {
     enum standing standing = standing_of(peer, 1);
@@ -400,7 +400,7 @@ static bool open_place_locked(struct connections *connections, const struct peer
     return evict_locked(connections, &choice);
 }
 
-/* Whether the peer has a place; *spare: it is one for health. */
+/* Whether the peer can be admitted. *spare: only as a spare connection, for health checks. */
 static bool find_place_locked(struct connections *connections, const struct peer *peer, bool *spare)
 {
     *spare = !open_place_locked(connections, peer);
@@ -440,7 +440,7 @@ bool connections_admit(struct connections *connections, int fd, const struct soc
     struct connection *connection = connection_new(fd, address.text);
     pthread_mutex_lock(&connections->mutex);
     bool room = connection && make_room_locked(connections, fd);
-    if (room && connections->table[fd]) { /* libmicrohttpd closed it without a word: it had no memory */
+    if (room && connections->table[fd]) { /* libmicrohttpd closed it without a callback: no memory */
         release_locked(connections, connections->table[fd]);
     }
     struct peer *peer = room ? peer_locked(connections, &address) : NULL;
@@ -499,7 +499,7 @@ void connection_streaming(struct connection *connection, double seconds, double 
 {
     connection_sending(connection, seconds, patience);
     atomic_store(&connection->keeps, true);
-    /* A window that stays closed is a pause, as long as the client's kernel answers probes of it. */
+    /* A receive window that stays closed is a pause, as long as the kernel of the client answers probes. */
     unsigned none = 0;
     setsockopt(connection->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof none);
 }

@@ -1,20 +1,22 @@
 /*
- * Open connections: how many there may be, in all and from one address, and how long each may take over what it is
- * doing. libmicrohttpd serves them; who gets in and who is sent away is decided here.
+ * Open connections: limits on their number, in total and per address, and deadlines for what each is doing.
+ * libmicrohttpd serves the connections; this module decides which are admitted and which are closed.
  *
- * When a limit is reached, the connection that has been idle longest gives its place to the new one. The last places are kept for
- * newcomers: who has many addresses, or a network of them, must not take all. One eighth is for addresses with few connections,
- * and half of that for those of a network (/24 of IPv4, /48 of IPv6) with few; who has many takes no place from who has few.
- * There is no such reserve where one address may have all (behind a proxy).
+ * When a limit is reached, the connection that has been idle longest is evicted for the new one. The last places are
+ * reserved for newcomers, so that a client with many addresses, or a network of them, cannot take all: one eighth for
+ * addresses with few connections, and half of that for addresses whose network (/24 of IPv4, /48 of IPv6) has few. A
+ * client with many connections never evicts one of a client with few. There is no reserve if one address may have all
+ * connections (behind a proxy).
  *
- * Where none is idle, the new one is a spare: one of a few that are answered for the service's health alone, so that whoever watches
- * over it can still ask. A connection is closed by shutting its socket down, which libmicrohttpd takes for the
- * client's doing.
+ * If no connection is idle, the new one becomes a spare. A few spares exist, which are served only health checks, so
+ * that monitoring still works. A connection is closed by shutting down its socket, which libmicrohttpd treats like a
+ * disconnect by the client.
  *
- * A stream whose reader pauses keeps its place past its deadline. It stands back for others as one that is idle does: where there
- * are too many connections, or too little memory (connections_drop_stalled()), the one that has stalled longest goes.
+ * A stream whose reader pauses keeps its place past its deadline, but can then be evicted like an idle connection: if
+ * there are too many connections or too little memory (connections_drop_stalled()), the stream that has stalled longest
+ * is closed.
  *
- * Thread-safe. A connection's phase is set by the HTTP thread that serves it.
+ * Thread-safe. The phase of a connection is set by the HTTP thread that serves it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,32 +32,32 @@
 
 struct peer;
 
-#define CONNECTIONS_SPARE 16 /* places for questions of health */
+#define CONNECTIONS_SPARE 16 /* places for health checks */
 
 struct connection {
     int fd;
-    bool spare;      /* over a limit */
+    bool spare;      /* admitted above a limit */
     bool bad_target; /* of the request whose head is being read */
     size_t target_len;
-    uint64_t serial; /* from 1 on: no other connection ever has it */
+    uint64_t serial; /* from 1; never reused */
     char address[INET6_ADDRSTRLEN];
     /* Private. */
     struct peer *peer;
-    bool leaving;            /* shut down, and counted no more */
-    atomic_bool idle;        /* between requests, or within a head */
-    _Atomic double since;    /* idle: since when (monotonic seconds) */
+    bool leaving;            /* shut down, and no longer counted */
+    atomic_bool idle;        /* between requests, or reading a head */
+    _Atomic double since;    /* if idle: since when (monotonic seconds) */
     _Atomic double deadline; /* INFINITY: none */
-    _Atomic double patience; /* the deadline moves to so long after a byte was taken; 0: it does not */
-    atomic_bool keeps;       /* its place, past the deadline */
-    bool stalled;            /* and it is past it; under the mutex */
-    int unsent;              /* bytes that the socket held when it was last looked at; under the mutex */
+    _Atomic double patience; /* seconds by which the deadline moves when the client reads a byte; 0: it does not move */
+    atomic_bool keeps;       /* the connection keeps its place past the deadline */
+    bool stalled;            /* it is past the deadline; under the mutex */
+    int unsent;              /* bytes left in the socket at the last check; under the mutex */
 };
 
 struct connections_options {
-    size_t max;          /* at a time, spares apart */
-    size_t max_of_one;   /* from one address (IPv6: from one network of 64 bits) */
-    size_t max_leaving;  /* shut down and not yet closed: from so many on nobody comes in */
-    double idle_seconds; /* between requests, the next one's head included */
+    size_t max;          /* at a time, without spares */
+    size_t max_of_one;   /* from one address (IPv6: from one /64 network) */
+    size_t max_leaving;  /* limit on connections that are shut down and not yet closed */
+    double idle_seconds; /* between requests, including the head of the next one */
 };
 
 struct connections;
@@ -63,32 +65,34 @@ struct connections;
 struct connections *connections_create(const struct connections_options *options);
 void connections_destroy(struct connections *connections);
 
-/* A socket that was just accepted gets a place, which is its own until connections_remove(). False: there is none. */
+/* Admits a socket that was just accepted, until connections_remove(). Returns false if there is no place. */
 bool connections_admit(struct connections *connections, int fd, const struct sockaddr *from);
 /* The connection of a socket, or NULL. */
 struct connection *connections_find(struct connections *connections, int fd);
-/* Before the socket is closed. */
+/* Call before the socket is closed. */
 void connections_remove(struct connections *connections, int fd);
 
-/* Shuts down what is past its deadline. Returns the seconds until it should be called again. */
+/* Shuts down the connections that are past their deadline. Returns the number of seconds until the next call. */
 double connections_expire(struct connections *connections);
-/* Shuts the one down that has been idle longest. False: none is idle. */
+/* Shuts down the connection that has been idle longest. Returns false if none is idle. */
 bool connections_evict(struct connections *connections);
-/* Shuts the stream down whose reader has taken nothing for longest, past its deadline. False: there is none. */
+/* Shuts down the stream that is past its deadline and whose reader has read nothing for the longest time. Returns false
+ * if there is none. */
 bool connections_drop_stalled(struct connections *connections);
-/* Shuts down the one of that serial, if it is still there: another has taken up what it read. */
+/* Shuts down the connection with this serial, if it still exists, because another connection continues its stream. */
 void connections_cut(struct connections *connections, uint64_t serial);
-/* Whether so many are shut down and not yet closed that no other socket may be accepted. While every acceptor asks
- * first, there are at most max + CONNECTIONS_SPARE + max_leaving sockets, and one more for every acceptor. */
+/* Whether so many connections are shut down and not yet closed that no socket may be accepted. If every acceptor checks
+ * this first, there are at most max + CONNECTIONS_SPARE + max_leaving sockets, and one more for every acceptor. */
 bool connections_full_of_leaving(struct connections *connections);
 
-/* The request's head is read; it has so long for what comes next (INFINITY: as long as it takes). */
+/* The head of the request is read; sets the deadline for the next phase (INFINITY: none). */
 void connection_busy(struct connection *connection, double seconds);
-/* A piece of its reply is sent, for which it has so long; and `patience` seconds more whenever it takes some of what was sent. */
+/* A piece of the reply is being sent: sets its deadline, which moves by `patience` seconds whenever the client
+ * reads. */
 void connection_sending(struct connection *connection, double seconds, double patience);
-/* The same of a stream, whose place is kept past that. */
+/* Like connection_sending(), for a stream, which keeps its place past the deadline. */
 void connection_streaming(struct connection *connection, double seconds, double patience);
-/* The request is over. */
+/* The request has ended. */
 void connection_idle(struct connections *connections, struct connection *connection);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * libmicrohttpd's callbacks: a connection's life, and a request's from its head to its log line.
+ * The callbacks of libmicrohttpd: the lifecycle of a connection, and of a request from its head to its log line.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,8 +19,8 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define CONNECTION_MEMORY 32768 /* headers, and the piece of a body that is read at a time */
-#define MESSAGES_A_SECOND 10    /* of libmicrohttpd's, in the log */
+#define CONNECTION_MEMORY 32768 /* headers, and the size of a piece of a body */
+#define MESSAGES_A_SECOND 10    /* messages of libmicrohttpd in the log */
 
 /* ---------------------------------------------------------------- requests */
 
@@ -44,7 +44,7 @@ static struct connection *place_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* By what name the log and the reply call the request: by the client's, if that needs no quotes in a log. */
+/* Sets the id of the request for the log and the reply: that of the client, if it needs no quotes in the log. */
 static void name_request(struct request *request)
 {
     static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+@";
@@ -101,7 +101,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         *upload_size = 0;
         return body_append(request, upload, len) ? MHD_YES : MHD_NO;
     }
-    connection_busy(request->place, INFINITY); /* whoever waits keeps a deadline of its own */
+    connection_busy(request->place, INFINITY); /* a suspended request has a deadline of its own */
     request_handler *resume = request->resume;
     request->resume = NULL;
     return result_of(resume ? resume(request) : router_run(request));
@@ -153,7 +153,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
     }
 }
 
-/* The target as it came, up to a NUL: what libmicrohttpd shows later is decoded, and ends at a %00. */
+/* Records the target as it was sent, up to a NUL. What libmicrohttpd shows later is decoded and ends at %00. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
     (void)cls;
@@ -163,7 +163,7 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
     return NULL;
 }
 
-/* Counts what may be said in one second; *missed: how much was not said in the one before. */
+/* Limits the number of messages in a second; *missed: the number suppressed in the previous one. */
 static bool may_speak(unsigned *missed)
 {
     static _Atomic int64_t second;
@@ -178,7 +178,7 @@ static bool may_speak(unsigned *missed)
     return atomic_fetch_add(&said, 1) < MESSAGES_A_SECOND;
 }
 
-/* What libmicrohttpd has to say about clients, in our form, and no more of it than can be read. */
+/* Logs messages of libmicrohttpd about clients, in our format and at a limited rate. */
 static void on_message(void *cls, const char *format, va_list args)
 {
     char message[512];
@@ -198,7 +198,8 @@ static void on_message(void *cls, const char *format, va_list args)
 
 struct MHD_Daemon *daemon_start(struct daemon_context *context)
 {
-    /* Limits and deadlines are those of connections.h; libmicrohttpd's own are out of their way. */
+    /* Limits and deadlines are enforced by connections.h; those of libmicrohttpd are set so that they do not
+     * interfere. */
     return MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET, 0,
         NULL, NULL, on_request, context, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_CONNECTION_LIMIT,

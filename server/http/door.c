@@ -1,5 +1,5 @@
 /*
- * Accepting, and what happens when the kernel has no descriptor left.
+ * Accepts connections, also when the kernel has no file descriptor left.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,17 +12,17 @@
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 
-#define STARVED_MS 50        /* until the next try when there are no descriptors */
-#define COMPLAINT_SECONDS 60 /* between two complaints of that */
+#define STARVED_MS 50        /* until the next attempt when there are no descriptors */
+#define COMPLAINT_SECONDS 60 /* between two log messages about that */
 
-/* There are no descriptors, or no memory in the kernel: whoever is idle makes room. */
+/* There are no descriptors, or no kernel memory: evicts idle connections. */
 static void starve(struct door *door, int code)
 {
     double now = clock_monotonic();
     double before = atomic_load(&door->complained);
     if (now - before >= COMPLAINT_SECONDS && atomic_compare_exchange_strong(&door->complained, &before, now)) {
         char quoted[128];
-        log_event(LOG_LEVEL_ERROR, "accept", "detail=%s action=\"the connections that are idle longest are closed\"",
+        log_event(LOG_LEVEL_ERROR, "accept", "detail=%s action=\"closing the connections that have been idle longest\"",
                   log_quote(quoted, sizeof quoted, strerror(code)));
     }
     connections_evict(door->connections);
@@ -41,12 +41,12 @@ int door_accept(struct door *door, struct MHD_Daemon *daemon)
         starve(door, errno);
         return STARVED_MS;
     }
-    if (fd < 0) { /* another thread was faster, or that client is gone again */
+    if (fd < 0) { /* another thread accepted it, or the client has disconnected */
         return 0;
     }
     if (!connections_admit(door->connections, fd, address)) {
         close(fd);
-    } else if (MHD_add_connection(daemon, fd, address, len) != MHD_YES) { /* it closed the socket */
+    } else if (MHD_add_connection(daemon, fd, address, len) != MHD_YES) { /* the call closed the socket */
         connections_remove(door->connections, fd);
     }
     return 0;

@@ -1,7 +1,7 @@
 /*
- * Where connections come in: accepted by the threads of loops.c and not by libmicrohttpd, so that a limit that is
- * reached (of connections, of file descriptors) is met with a decision rather than with a closed door, or with a loop
- * that complains of it ten thousand times a second.
+ * Accepts connections. The threads of loops.c do this instead of libmicrohttpd, so that when a limit on connections or
+ * file descriptors is reached, this module decides what to close, instead of a socket that stops accepting or a loop
+ * that logs the error ten thousand times a second.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,13 +13,14 @@
 #include "server/http/connections.h"
 
 struct door {
-    int listener; /* does not block */
+    int listener; /* non-blocking */
     struct connections *connections;
     _Atomic double complained; /* monotonic seconds; initially -INFINITY */
 };
 
-/* Accepts one connection for the daemon that the calling thread drives: what comes together is so shared by the
- * threads. Returns the milliseconds until it makes sense to listen again: 0 but where there is nothing to accept with. */
+/* Accepts one connection for the daemon that the calling thread drives, so that simultaneous connections are spread
+ * over the threads. Returns the milliseconds to wait before listening again, which is 0 unless resources are
+ * exhausted. */
 int door_accept(struct door *door, struct MHD_Daemon *daemon);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The stream's side of libmicrohttpd: it asks for bytes, and is suspended where there are none.
+ * Connects an event stream to libmicrohttpd, which asks for bytes; the connection is suspended while there are none.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,9 +13,9 @@
 #include "server/ops/clock.h"
 
 #define HEARTBEAT_SECONDS 15.0
-#define REST_SECONDS 0.25 /* between two that can wait */
+#define REST_SECONDS 0.25 /* between two events that may be delayed */
 
-static const char hello[] = "retry: 2000\n\n"; /* milliseconds until a client connects again */
+static const char hello[] = "retry: 2000\n\n"; /* milliseconds until the client reconnects */
 static const char heartbeat[] = ":\n\n";
 
 void event_begin(struct text *text, const char *name, uint64_t number)
@@ -38,7 +38,7 @@ static void events_free(void *user)
     free(events);
 }
 
-/* Heartbeats fall on whole seconds, so that who keeps the deadlines of many streams wakes once for all of them. */
+/* Heartbeats are aligned to whole seconds, so that one wake-up serves many streams. */
 static void beat_later(struct events *events, double now)
 {
     events->heartbeat_due = ceil(now + HEARTBEAT_SECONDS);
@@ -57,7 +57,7 @@ static size_t take_part(char *out, size_t most, const char *data, size_t len, si
     return taken;
 }
 
-/* The next bytes of text and tail, and of the line feed that ends the event which the tail belongs to. */
+/* Copies the next bytes of the text, the tail, and the line feed that ends the event of the tail. */
 static size_t take(struct events *events, char *out, size_t most)
 {
     size_t skipped = events->sent;
@@ -72,7 +72,7 @@ static size_t take(struct events *events, char *out, size_t most)
     return len;
 }
 
-/* ---------------------------------------------------------------- what there is to say */
+/* ---------------------------------------------------------------- composing */
 
 void events_compose(struct events *events)
 {
@@ -89,7 +89,7 @@ void events_compose(struct events *events)
     events->composed = next != EVENTS_MORE;
 }
 
-/* Whether the request came back before its time: its client has hung up. */
+/* Whether the request came back early because its client has disconnected. */
 static bool client_gone(struct events *events)
 {
     bool back = events->taken_back;
@@ -113,7 +113,7 @@ static bool take_back(void *user)
 {
     struct events *events = user;
     bool back = holder_of(events)->take_back(events);
-    events->taken_back = back; /* nobody else has the request, if it is back */
+    events->taken_back = back; /* if it is back, no other thread has the request */
     return back;
 }
 
@@ -130,7 +130,7 @@ static ssize_t suspend(struct events *events, double deadline)
     return 0;
 }
 
-/* Until something happens, or is to be said. */
+/* Suspends the request until there is news or a heartbeat is due. */
 static ssize_t suspend_for_news(struct events *events)
 {
     events->composed = false;
@@ -143,7 +143,7 @@ static ssize_t events_read(void *cls, uint64_t position, char *out, size_t most)
     struct events *events = cls;
     struct request *request = events->request;
     (void)position;
-    /* When the service stops, the client asks again, of the next one. */
+    /* When the service stops, the stream ends; the client reconnects to the next instance. */
     if (waits_stopping(request->server->waits) || client_gone(events)) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }

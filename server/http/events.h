@@ -1,8 +1,9 @@
 /*
- * Server-Sent Events: a reply that goes on until its subject has ended. Between two events the connection is suspended, and
- * costs memory only; whoever has news resumes it. Nothing is queued for a client: each time it has taken what was sent, the
- * source is asked for what has happened since, so one that reads slowly is told less often, and never of the past. A line
- * that says nothing goes out from time to time, for proxies and for finding out that the client is gone.
+ * Server-Sent Events: a reply that continues until its subject is final. Between two events the connection is suspended
+ * and only uses memory; the thread that has news resumes it. Nothing is queued per client: when a client has received
+ * what was sent, the source is asked for what has happened since, so a slow reader gets fewer events and never outdated
+ * ones. A comment line is sent from time to time, to keep proxies from closing the connection and to detect that the
+ * client has disconnected.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,53 +15,55 @@
 #include "server/ops/text.h"
 
 enum events_next {
-    EVENTS_NONE, /* nothing has happened since */
-    EVENTS_SOME, /* the next ones can wait for a moment */
-    EVENTS_MORE, /* there are more already */
-    EVENTS_LAST, /* that was all: the stream ends */
+    EVENTS_NONE, /* there is nothing new */
+    EVENTS_SOME, /* the next events can be delayed for a moment */
+    EVENTS_MORE, /* there are more events already */
+    EVENTS_LAST, /* these were the last events; the stream ends */
     EVENTS_BROKEN
 };
 
 struct events;
 
-/* Where they come from. */
+/* The source of the events. */
 struct events_source {
-    /* Appends the events after events->seen to events->text, some kilobytes at most, and moves `seen` on. On an HTTP thread, */
+    /* Appends the events after events->seen to events->text, a few kilobytes at most, and advances `seen`. Runs on an
+     * HTTP thread, unless composer is set. */
     enum events_next (*next)(struct events *events);
-    /* unless that takes milliseconds: this one has another thread call events_compose(), and then resume the request (the user
-     * is the events). NULL: it does not. */
+    /* Set if next() takes milliseconds: makes another thread call events_compose() and then resume the request (the
+     * user is the events). NULL: next() is fast. */
     const struct holder *composer;
-    /* Resumes the request (the user is the events) at the next change after `seen`, and at the end alone. */
+    /* Resumes the request (the user is the events) at the next change after `seen`, and at the end. */
     struct holder changes;
     struct holder end;
 };
 
-/* One stream. Embed it as the first member of something malloc'ed, zero but for the first three. */
+/* One stream. Embed it as the first member of an allocated struct that is zero except for the first three members. */
 struct events {
     struct request *request;
     const struct events_source *source;
     uint64_t seen; /* the number of the last event that the client has; 0: none */
     struct text text;
-    struct shared_text tail; /* a line that follows the text, as the last thing of all; or without data */
+    struct shared_text tail; /* follows the text as the data of the final event; or has no data */
     /* Private. */
-    size_t sent;          /* of text and tail */
-    bool composed;        /* they hold all that had happened: what comes next is waited for */
-    bool composing;       /* the composer has the request */
-    bool ended;           /* nothing comes after them */
-    bool taken_back;      /* by who keeps the deadline, which is the next one */
+    size_t sent;          /* bytes sent of text and tail */
+    bool composed;        /* all events so far are composed; the stream waits for the next */
+    bool composing;       /* the composer holds the request */
+    bool ended;           /* nothing follows */
+    bool taken_back;      /* by the thread that keeps the deadlines, at the next deadline */
     double deadline;      /* monotonic seconds */
-    double rests_until;   /* nothing but the end is told before */
-    double heartbeat_due; /* unless something else is said before */
+    double rests_until;   /* only the end is sent before this time */
+    double heartbeat_due; /* unless something is sent before */
 };
 
-/* "id", "event" and the beginning of "data" of an event, whose data has no line feed in it; and its end. */
+/* event_begin() writes "id", "event" and the start of "data" of an event, whose data must not contain a line feed;
+ * event_end() ends it. */
 void event_begin(struct text *text, const char *name, uint64_t number);
 void event_end(struct text *text);
 
 /* For the composer. */
 void events_compose(struct events *events);
 
-/* Takes the events over, which are freed in the end. */
+/* Takes ownership of the events, and frees them at the end. */
 enum handled reply_events(struct request *request, struct events *events);
 
 #endif

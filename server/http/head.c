@@ -1,14 +1,15 @@
 /*
- * libmicrohttpd shows every header as it came, doubles included, and by the time of the first call has decided how the
- * body ends; a reply in that call makes it close the connection.
+ * libmicrohttpd shows every header as it was sent, including duplicates. When it makes the first call it has already
+ * decided how the body ends. A reply in that call makes it close the connection.
  *
- * What 0.9.75 does not show: lines that are folded, or end with LF alone; what stands behind a NUL in a value, in the
- * method or in the target; and a line that begins with a colon or a NUL, which it takes for the end of the head, so that what follows is another
- * request. But it reads heads where they lie, writes NULs over colons and line ends, and hands out pointers into that.
- * So a head that is as it should be can be followed from its version to its empty line without a byte left over; in
- * all of these cases it cannot. Other versions of the library (which has become stricter since) may lay a head out in
- * another way: there it is not followed. The end of a chunked body, with its extensions and trailers, can be followed
- * in none: a connection ends with the reply to one.
+ * Some malformed heads are not visible through libmicrohttpd 0.9.75: folded lines and lines that end with LF alone;
+ * anything after a NUL in a value, in the method or in the target; and a line that begins with a colon or a NUL, which
+ * it takes for the end of the head, so that the rest becomes another request. But it parses heads in place: it writes
+ * NULs over colons and line ends, and returns pointers into the buffer. A well-formed head can therefore be followed
+ * from its version to its empty line without a byte left over, and a head with any of these defects cannot. Other
+ * versions of the library, which has become stricter since, may lay out a head differently; the check is then disabled.
+ * The end of a chunked body, with extensions and trailers, cannot be followed in any version, so the connection is
+ * closed after the reply to such a request.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -79,7 +80,7 @@ static bool is_plain(const char *value, size_t len)
     return true;
 }
 
-/* Where the line behind `end`, the end of a line, begins; NULL: the line did not end with CR LF. */
+/* The start of the line after `end`, the end of a line; NULL if the line did not end with CR LF. */
 static const char *line_after(const char *end)
 {
     return end[0] == '\0' && end[1] == '\0' ? end + 2 : NULL;
@@ -117,7 +118,8 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
-/* A host with its port, perhaps; what else a URL may have before its path makes it another's. */
+/* Whether the text is a host with an optional port. Anything else that may precede the path of a URL would make it a
+ * different host. */
 static bool is_host(const char *host)
 {
     for (const char *at = host; *at; at++) {
@@ -128,20 +130,20 @@ static bool is_host(const char *host)
     return *host != '\0';
 }
 
-/* Whether the library lays heads out as it is said above. */
+/* Whether this version of the library lays out heads as described above. */
 static bool laid_out(void)
 {
     return strcmp(MHD_get_version(), "0.9.75") == 0;
 }
 
-/* Whether the three parts of the request line follow each other. A NUL ends what is shown of a part, but not the part. */
+/* Whether the three parts of the request line are contiguous. A NUL ends the visible part but not the part itself. */
 static bool is_line(const struct request *request, const char *version)
 {
     return request->path == request->method + strlen(request->method) + 1 &&
            version == request->path + request->place->target_len + 1;
 }
 
-/* Whether the empty line follows, and the head ends there. */
+/* Whether the empty line follows and the head ends there. */
 static bool is_whole(const struct request *request, const char *next)
 {
     const char *end = next ? line_after(next) : NULL;
@@ -156,32 +158,32 @@ const char *head_refusal(struct request *request, const char *version)
     struct head head = {.next = line ? line_after(version + strlen(version)) : NULL};
     MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, on_header, &head);
     if (!line) {
-        return "the request line has a NUL, or more than two spaces";
+        return "the request line contains a NUL or more than two spaces";
     }
     if (laid_out() && !is_whole(request, head.next)) {
-        return "a line of the head is folded, does not end with CR LF, begins with a colon, or has a NUL";
+        return "a line of the head is folded, does not end with CR LF, begins with a colon, or contains a NUL";
     }
     if (request->place->bad_target) {
-        return "the target has a character that must be percent-encoded, or a percent sign that encodes none";
+        return "the target contains a character that must be percent-encoded, or an invalid percent encoding";
     }
     request->last = head.encodings > 0;
     if (head.bad_name || head.bad_value) {
-        return "a header has a character that it must not have";
+        return "a header contains a forbidden character";
     }
     if (head.hosts != 1 || !is_host(head.host)) {
-        return "there must be one Host header, with a host";
+        return "exactly one Host header with a valid host is required";
     }
     if (head.lengths > 1) {
         return "there is more than one Content-Length";
     }
     if (head.encodings && head.lengths) {
-        return "Content-Length and Transfer-Encoding exclude each other";
+        return "Content-Length and Transfer-Encoding must not occur together";
     }
     if (head.encodings > 1 || (head.encodings && strcasecmp(head.encoding, "chunked") != 0)) {
-        return "the one Transfer-Encoding that is read here is chunked";
+        return "the only supported Transfer-Encoding is chunked";
     }
     if (head.encodings && strcmp(version, MHD_HTTP_VERSION_1_0) == 0) {
-        return "HTTP/1.0 has no Transfer-Encoding";
+        return "Transfer-Encoding is not allowed in HTTP/1.0";
     }
     return head.origins > 1 ? "there is more than one Origin" : NULL;
 }
@@ -190,13 +192,14 @@ const char *head_refusal(struct request *request, const char *version)
 
 struct hosts {
     bool any;      /* --allow-host '*' */
-    bool literals; /* every address by its number */
+    bool literals; /* any numeric address */
     size_t allowed_len;
     size_t len;
-    char **names; /* lower case, without port or brackets; those of --allow-host first */
+    char **names; /* lower case, without port or brackets; those of --allow-host come first */
 };
 
-/* The host of HOST[:PORT] in lower case and without brackets; *port: what follows the colon, or "". False: none. */
+/* Splits HOST[:PORT] into the host, in lower case and without brackets, and *port, which is what follows the colon, or
+ * "". Returns false if it is not a host. */
 static bool split_host(const char *authority, char *host, size_t host_size, const char **port)
 {
     const char *end = *authority == '[' ? strchr(authority, ']') : NULL;
@@ -209,7 +212,7 @@ static bool split_host(const char *authority, char *host, size_t host_size, cons
     for (size_t i = 0; i < len; i++) {
         host[i] = (char)tolower((unsigned char)start[i]);
     }
-    len -= host[len - 1] == '.'; /* the root of the DNS */
+    len -= host[len - 1] == '.'; /* the DNS root */
     host[len] = '\0';
     *port = *rest ? rest + 1 : "";
     return len > 0;
@@ -322,8 +325,8 @@ static bool is_among(char *const *names, size_t len, const char *host)
     return false;
 }
 
-/* The page is served from where the request goes, or from a host that the operator named (behind a proxy the Host may
- * be another than the page's). */
+/* Whether the page has the origin of the request, or comes from a host that the operator named (behind a proxy, the
+ * Host may differ from that of the page). */
 static bool is_own_page(const struct hosts *hosts, const char *host, const char *host_port, const char *origin)
 {
     char page[256];
@@ -347,10 +350,11 @@ const char *hosts_refusal(const struct hosts *hosts, const char *host, const cha
     }
     if (!split_host(host, name, sizeof name, &port) ||
         (!is_among(hosts->names, hosts->len, name) && !(hosts->literals && is_literal(name)))) {
-        return "this service is not known by the Host of this request; its operator names its hosts with --allow-host";
+        return "the Host of this request does not name this service; the operator can add host names with --allow-host";
     }
     if (origin && !is_own_page(hosts, name, port, origin)) {
-        return "a page of another Origin may not change anything here; the operator names hosts with --allow-host";
+        return "requests from a page of another Origin are not allowed here; the operator can allow hosts with "
+               "--allow-host";
     }
     return NULL;
 }

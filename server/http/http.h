@@ -10,14 +10,14 @@
 
 struct http;
 
-/* Serves what connects to the listening socket, which must outlive it and stays the caller's. NULL with a
- * message. */
+/* Serves connections to the listening socket, which the caller owns and which must outlive the service. Returns NULL
+ * with a message. */
 struct http *http_start(struct server *server, int fd, char *message, size_t message_size);
-/* No new connections. */
+/* Stops accepting connections. */
 void http_quiesce(struct http *http);
-/* Waits until no request is being answered, or the deadline (monotonic seconds). */
+/* Waits until no request is in progress, or until the deadline (monotonic seconds). */
 void http_drain(struct http *http, double deadline);
-/* No connection may be suspended any more. */
+/* Requires that no connection is suspended. */
 void http_stop(struct http *http);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The service binds its socket itself, so that port 0 can be reported as the port it became.
+ * Binds the listening socket, so that the actual port can be reported if the given one is 0.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define GONE_SECONDS 60 /* without a sign of the client's machine */
+#define GONE_SECONDS 60 /* without any packet from the machine of the client */
 #define PROBES 3
 
-/* Splits HOST:PORT; brackets round an IPv6 address go. */
+/* Splits HOST:PORT and removes the brackets of an IPv6 address. */
 static bool split(const char *address, char *host, size_t host_size, const char **port)
 {
     const char *colon = strrchr(address, ':');
@@ -52,8 +52,8 @@ static int bind_one(const struct addrinfo *info)
         return -1;
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    /* Connections inherit these: a client whose machine or network is gone says nothing, but leaves probes and data
-     * unanswered. */
+    /* Accepted connections inherit these options: they detect a client whose machine or network is gone, which leaves
+     * probes and data unanswered. */
     int idle = GONE_SECONDS / 2;
     int interval = GONE_SECONDS / 2 / PROBES;
     int probes = PROBES;

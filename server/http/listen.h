@@ -8,7 +8,8 @@
 
 #include <stddef.h>
 
-/* Binds HOST:PORT or [HOST]:PORT; url gets "http://HOST:PORT" with the port bound. -1 with a message. */
+/* Binds HOST:PORT or [HOST]:PORT and writes "http://HOST:PORT", with the actual port, to url. Returns -1 with a message
+ * on failure. */
 int listen_on(const char *address, char *url, size_t url_size, char *message, size_t message_size);
 
 #endif

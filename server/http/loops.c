@@ -1,11 +1,11 @@
 /*
- * The threads that speak HTTP: each polls a libmicrohttpd daemon of its own, all accept from one socket. The first one
- * also keeps the connections' deadlines.
+ * The HTTP threads. Each polls its own libmicrohttpd daemon, and all accept from one socket. The first one also keeps
+ * the deadlines of connections.
  *
- * Why not libmicrohttpd's threads: when 128 connections are ready at once, its loop (up to 1.0.1 at least) asks the
- * kernel for more before it serves them, and waits there until something else happens, up to the idle timeout. With
- * 128 clients who all wait for their answer nothing else does. A loop that only waits for the daemon's epoll
- * descriptor, and has the daemon run without waiting, cannot fall into that.
+ * The threads of libmicrohttpd are not used because of a defect in its loop (up to 1.0.1 at least): when 128
+ * connections are ready at once, it asks the kernel for more before it serves them, and blocks until something else
+ * happens, up to the idle timeout. If all 128 clients wait for their response, nothing else happens. A loop that only
+ * waits for the epoll descriptor of the daemon, and runs the daemon without blocking, avoids this.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,9 +31,9 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define LEAVING_MAX 64       /* connections that are shut down and whose sockets are still open */
-#define OTHER_DESCRIPTORS 64 /* of the log, the database, temporary files, and what a library may open */
-#define OTHER_A_THREAD 4     /* a reader of the database has two */
+#define LEAVING_MAX 64       /* limit on connections that are shut down but whose sockets are still open */
+#define OTHER_DESCRIPTORS 64 /* for the log, the database, temporary files, and what libraries open */
+#define OTHER_A_THREAD 4     /* a thread that reads the database has two */
 
 struct loop {
     struct daemon_context context;
@@ -41,7 +41,7 @@ struct loop {
     struct MHD_Daemon *daemon;
     pthread_t thread;
     bool started;
-    bool keeper; /* of deadlines */
+    bool keeper; /* this thread keeps the deadlines */
 };
 
 struct http {
@@ -67,7 +67,7 @@ static void *loop_main(void *argument)
     struct loop *loop = argument;
     struct http *http = loop->http;
     int events = MHD_get_daemon_info(loop->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    int pause = 0; /* milliseconds in which there is no use in listening */
+    int pause = 0; /* milliseconds during which listening is pointless */
     double due = loop->keeper ? 0 : INFINITY;
     while (!atomic_load(&http->stopped)) {
         double now = clock_monotonic();
@@ -103,8 +103,8 @@ static bool loop_start(struct loop *loop, struct http *http, struct server *serv
     return loop->started;
 }
 
-/* Every socket is a file descriptor, and a connection that is sent away keeps its own for a while: as many connections
- * as leave room for both, and for what else the service opens. One address has its share of so many fewer. */
+/* Every socket is a file descriptor, and a closed connection keeps its own for a while, so the number of connections
+ * must leave room for both and for other files. The limit per address is reduced in proportion. */
 static void limit_connections(struct connections_options *options, const struct config *config)
 {
     struct rlimit limit = {0};
@@ -126,12 +126,13 @@ static void limit_connections(struct connections_options *options, const struct 
             double share = (double)config->max_connections_of_one / (double)config->max_connections;
             options->max_of_one = (size_t)fmax(1, share * (double)allowed);
         }
-        log_event(LOG_LEVEL_WARN, "descriptors", "max_connections=%llu detail=\"there are %llu file descriptors\"",
+        log_event(LOG_LEVEL_WARN, "descriptors",
+                  "max_connections=%llu detail=\"only %llu file descriptors are available\"",
                   (unsigned long long)allowed, (unsigned long long)limit.rlim_cur);
     }
 }
 
-/* Everything but the loops. */
+/* Builds everything except the loops. */
 static bool http_build(struct http *http, const struct config *config, int fd)
 {
     struct connections_options options = {
@@ -159,7 +160,7 @@ struct http *http_start(struct server *server, int fd, char *message, size_t mes
     while (started && http->len < len) {
         started = loop_start(&http->loops[http->len++], http, server);
         if (!started) {
-            snprintf(message, message_size, "libmicrohttpd does not start");
+            snprintf(message, message_size, "libmicrohttpd failed to start");
         }
     }
     if (!started) {
@@ -179,7 +180,7 @@ static void loops_tell(struct http *http, atomic_bool *flag)
 
 void http_quiesce(struct http *http)
 {
-    shutdown(http->door.listener, SHUT_RDWR); /* whoever comes now is refused by the kernel */
+    shutdown(http->door.listener, SHUT_RDWR); /* the kernel refuses connections from now on */
     loops_tell(http, &http->quiesced);
 }
 

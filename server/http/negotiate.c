@@ -1,5 +1,5 @@
 /*
- * Reading what a client prefers: Accept (RFC 9110, 12.5.1), Prefer: wait (RFC 7240), If-None-Match.
+ * Parses the preferences of a client: Accept (RFC 9110, 12.5.1), Prefer: wait (RFC 7240), If-None-Match.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,14 +25,14 @@ static const char *skip_space(const char *at)
     return at + strspn(at, " \t");
 }
 
-/* One element of a list header: its value and its q; quoted strings are not split. */
+/* One element of a list header: its value and its q. Quoted strings are not split. */
 struct element {
     const char *value;
     size_t len; /* without parameters and trailing space */
     double quality;
 };
 
-/* Moves *at past the next element. False at the end. */
+/* Moves *at past the next element. Returns false at the end. */
 static bool next_element(const char **at, struct element *element)
 {
     *at = skip_space(*at);
@@ -56,7 +56,7 @@ static bool next_element(const char **at, struct element *element)
     return true;
 }
 
-/* How closely the range names the type: 0 not at all, 1 any, 2 its kind, 3 itself. */
+/* How specifically the range matches the type: 0 not at all, 1 any, 2 the same main type, 3 the type itself. */
 static int range_match(const struct element *range, const char *type)
 {
     size_t kind = strcspn(type, "/") + 1;
@@ -97,7 +97,7 @@ int negotiate(const char *accept, const char *const *offers)
     return best;
 }
 
-/* A whole number of seconds, cut at the longest wait. */
+/* Parses a whole number of seconds, limited to the longest wait. */
 static bool read_seconds(const char *text, size_t len, double *seconds)
 {
     double value = 0;
@@ -123,9 +123,9 @@ bool query_is_seconds(const char *value)
 const char *query_seconds_wrong(const char *value)
 {
     double seconds;
-    _Static_assert(WAIT_MAX_SECONDS == 300, "the message says so");
+    _Static_assert(WAIT_MAX_SECONDS == 300, "the message states it");
     return read_seconds(value, strlen(value), &seconds) && seconds > WAIT_MAX_SECONDS
-               ? "is more than 300 seconds, the longest that one request waits: take 300 and ask again, or follow the "
+               ? "exceeds 300 seconds, the longest wait of one request; use 300 and repeat the request, or follow the "
                  "events"
                : NULL;
 }
@@ -136,12 +136,12 @@ double request_wait_seconds(const struct request *request, bool *preferred)
     *preferred = false;
     const char *query = request_query(request, "wait");
     if (query && read_seconds(query, strlen(query), &seconds)) {
-        return seconds; /* it was checked: at most WAIT_MAX_SECONDS */
+        return seconds; /* already checked: at most WAIT_MAX_SECONDS */
     }
     const char *at = request_header_value(request, "Prefer");
     struct element element;
     while (at && next_element(&at, &element)) {
-        /* A preference that cannot be read is ignored: RFC 7240, section 2. */
+        /* A preference that cannot be parsed is ignored (RFC 7240, section 2). */
         if (element.len > 5 && strncasecmp(element.value, "wait=", 5) == 0 &&
             read_seconds(element.value + 5, element.len - 5, &seconds)) {
             *preferred = true;

@@ -1,5 +1,5 @@
 /*
- * Members come from libmicrohttpd decoded, in the order of the query, doubles included.
+ * libmicrohttpd passes the parameters decoded, in the order of the query, including duplicates.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -40,10 +40,10 @@ static void report_unknown(const struct check *check, const char *pointer)
     meant = api_meant(pointer + 1, names, len);
     list_names(check->table, list, sizeof list);
     if (*list) {
-        api_errors_add(check->errors, pointer, "is no member of this query%s%s%s are %s",
-                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "? There" : "; there", list);
+        api_errors_add(check->errors, pointer, "unknown query parameter%s%s%s: %s", meant ? "; did you mean " : "",
+                       meant ? meant : "", meant ? "? Allowed" : "; allowed", list);
     } else {
-        api_errors_add(check->errors, pointer, "is no member of this query, which has none");
+        api_errors_add(check->errors, pointer, "unknown query parameter; none is allowed here");
     }
 }
 
@@ -62,7 +62,7 @@ static enum MHD_Result on_member(void *cls, enum MHD_ValueKind kind, const char 
         return MHD_YES;
     }
     if (check->seen[i]) {
-        api_errors_add(check->errors, pointer, "stands in the query twice");
+        api_errors_add(check->errors, pointer, "occurs twice in the query");
     } else if (!value) {
         api_errors_add(check->errors, pointer, "has no value; it %s", check->table[i].must);
     } else if (!check->table[i].valid(value)) {
@@ -81,19 +81,19 @@ static bool is_integer(const char *value)
 
 bool query_is_limit(const char *value)
 {
-    unsigned long limit = strtoul(value, NULL, 10); /* ULONG_MAX where it is more */
+    unsigned long limit = strtoul(value, NULL, 10); /* ULONG_MAX if the value is larger */
     return is_integer(value) && limit >= 1 && limit <= QUERY_LIMIT_MAX;
 }
 
 const char *query_limit_wrong(const char *value)
 {
-    _Static_assert(QUERY_LIMIT_MAX == 500, "the messages say so");
+    _Static_assert(QUERY_LIMIT_MAX == 500, "the messages state it");
     if (!is_integer(value)) {
         return NULL;
     }
     return strtoul(value, NULL, 10) == 0
-               ? "is 0, and a page holds at least one item: leave it out, or take 1 and see whether there is any"
-               : "is more than 500, the most that a page holds: take 500, and follow `next` for the rest";
+               ? "is 0, but a page has at least one item; omit it, or use 1 to test whether there are any"
+               : "exceeds 500, the largest page size; use 500 and follow `next` for the rest";
 }
 
 void query_check(const struct request *request, struct api_errors *errors)

@@ -1,7 +1,7 @@
 /*
- * The members of a query string: each route has a table of those it takes, with the test that its value must pass.
- * An unknown member, one without a value or twice, and a value that fails its test are errors, all named at once;
- * none is ever ignored. Handlers read what passed.
+ * Query parameters. Each route has a table of its parameters, each with a test for its value. An unknown or repeated
+ * parameter, one without a value, and a value that fails its test are errors; all are reported at once and none is
+ * ignored. Handlers read only values that passed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,12 +16,12 @@ struct api_errors;
 struct query_member {
     const char *name;
     bool (*valid)(const char *value);
-    const char *must; /* what the value must be, for the error */
-    /* What is wrong with a value that could have been meant, in words of its own. NULL, or NULL for a value: `must`. */
+    const char *must; /* the requirement on the value, for the error message */
+    /* A specific message for a wrong value. NULL, or a result of NULL: `must` is used. */
     const char *(*wrong)(const char *value);
 };
 
-/* Of all lists: how many items a page holds. */
+/* For all lists: the largest number of items in a page. */
 #define QUERY_LIMIT_MAX 500
 #define QUERY_LIMIT                                                                  \
     {                                                                                \
@@ -30,7 +30,7 @@ struct query_member {
 bool query_is_limit(const char *value);
 const char *query_limit_wrong(const char *value);
 
-/* Adds an error with pointer "?name" for everything that is wrong. */
+/* Adds an error with the pointer "?name" for each violation. */
 void query_check(const struct request *request, struct api_errors *errors);
 
 #endif

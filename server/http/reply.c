@@ -1,6 +1,6 @@
 /*
- * Replies and problem documents: the one place that queues responses, so that headers, conditional requests and
- * what the log says are the same everywhere.
+ * Replies and problem documents. All responses are queued here, so that headers, conditional requests and log lines are
+ * the same everywhere.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,9 +14,9 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define SMALL_REPLY 65536              /* bytes that are not counted */
-#define MADE_AT_ONCE 16384             /* bytes that a reply of unknown length is asked for, without chunks */
-#define REPLY_BYTES_A_SECOND 1048576.0 /* that a client must take */
+#define SMALL_REPLY 65536              /* bytes; smaller replies are not counted */
+#define MADE_AT_ONCE 16384             /* bytes requested at a time from a reply of unknown length, without chunks */
+#define REPLY_BYTES_A_SECOND 1048576.0 /* the minimum rate at which a client must read */
 
 static const char problem_type[] = "application/problem+json";
 static const char json_media[] = "application/json";
@@ -25,7 +25,7 @@ void reply_header(struct request *request, const char *name, const char *format,
 {
     if (request->headers_len == REQUEST_HEADERS) {
         metric_add(METRIC_BUGS, 1);
-        log_event(LOG_LEVEL_ERROR, "BUG", "detail=\"more reply headers than there is room for\" header=%s", name);
+        log_event(LOG_LEVEL_ERROR, "BUG", "detail=\"too many reply headers\" header=%s", name);
         return;
     }
     char *value = NULL;
@@ -40,8 +40,7 @@ void reply_header(struct request *request, const char *name, const char *format,
     }
 }
 
-/* Counts what a reply holds in memory. Small ones are always sent: among them is the one that says why others are
- * not. */
+/* Counts the memory of a reply. Small replies are always sent, among them the one that explains why others are not. */
 static bool hold(struct request *request, size_t len)
 {
     struct budget *replies = &request->server->replies;
@@ -63,8 +62,7 @@ bool reply_holds(struct request *request, size_t len)
 
 static enum handled reply_crowded(struct request *request)
 {
-    return reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                         "other replies take all the memory that there is for them; ask again later");
+    return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the memory for replies is in use; try again later");
 }
 
 static double seconds_for(const struct request *request, size_t len)
@@ -84,7 +82,7 @@ void reply_streams_on(struct request *request, size_t len)
     connection_streaming(request->place, seconds_for(request, len), request->server->config->request_seconds);
 }
 
-/* Adds the headers and queues. Takes the response over. */
+/* Adds the headers and queues the response, of which it takes ownership. */
 static enum handled reply_queue(struct request *request, int status, const char *type, struct MHD_Response *response,
                                 size_t len)
 {
@@ -98,7 +96,8 @@ static enum handled reply_queue(struct request *request, int status, const char 
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     }
     MHD_add_response_header(response, REQUEST_ID_HEADER, request->id);
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff"); /* names in JSON and CSV are the clients' */
+    MHD_add_response_header(response, "X-Content-Type-Options",
+                            "nosniff"); /* JSON and CSV contain names from clients */
     for (size_t i = 0; i < request->headers_len; i++) {
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
     }
@@ -117,7 +116,7 @@ enum handled reply_empty(struct request *request, int status)
 
 enum handled reply_static(struct request *request, const char *type, const void *data, size_t len)
 {
-    /* libmicrohttpd does not write to a persistent buffer, but its parameter is not const. */
+    /* libmicrohttpd does not write to a persistent buffer, although its parameter is not const. */
     union {
         const void *constant;
         void *variable;
@@ -199,8 +198,8 @@ enum handled reply_problem_json(struct request *request, json_t *problem)
     char *text = problem ? api_json_text(problem) : NULL;
     json_decref(problem);
     if (!text) {
-        static const char plain[] = "{\"type\":\"/problems/internal\",\"title\":\"Internal error\",\"status\":500,"
-                                    "\"detail\":\"out of memory\"}";
+        static const char plain[] = "{\"type\":\"/problems/internal\",\"title\":\"Internal "
+                                    "error\",\"status\":500,\"detail\":\"out of memory\"}";
         text = strdup(plain);
         status = 500;
     }

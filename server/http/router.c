@@ -1,5 +1,5 @@
 /*
- * Linear search in a short table: it is read in a microsecond and in the order in which it was written.
+ * Searches a short table linearly, which takes about a microsecond.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,7 @@ size_t route_count(const struct route *routes)
     return len;
 }
 
-/* Whether the path fits; what stands for {..} goes to param. */
+/* Whether the path matches; writes the text that matches {..} to param. */
 static bool pattern_match(const char *pattern, const char *path, char *param, size_t param_size)
 {
     while (*pattern && *pattern != '{') {
@@ -44,7 +44,7 @@ static bool pattern_match(const char *pattern, const char *path, char *param, si
     return strcmp(pattern, path + len) == 0;
 }
 
-/* The methods of a path, as Allow lists them; "" if nothing has this path. */
+/* The methods of a path in the format of Allow; "" if no route has this path. */
 static void allowed_methods(const struct route *routes, const char *path, char allow[ALLOW_SIZE])
 {
     char param[80];
@@ -69,7 +69,7 @@ static bool is_media_type(const char *type, const char *name)
     return len == strlen(name) && strncasecmp(type, name, len) == 0;
 }
 
-/* Whether the body is of a type that the route takes. */
+/* Whether the route accepts the media type of the body. */
 static bool takes_media_type(struct request *request)
 {
     const char *type = request_header_value(request, MHD_HTTP_HEADER_CONTENT_TYPE);
@@ -77,13 +77,13 @@ static bool takes_media_type(struct request *request)
     return request->lines || is_media_type(type, "application/json");
 }
 
-/* Whether a body of any length is announced; of one that is none, no type need be said. */
+/* Whether a body is announced. An empty one needs no media type. */
 static bool has_body(const struct request *request)
 {
     return request->body_announced > 0 || request_header_value(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-/* The declared length; 0 if there is none. */
+/* The announced length; 0 if there is none. */
 static uint64_t content_length(const struct request *request)
 {
     const char *text = request_header_value(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -105,8 +105,9 @@ static void find_route(struct request *request)
     }
 }
 
-/* Whether a page of another site may be behind the request, and read the answer or change something. A browser shows no
- * page the answer to a GET of another Origin; but one whose name has come to mean this machine is of the same Origin. */
+/* Whether the request may come from a page of another site, which could read the response or change something. A
+ * browser hides the response to a GET from pages of another Origin; but a page whose host name has been made to point
+ * to this machine has the same Origin. */
 static const char *foreign(const struct request *request)
 {
     bool changes =
@@ -115,14 +116,14 @@ static const char *foreign(const struct request *request)
                          changes ? request_header_value(request, MHD_HTTP_HEADER_ORIGIN) : NULL);
 }
 
-/* False, with the errors: something in the query is wrong. */
+/* Returns false, with the errors, if the query is invalid. */
 static bool query_passes(const struct request *request, struct api_errors *errors)
 {
     query_check(request, errors);
     return !errors->len && !errors->out_of_memory;
 }
 
-/* What is refused of a request that has a route. */
+/* Why a request that has a route is rejected. */
 static enum api_problem judge(struct request *request)
 {
     const struct route *route = request->route;
@@ -159,7 +160,7 @@ void router_begin(struct request *request)
     } else if (foreign(request)) {
         request->refused = API_PROBLEM_FORBIDDEN;
     } else if (!request->route) {
-        request->refused = API_PROBLEM_NOT_FOUND; /* or 405, or OPTIONS: told apart when the reply is due */
+        request->refused = API_PROBLEM_NOT_FOUND; /* or 405, or OPTIONS; decided when the reply is built */
     } else {
         request->refused = judge(request);
     }
@@ -170,13 +171,14 @@ static enum handled reply_no_route(struct request *request)
     char allow[ALLOW_SIZE];
     allowed_methods(request->server->routes, request->path, allow);
     if (!allow[0]) {
-        return reply_problem(request, API_PROBLEM_NOT_FOUND, "nothing has this path; GET /v1 links to what there is");
+        return reply_problem(request, API_PROBLEM_NOT_FOUND,
+                             "no resource has this path; GET /v1 links to the available ones");
     }
     reply_header(request, MHD_HTTP_HEADER_ALLOW, "%s", allow);
     if (strcmp(request->method, MHD_HTTP_METHOD_OPTIONS) == 0) {
         return reply_empty(request, 204);
     }
-    return reply_problem(request, API_PROBLEM_METHOD, "this path takes %s", allow);
+    return reply_problem(request, API_PROBLEM_METHOD, "this path supports %s", allow);
 }
 
 static enum handled reply_not_acceptable(struct request *request)
@@ -187,7 +189,7 @@ static enum handled reply_not_acceptable(struct request *request)
     for (const char *const *offer = request->route->produces; *offer && len < sizeof offers; offer++) {
         len += (size_t)snprintf(offers + len, sizeof offers - len, "%s%s", len ? ", " : "", *offer);
     }
-    return reply_problem(request, API_PROBLEM_NOT_ACCEPTABLE, "this resource has %s", offers);
+    return reply_problem(request, API_PROBLEM_NOT_ACCEPTABLE, "this resource is available as %s", offers);
 }
 
 static enum handled reply_query(struct request *request)
@@ -203,9 +205,8 @@ static enum handled reply_no_room(struct request *request)
 {
     return request->place->spare
                ? reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                               "there are as many connections as there may be, from this address or in all")
-               : reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                               "the bodies of other requests take all the memory that there is for them");
+                               "the maximum number of connections is reached, from this address or in total")
+               : reply_problem(request, API_PROBLEM_QUEUE_FULL, "the memory for request bodies is in use");
 }
 
 enum handled router_run(struct request *request)
@@ -226,11 +227,11 @@ enum handled router_run(struct request *request)
     case API_PROBLEM_NOT_ACCEPTABLE:
         return reply_not_acceptable(request);
     case API_PROBLEM_BODY_TOO_LARGE:
-        return reply_problem(request, API_PROBLEM_BODY_TOO_LARGE, "a body may have at most %llu bytes",
+        return reply_problem(request, API_PROBLEM_BODY_TOO_LARGE, "the body exceeds the limit of %llu bytes",
                              (unsigned long long)request->server->config->max_body);
     case API_PROBLEM_MALFORMED_JSON:
         return reply_problem(request, API_PROBLEM_MALFORMED_JSON,
-                             "line 1, column 1: there is nothing to read: send a JSON object, as Content-Type: "
+                             "line 1, column 1: the body is empty: send a JSON object, as Content-Type: "
                              "application/json (curl --json does)");
     case API_PROBLEM_MEDIA_TYPE:
         return reply_problem(request, API_PROBLEM_MEDIA_TYPE,

@@ -1,6 +1,6 @@
 /*
- * From method and path to a row of the route table, and all that is the same for every route: 400 and 403 for a head
- * that cannot be trusted, 404, 405 with Allow, OPTIONS, HEAD as GET, 406, 413, 415, 422 for the query.
+ * Finds the row of the route table for a method and path, and handles what is the same for every route: 400 and 403 for
+ * an unacceptable head, 404, 405 with Allow, OPTIONS, HEAD as GET, 406, 413, 415, and 422 for the query.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,12 +9,12 @@
 
 #include "server/http/request.h"
 
-/* The rows of a table; one without a method ends it. */
+/* The number of rows of a table, which ends with a row without a method. */
 size_t route_count(const struct route *routes);
 
-/* Finds the route; sets what was refused before any body is read. request->malformed is known. */
+/* Finds the route and decides whether the request is rejected before a body is read. request->malformed must be set. */
 void router_begin(struct request *request);
-/* Runs the handler, or replies what was refused. The body is complete. */
+/* Runs the handler, or sends the rejection. The body is complete. */
 enum handled router_run(struct request *request);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * The ring: `full` pieces from `first` on are to be read, of the first one `taken` bytes were. The piece behind them is the
- * maker's while it fills. All of it is under one mutex, which is taken outside that of the suspended connections (wait.h);
- * the maker writes without it.
+ * A ring buffer: `full` pieces from `first` on can be read, of which `taken` bytes of the first were. The piece after
+ * them belongs to the maker while it fills it. Everything is under one mutex, which is taken outside that of the
+ * suspended connections (wait.h); the maker writes without holding it.
  *
- * A reader that finds nothing suspends the connection and gives it to the stream, which holds it until there is something to
- * read; that is what a client that hangs up meanwhile, and a stop, take it back from.
+ * A reader that finds nothing suspends the connection and gives it to the stream, which holds it until there is
+ * something to read. If the client disconnects meanwhile, or the service stops, the connection is taken back from the
+ * stream.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,13 +25,13 @@ struct stream {
     pthread_mutex_t mutex;
     const struct stream_maker *maker;
     void *user;
-    struct request *request; /* NULL: no reply yet */
+    struct request *request; /* NULL: there is no reply yet */
     size_t first;
     size_t taken;
     size_t full;
-    enum ending ending; /* FAILED: or given up */
-    bool filling;       /* asked for, or under way */
-    bool held;          /* the connection is, until there is something to read */
+    enum ending ending; /* FAILED: or abandoned */
+    bool filling;       /* requested, or in progress */
+    bool held;          /* the stream holds the connection until there is something to read */
     bool closed;
     size_t len[STREAM_PIECES];
     char data[STREAM_PIECES][STREAM_PIECE];
@@ -48,7 +49,7 @@ struct stream *stream_create(const struct stream_maker *maker, void *user)
     return stream;
 }
 
-/* Closed, and not being filled. */
+/* Requires that the stream is closed and not being filled. */
 static void stream_free(struct stream *stream)
 {
     stream->maker->release(stream->user);
@@ -107,7 +108,7 @@ static void make_locked(struct stream *stream)
     resume_locked(stream);
 }
 
-/* After each piece the thread is the next stream's that waits for one. */
+/* After each piece the thread serves the next stream that waits. */
 void stream_fill(struct stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
@@ -151,7 +152,7 @@ static bool stream_take_back(void *user)
     return held;
 }
 
-/* The bytes that are there; *wanted: there is room, and someone must be told. */
+/* Copies the available bytes. *wanted: there is room, so the maker must be told. */
 static size_t take(struct stream *stream, char *out, size_t most, bool *wanted, enum ending *ending)
 {
     size_t len = 0;

@@ -1,13 +1,13 @@
 /*
- * The list of suspended connections and its thread, which keeps their deadlines and hears when a client hangs up.
- * Deadlines are few and far apart (seconds), so it scans the list when the nearest one is due rather than keeping a
- * heap. libmicrohttpd does not look at a suspended connection, so those that are watched are in an epoll set of ours.
+ * The list of suspended connections and the thread that keeps their deadlines and detects disconnected clients.
+ * Deadlines are few and seconds apart, so the list is scanned when the nearest one is due, and there is no heap.
+ * libmicrohttpd does not watch a suspended connection, so those to be watched are in an epoll set of ours.
  *
- * A client that has hung up and one that has only said that it will send no more look alike until something is sent to
- * them; both are taken for gone (as libmicrohttpd and most servers take them), and their place is free at once.
+ * A client that has disconnected cannot be told from one that has only shut down its sending side, until something is
+ * sent. Both are treated as disconnected (as libmicrohttpd and most servers do), and their place is freed at once.
  *
- * The mutex is taken inside those of who calls request_resume(), and outside libmicrohttpd's own; holders are called
- * without it. Meanwhile the request is busy: it stays, and resumes afterwards if it was to.
+ * The mutex is taken inside those of the callers of request_resume(), and outside that of libmicrohttpd. Holders are
+ * called without it; meanwhile the request is marked busy, which keeps it suspended and delays a resume.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -33,17 +33,17 @@ struct waits {
     pthread_mutex_t mutex;
     pthread_cond_t emptied;
     struct request *first;
-    struct request **watched; /* by socket */
+    struct request **watched; /* indexed by socket */
     size_t watched_len;
-    double next_deadline; /* when the thread wakes; INFINITY: never */
+    double next_deadline; /* when the thread wakes up; INFINITY: never */
     bool stopping;
     bool ended;
     int wake;  /* an eventfd */
-    int epoll; /* of the eventfd and the sockets that are watched */
+    int epoll; /* contains the eventfd and the watched sockets */
     pthread_t thread;
 };
 
-/* Hears of the client from now on; where that cannot be, its hanging up shows when it is answered. */
+/* Watches the client from now on. If that fails, a disconnect is noticed only when the reply is sent. */
 static void watch_locked(struct waits *waits, struct request *request)
 {
     size_t fd = (size_t)request->place->fd;
@@ -95,13 +95,13 @@ static void resume_locked(struct waits *waits, struct request *request)
     }
     metric_add(METRIC_HTTP_WAITING, -1);
     int wake = request->context->wake;
-    MHD_resume_connection(request->connection); /* from here an HTTP thread may run it */
+    MHD_resume_connection(request->connection); /* from here on an HTTP thread may run it */
     eventfd_write(wake, 1);
 }
 
-/* ---------------------------------------------------------------- asking back */
+/* ---------------------------------------------------------------- taking back */
 
-/* Whether it can be asked for. */
+/* Whether a holder has it. */
 static bool held(const struct request *request)
 {
     return request->wait.holder && !request->wait.busy;
@@ -114,7 +114,7 @@ static void due_add_locked(struct request **due, struct request *request)
     *due = request;
 }
 
-/* Asks for those that are due, which are busy; the mutex is let go meanwhile. */
+/* Takes back those that are due, which are marked busy; the mutex is released meanwhile. */
 static void ask_locked(struct waits *waits, struct request *due)
 {
     if (!due) {
@@ -129,14 +129,14 @@ static void ask_locked(struct waits *waits, struct request *due)
         struct request *request = due;
         due = request->wait.due;
         request->wait.busy = false;
-        request->wait.deadline = INFINITY; /* asked for once */
+        request->wait.deadline = INFINITY; /* taken back only once */
         if (request->wait.woken || request->wait.back) {
             resume_locked(waits, request);
         }
     }
 }
 
-/* Resumes who is due; the time of the next one is left in next_deadline. */
+/* Resumes the requests that are due, and sets next_deadline. */
 static void resume_due_locked(struct waits *waits)
 {
     double now = clock_monotonic();
@@ -153,7 +153,7 @@ static void resume_due_locked(struct waits *waits)
     ask_locked(waits, due);
 }
 
-/* The event may be of a connection whose socket is another's by now. */
+/* The event may belong to a socket that has been reused by now. */
 static void hang_up_locked(struct waits *waits, int fd)
 {
     struct pollfd polled = {.fd = fd, .events = POLLRDHUP};

@@ -1,7 +1,7 @@
 /*
- * Suspended connections: each costs memory only, never a thread. A suspended request is held by someone who will have
- * news, and resumes it. Where that may take long, it can be asked for it back: at a deadline, when the client hangs up,
- * when the service stops. Thread-safe.
+ * Suspended requests, which use memory but no thread. A suspended request is held by the code that will have its
+ * result, and which resumes it. If that may take long, the request can be taken back from its holder: at a deadline,
+ * when the client disconnects, or when the service stops. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,33 +12,36 @@
 
 struct waits;
 
-/* Who takes requests that it can be asked for. Both are called without a lock, and never at once for one request. */
+/* Holders of requests that can be taken back. Both functions are called without a lock, and never concurrently for one
+ * request. */
 struct holder {
-    /* Takes it: resumes it once, from now on at any time. False: it does not, and the request resumes at once. */
+    /* Accepts the request and resumes it once, at any later time. Returns false if it does not accept; the request is
+     * then resumed at once. */
     bool (*give)(void *user);
-    /* True: it has not resumed it and will not. False: it has, or will. */
+    /* Returns true if it has not resumed the request and will not; false if it has, or will. */
     bool (*take_back)(void *user);
 };
 
 struct waits *waits_create(void);
 void waits_destroy(struct waits *waits);
 
-/* Suspends the request, on its HTTP thread; `resume` runs after request_resume(). False: the service is stopping. */
+/* Suspends the request, on its HTTP thread; `resume` runs after request_resume(). Returns false if the service is
+ * stopping. */
 bool request_suspend(struct request *request, request_handler *resume);
-/* Resumes a suspended request, by whoever has it. The caller loses it. */
+/* Resumes a suspended request. The caller must not use it afterwards. */
 void request_resume(struct request *request);
 /*
- * Gives a suspended request to a holder, and asks for it back when the client hangs up, and unless the deadline (monotonic
- * seconds) is INFINITY, at the deadline or when the service stops. The caller loses it; what it resumes with is for the
- * handler to see. user must last as long as the request.
+ * Gives a suspended request to a holder, and takes it back when the client disconnects and, unless the deadline
+ * (monotonic seconds) is INFINITY, at the deadline or when the service stops. The caller must not use the request
+ * afterwards; its handler finds out why it was resumed. user must live as long as the request.
  */
 void request_give(struct request *request, const struct holder *holder, void *user, double deadline);
 
-/* From now on nothing is suspended, and whoever has a deadline resumes. */
+/* From now on nothing can be suspended, and requests with a deadline are resumed. */
 void waits_stop(struct waits *waits);
 bool waits_stopping(struct waits *waits);
-/* After waits_stop(): waits until nothing is suspended any more. Whoever holds a request must still be running. False:
- * something is, at the deadline (monotonic seconds). */
+/* After waits_stop(): waits until no request is suspended. The holders must still be running. Returns false if the
+ * deadline (monotonic seconds) passes first. */
 bool waits_drain(struct waits *waits, double deadline);
 
 #endif

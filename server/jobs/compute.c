@@ -1,7 +1,6 @@
 /*
- * Running a job, and computing the privacy curve at its noise multiplier, which GET .../curve promises for every
- * succeeded job, when someone asks for it. A curve that cannot be had leaves the job as it is: the reason is kept in
- * its place.
+ * Runs a job, and computes the privacy curve at its noise multiplier, which GET .../curve offers for every succeeded
+ * job, on request. If a curve cannot be computed, the job is unchanged and the reason is stored in place of the curve.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,9 +16,9 @@
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 
-/* ---------------------------------------------------------------- what the library is lent */
+/* ---------------------------------------------------------------- callbacks for the library */
 
-#define FRACTION_LEAST 0.005 /* from here on it tells how long the rest will take */
+#define FRACTION_LEAST 0.005 /* from here on the remaining time is extrapolated from the fraction */
 
 static void on_progress(void *user, double fraction, const char *stage, double remaining_seconds)
 {
@@ -49,7 +48,8 @@ static bool on_expired(void *user)
     return clock_monotonic() > computation->deadline;
 }
 
-/* Whose seconds this thread's are: a thread that helps in the middle of helping is counted once. */
+/* The computation whose CPU time this thread adds to. A thread that helps while it is already helping is counted
+ * once. */
 static _Thread_local const struct computation *counted;
 
 struct count {
@@ -75,7 +75,7 @@ static void count_end(const struct count *count, struct computation *computation
     pthread_mutex_unlock(&computation->mutex);
 }
 
-/* A loop's body, which knows on any thread what it computes for. */
+/* The body of a loop, with the computation to which it belongs on any thread. */
 struct scoped_body {
     void (*body)(void *arg, size_t index);
     void *arg;
@@ -118,7 +118,8 @@ static void note_use(struct computation *computation, enum eps_cache_kind kind, 
     pthread_mutex_unlock(&computation->mutex);
 }
 
-/* What others put is in the writer's queue: after a write that follows it, it is there. */
+/* Looks up the blob again. Writes of other threads may be in the queue of the writer; after a write that follows them
+ * they are visible. */
 static bool look_again(struct computation *computation, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     struct store *store = computation->server->store;
@@ -127,9 +128,9 @@ static bool look_again(struct computation *computation, const uint8_t key[32], v
            store_blob_get(store, EPS_CACHE_FACTORIZATION, key, blob, blob_len);
 }
 
-#define PUT_OFF_SECONDS 1.0 /* what was computed by then is computed again: no more than that */
+#define PUT_OFF_SECONDS 1.0 /* the largest amount of work that is repeated after a computation was put off */
 
-/* Whether the computation ends here, to begin again when another has computed what it needs. */
+/* Whether the computation ends here, to start again when another computation has what it needs. */
 static bool put_off(struct computation *computation, const uint8_t key[32])
 {
     if (!computation->may_put_off || clock_monotonic() > computation->started + PUT_OFF_SECONDS ||
@@ -145,8 +146,8 @@ static bool put_off(struct computation *computation, const uint8_t key[32])
     return true;
 }
 
-/* A factorisation that is missing: takes it as a part, or waits for who has. Looks once more even where no one had it, for
- * the one who had may have ended after the first look. */
+/* Claims a missing factorisation as a part, or waits for the thread that has claimed it. Looks it up again even if it
+ * is unclaimed, because the thread that computed it may have ended after the first look. */
 static bool await_factorization(struct computation *computation, const uint8_t key[32], void **blob, size_t *blob_len)
 {
     bool found = false;
@@ -206,14 +207,14 @@ void computation_open(struct computation *computation, const struct server *serv
     pthread_mutex_init(&computation->mutex, NULL);
 }
 
-/* It should have ended: on the watchdog's thread. */
+/* Whether it should have ended; on the watchdog thread. */
 static bool is_due(void *user, double now)
 {
     struct computation *computation = user;
     return now > computation->deadline || (computation->canceled && computation->canceled(computation->user));
 }
 
-/* Who waits for its parts takes them over. */
+/* The threads that wait for its parts take them over. */
 static void is_stuck(void *user)
 {
     struct computation *computation = user;
@@ -288,7 +289,7 @@ struct eps_context computation_checks(const struct config *config, struct store 
 
 /* ---------------------------------------------------------------- encoding */
 
-/* Takes a member out of an object, as text; NULL if it is not there. */
+/* Removes a member of an object and returns it as text; NULL if it is absent. */
 static char *member_text(json_t *object, const char *name)
 {
     json_t *member = json_object_get(object, name);
@@ -297,7 +298,8 @@ static char *member_text(json_t *object, const char *name)
     return text;
 }
 
-/* See struct result_record: the parts that differ between a hit and a miss come out of the object. */
+/* Encodes a result; see struct result_record. The members that differ between a cache hit and a miss are stored
+ * separately. */
 static bool encode_result(struct result_record *record, const struct eps_result *result, double elapsed,
                           double compute_seconds)
 {
@@ -317,7 +319,7 @@ static bool encode_result(struct result_record *record, const struct eps_result 
         return false;
     }
     size_t len = strlen(record->core);
-    record->core[len - 1] = '\0'; /* the brace: document.c writes it after the rest */
+    record->core[len - 1] = '\0'; /* the brace: document.c writes it after the other members */
     return true;
 }
 
@@ -336,7 +338,8 @@ static bool copy_points(struct result_record *record, const struct eps_curve_poi
 
 /* ---------------------------------------------------------------- running */
 
-/* What needs no computing: the points of a job that asked for them, and why some jobs have none. False: no memory. */
+/* Adds what needs no computation: the points if the job asked for them, or the reason why there is no curve. Returns
+ * false if memory runs out. */
 static bool add_curve(struct result_record *record, const struct eps_result *result)
 {
     const char *reason = NULL;
@@ -404,7 +407,7 @@ void computation_run(struct computation *computation, const struct eps_job *job,
         goto out;
     }
     if (!add_curve(record, result)) {
-        fail(computation, EPS_NO_MEMORY, "out of memory while keeping the curve");
+        fail(computation, EPS_NO_MEMORY, "out of memory while storing the curve");
         goto out;
     }
     record->finished_at = clock_now_ms();

@@ -1,5 +1,5 @@
 /*
- * Decoding jobs.
+ * Decodes jobs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -46,11 +46,11 @@ static bool is_accepted(const struct api_job *job, const struct job_record *reco
     if (strcmp(hash, record->hash) == 0) {
         return true;
     }
-    log_event(LOG_LEVEL_ERROR, "checksum", "table=jobs key=%s detail=\"its text has another hash\"", record->id);
+    log_event(LOG_LEVEL_ERROR, "checksum", "table=jobs key=%s detail=\"the hash of the text differs\"", record->id);
     metric_add(METRIC_CHECKSUM_FAILURES, 1);
     error->status = EPS_INTERNAL;
     snprintf(error->message, sizeof error->message,
-             "the stored job is not the one that was accepted: its hash is another; post it again");
+             "the stored job is not the one that was accepted (its hash differs); post it again");
     return false;
 }
 

@@ -1,5 +1,5 @@
 /*
- * From text to a job: that of a request, which may be wrong in many ways, and that of a row, which was right once.
+ * Decodes a job from a request, which may be invalid, or from a row, which was valid when it was stored.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,13 +10,14 @@
 #include "api/problem.h"
 #include "server/store/records.h"
 
-/* A request's bytes; NULL with the problem document, which is the caller's. instance: its path, or NULL. */
+/* Decodes the bytes of a request. Returns NULL with the problem document, owned by the caller. instance: its path, or
+ * NULL. */
 struct api_job *decode_request(const char *text, size_t len, uint64_t max_n, const char *instance, json_t **problem);
 
 /*
- * The job that the record's text says; NULL with the error. Unless the text was read from a row that passed its digests,
- * what was decoded must have the record's hash: a result is never kept under the name of a job that it does not answer.
- * (A text that is whole may hash otherwise after an update of the service: new members have new defaults.)
+ * Decodes the job of a record. Returns NULL with the error. Unless the text was read from a row whose digests match,
+ * the decoded job must have the hash of the record, so that a result is never stored under a job that it does not
+ * answer. (An intact text may have another hash after an update of the service, because new members have new defaults.)
  */
 struct api_job *decode_stored(const struct job_record *record, uint64_t max_n, struct eps_error *error);
 

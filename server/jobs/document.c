@@ -1,6 +1,7 @@
 /*
- * Joining a job's document. The result text comes without its last brace (see results in migrations/), and gets its
- * curve, cache and elapsed_seconds here: they alone differ between the job that computed it and those it served.
+ * Assembles the document of a job. The stored text of a result lacks its last brace (see results in migrations/); its
+ * curve, cache and elapsed_seconds are added here, because only they differ between the job that computed it and the
+ * jobs answered from the cache.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +13,8 @@
 
 #define OVERHEAD 1024 /* names, times and links */
 
-/* What a result adds to a document: not its points, which would make every document five times its size. */
+/* The bytes that a result adds to a document, without its points, which would make every document five times as
+ * large. */
 static size_t result_text_bytes(const struct result_record *result)
 {
     return strlen(result->core) + strlen(result->cache) + (result->curve ? strlen(result->curve) : 0);
@@ -80,7 +82,7 @@ static void write_result(struct text *out, const struct job_record *record, cons
 
 static void write_links(struct text *out, const char *id)
 {
-    /* Without printf: this is written for every cached job that is posted. */
+    /* Without printf, because this is written for every cached job that is posted. */
     static const struct {
         const char *name;
         const char *path;
@@ -94,7 +96,7 @@ static void write_links(struct text *out, const char *id)
         text_puts(out, links[i].path);
         text_puts(out, "\"");
     }
-    /* What draws for a job is told which by its id. */
+    /* the noise and batches requests take the id of the job */
     text_puts(out, ",\"batches\":\"/v1/batches\",\"noise\":\"/v1/noise\"}");
 }
 

@@ -1,5 +1,6 @@
 /*
- * A job as the wire shows it, built by joining texts that were encoded once: reading a finished job parses nothing.
+ * The JSON document of a job, assembled from texts that were encoded once, so that reading a finished job needs no
+ * parser.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,16 +10,16 @@
 #include "server/ops/document.h"
 #include "server/store/records.h"
 
-/* What runs now; NULL where nothing does. */
+/* The current stage; NULL if nothing is running. */
 struct job_progress {
     double fraction;
     const char *stage;        /* static, or NULL */
     double remaining_seconds; /* NAN: unknown */
 };
 
-/* The member `progress`, and events: an object. */
+/* Writes the object of the member `progress` and of events. */
 void document_write_progress(struct text *out, const struct job_progress *progress);
-/* Writes the object. brief: for lists, without curve; links: false for `epsilond solve`. */
+/* Writes the object. brief: for lists, without the curve. links: false for `epsilond solve`. */
 void document_write(struct text *out, const struct job_record *record, const struct result_record *result,
                     const struct job_progress *progress, bool brief, bool links);
 /* NULL: out of memory. result is NULL unless the job succeeded. */

@@ -1,6 +1,6 @@
 /*
- * How jobs leave the registry: one write for all jobs of a run (or for the one that is canceled), and after its
- * commit the documents, the waiters and the memory.
+ * How jobs leave the registry: one write for all jobs of a run (or for one that is canceled), and after its commit the
+ * documents, the waiters and the memory.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,8 +38,8 @@ static void count_end(enum job_status status)
                1);
 }
 
-/* Remembers the final document, takes the job out of the registry. The live record stays as it is: others read it
- * until then, and it must not look final without its result. */
+/* Caches the final document and removes the job from the registry. The live record is not changed: others read it until
+ * then, and it must not look final without its result. */
 static void publish(struct jobs *jobs, struct live *live, const struct job_change *change, struct result_record *result,
                     bool stored)
 {
@@ -101,13 +101,12 @@ static void ending_done(struct store_write *write, enum store_status status)
     free(ending);
 }
 
-/* On the writer thread: it will be tried again. Who cancels does not wait for that. */
+/* On the writer thread: the write will be retried. A cancel request does not wait for that. */
 static void ending_held(struct store_write *write)
 {
     struct ending *ending = (struct ending *)write;
     log_event(LOG_LEVEL_ERROR, "job-end-held",
-              "detail=\"the end of %zu jobs could not be written; it is tried again every second\"",
-              ending->update.changes_len);
+              "detail=\"the end of %zu jobs could not be written; retrying every second\"", ending->update.changes_len);
     waiters_call(ending->jobs->server->works, &ending->cancelers);
 }
 
@@ -120,7 +119,7 @@ void jobs__ending_submit(struct ending *ending)
 
 /* ---------------------------------------------------------------- cancelling */
 
-/* Takes the job from its run; a run without jobs stops. */
+/* Removes the job from its run; a run without jobs stops. */
 static void detach_locked(struct jobs *jobs, struct live *live)
 {
     struct run *run = live->run;
@@ -134,14 +133,15 @@ static void detach_locked(struct jobs *jobs, struct live *live)
     live->ending = true;
     jobs__count_locked(jobs, &live->record, run->started ? 0 : -1, run->started ? -1 : 0);
     if (!run->lives) {
-        work_close(&run->work); /* a new equal job starts afresh */
+        work_close(&run->work); /* a new equal job starts a new run */
         work_cancel(&run->work);
-        /* In this order: what was awaited may end meanwhile and submit it. Else the worker that has or gets it sees to it. */
+        /* In this order, because the awaited computation may end in between and submit the run. Otherwise the worker
+         * that has or gets the run ends it. */
         if (waiter_withdraw(&run->awaited) || pool_withdraw(jobs->server->pool, &run->work.task)) {
             free(run);
         }
     } else {
-        work_tell(&run->work); /* among who listens are those of this job */
+        work_tell(&run->work); /* its listeners include those of this job */
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * The line of the log that tells of a job's end: which request of whom brought the job, how it ended and by whose bound,
- * how long it ran and how long it had waited for that.
+ * The log line for the end of a job: the request and client that submitted it, how it ended and with which accountant,
+ * how long it ran and how long it waited before.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 #include "server/jobs/internal.h"
 #include "server/ops/log.h"
 
-/* Copies the word that follows the key: our own encoders wrote the text, in which quotes within values are escaped. */
+/* Copies the word after the key. Our encoders wrote the text, so quotes within values are escaped. */
 static bool word_after(char *out, size_t size, const char *text, const char *key)
 {
     const char *at = text ? strstr(text, key) : NULL;
@@ -23,7 +23,7 @@ static bool word_after(char *out, size_t size, const char *text, const char *key
     return true;
 }
 
-/* The accountant that answered, or else the one that was asked for. */
+/* The accountant of the result, or otherwise the requested one. */
 static const char *accountant_of(char out[32], const struct job_record *record, const struct result_record *result)
 {
     if (result && result->figures.accountant[0]) {
@@ -33,7 +33,7 @@ static const char *accountant_of(char out[32], const struct job_record *record, 
     return word_after(out, 32, job, "\"accountant\":{\"method\":\"") ? out : "none";
 }
 
-/* What a failed job's document says is wrong, as `detail=`; "": nothing. */
+/* The detail of the error of a failed job as `detail=`; "" if there is none. */
 static const char *detail_of(char *out, unsigned size, const char *error)
 {
     json_t *problem = error ? json_loads(error, 0, NULL) : NULL;

@@ -1,10 +1,10 @@
 /*
- * A figure is work of its own, by the hash of its result: who asks for one that is being computed waits for it. The worker
- * has only what is stored of the job. Those that take long run in the background and yield their place now and then; those that
- * should take less than --express are tasks like any other.
+ * A figure is a piece of work identified by the hash of its result. A request for a figure that is being computed waits
+ * for it. The worker has only the stored data of the job. Figures that take long run in the background and yield their
+ * place from time to time; those that should take less than --express are ordinary tasks.
  *
- * Who comes, who leaves and the end are under the registry's mutex, outside of the room's: a figure that is found open there is not
- * freed meanwhile, and one that is taken back has no waiter.
+ * Joining, leaving and the end are under the mutex of the registry, outside that of the works. An open figure found
+ * there is therefore not freed meanwhile, and one that is taken back has no waiter.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,16 +21,16 @@
 #include "server/ops/log.h"
 
 #define SLICE_SECONDS 0.25 /* between two offers of its place */
-#define GRACE_SECONDS 10.0 /* it goes on without anyone: longer than the Retry-After of who waited too long */
+#define GRACE_SECONDS 10.0 /* how long it continues without waiters; more than Retry-After */
 
 struct figure {
     struct work work; /* first */
     const struct figure_kind *kind;
     struct jobs *jobs;
-    struct job_record record; /* without label and brief */
+    struct job_record record; /* without label and brief form */
     struct result_record *result;
     struct computation computation;
-    size_t waiting; /* bytes that it holds until a worker has it; 0: none any more */
+    size_t waiting; /* bytes that it holds until a worker takes it; 0: none, or no longer */
 };
 
 static void figure_destroy(struct figure *figure)
@@ -45,13 +45,13 @@ static void figure_destroy(struct figure *figure)
 
 /* ---------------------------------------------------------------- computing */
 
-/* Nobody waits for it, and who may come back has not. */
+/* Whether it has no waiter, and the time for one to return has passed. */
 static bool lonely(struct figure *figure)
 {
     return clock_monotonic() >= atomic_load(&figure->work.left_at) + GRACE_SECONDS;
 }
 
-/* Its clock stands still while others have its place. */
+/* Its clock stops while other tasks have its place. */
 static void offer_place(void *user)
 {
     struct figure *figure = user;
@@ -73,7 +73,8 @@ static bool figure_unwanted(void *user)
     return work_unwanted(&figure->work) || lonely(figure);
 }
 
-/* On the watchdog's thread. Who waits is told why there is none, as is who asks later: it would be stuck again. */
+/* On the watchdog thread. Current and later requests are told why there is no figure, because it would get stuck
+ * again. */
 static void figure_stuck(void *user)
 {
     struct figure *figure = user;
@@ -104,7 +105,7 @@ static void figure_run(struct pool_task *task)
     struct eps_error error = {0};
     jobs_unreserve(jobs, figure->waiting);
     figure->waiting = 0;
-    /* It may have been kept between the request's look at the result and the opening of the work. */
+    /* It may have been stored after the request looked at the result and before the work was opened. */
     bool missing = !figure_unwanted(figure) && figure->kind->missing(jobs, figure->result);
     struct api_job *job = missing ? decode_stored(&figure->record, jobs->server->config->max_n, &error) : NULL;
     if (job) {
@@ -117,9 +118,9 @@ static void figure_run(struct pool_task *task)
     figure_destroy(figure);
 }
 
-/* ---------------------------------------------------------------- who waits */
+/* ---------------------------------------------------------------- waiters */
 
-/* NULL: there is no memory, or no room in the queue. */
+/* NULL: out of memory, or the queue is full. */
 static struct figure *figure_create(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
                                     struct result_record *result)
 {
@@ -189,13 +190,12 @@ bool jobs_figure_leave(struct jobs *jobs, struct waiter *waiter)
 
 /* ---------------------------------------------------------------- the privacy curve */
 
-/* The result with its curve takes the place of the one without. */
+/* Replaces the result by the one with its curve. */
 static void curve_keep(struct jobs *jobs, struct result_record *result)
 {
     struct store_update update = {.result = result};
     if (store_update_jobs_wait(jobs->server->store, &update) != STORE_OK) {
-        log_event(LOG_LEVEL_ERROR, "curve-lost", "hash=%.16s detail=\"it is computed again when asked for\"",
-                  result->hash);
+        log_event(LOG_LEVEL_ERROR, "curve-lost", "hash=%.16s detail=\"it is computed again on request\"", result->hash);
     }
     memory_drop(jobs->results, result->hash);
     memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));

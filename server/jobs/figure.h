@@ -1,7 +1,7 @@
 /*
- * Figures of a result that are computed when someone first asks for them, by workers, after the jobs that wait, and kept: its
- * privacy curve, unless the job asked for it, and what its training had spent on the way. One computation of each, and many who
- * wait for it; one that nobody waits for any more ends. Thread-safe.
+ * Figures of a result that workers compute on the first request, after the waiting jobs, and that are then stored: the
+ * privacy curve, unless the job asked for it, and epsilon in the course of the training. Each is computed once for all
+ * requests that wait for it; the computation stops if no request waits any longer. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,51 +14,52 @@
 
 struct figure_kind {
     enum work_kind work;
-    double effort; /* how many times its job it takes, roughly */
+    double effort; /* the approximate cost relative to that of the job */
     bool (*missing)(struct jobs *jobs, const struct result_record *result);
-    /* Computes and keeps it. The job is its own to change. */
+    /* Computes and stores it. It may change the job. */
     void (*compute)(struct jobs *jobs, struct computation *computation, struct api_job *job,
                     const struct result_record *result);
-    /* Keeps, in its place, that it could not be computed; on the watchdog's thread. */
+    /* Stores, in its place, that it could not be computed; on the watchdog thread. */
     void (*give_up)(struct jobs *jobs, const struct result_record *result);
 };
 
-#define FIGURE_STUCK                                                                                               \
-    "its computation did not stop when it should have and was given up, which is a defect of the service: please " \
+#define FIGURE_STUCK                                                                                           \
+    "its computation did not stop in time and was abandoned, which is a bug in the service: please report it " \
     "report it"
 
-/* The waiter waits for the figure of the job's result, which someone computes. False: the queue is full, there is no memory, or the
- * service stops. */
+/* Makes the waiter wait for the figure of the result, starting its computation if necessary. Returns false if the queue
+ * is full, memory runs out, or the service is stopping. */
 bool jobs_figure_wait(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
                       struct result_record *result, struct waiter *waiter);
-/* As waiter_withdraw(). The last one to leave ends the computation: at once if it has not begun, else after some seconds, in which
- * who was told to come back may. */
+/* Like waiter_withdraw(). When the last waiter leaves, the computation ends: at once if it has not started, otherwise
+ * after some seconds, in which a client that was told to retry may return. */
 bool jobs_figure_leave(struct jobs *jobs, struct waiter *waiter);
 
 /* ---------------------------------------------------------------- the privacy curve */
 
 extern const struct figure_kind figure_curve;
 
-/* A result without points and without a note of why is one whose curve no one has asked for yet. */
+/* Whether the curve of the result has not been requested yet: it has neither points nor a note that explains why there
+ * are none. */
 static inline bool curve_missing(const struct result_record *result)
 {
     return !result->points_len && !result->note;
 }
 
-/* ---------------------------------------------------------------- what was spent */
+/* ---------------------------------------------------------------- epsilon in the course of the training */
 
-/* Immutable, counted by reference. */
+/* Immutable and reference-counted. */
 struct spend {
     atomic_int references;
-    struct eps_error error; /* status EPS_OK: there are points; else why there are none */
+    struct eps_error error; /* status EPS_OK: there are points; otherwise why there are none */
     size_t len;
     struct eps_spend_point points[];
 };
 
-/* NULL: no memory. `points` is copied. */
+/* NULL: out of memory. Copies `points`. */
 struct spend *spend_create(const struct eps_spend_point *points, size_t len, const struct eps_error *error);
 void spend_release(struct spend *spend);
-/* What is kept, retained for the caller; NULL: nothing. */
+/* The stored points, retained for the caller; NULL if there are none. */
 struct spend *jobs_spend(struct jobs *jobs, const struct result_record *result);
 void jobs_spend_keep(struct jobs *jobs, const struct result_record *result, struct spend *spend);
 

@@ -1,9 +1,9 @@
 /*
- * The registry of live jobs: admission, joining equals, and reading whatever state a job is in. How jobs leave it is
- * in end.c.
+ * The registry of live jobs: admission, joining equal jobs, and reading a job in any state. See end.c for how jobs
+ * leave it.
  *
- * A job is in memory or final in the database, and never neither: its document is remembered before it leaves the
- * registry, and it leaves only after its last commit. Readers look in that order.
+ * A job is in memory, or final in the database, at any time: its document is cached before it leaves the registry, and
+ * it leaves only after its last commit. Readers look in that order.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,10 +17,10 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define OPERATIONS_PER_SECOND 1e9 /* as accountants estimate them, on one core */
-#define UNKNOWN_SECONDS 10.0      /* a job without an estimate */
-#define SPENDS_LEAST (1 << 20)    /* bytes of what trainings had spent on the way, some 200 of them */
-#define ALLOCATION 32             /* what the allocator and the map add to one */
+#define OPERATIONS_PER_SECOND 1e9 /* as estimated by accountants, on one core */
+#define UNKNOWN_SECONDS 10.0      /* for a job without an estimate */
+#define SPENDS_LEAST (1 << 20)    /* bytes for stored training curves, about 200 of them */
+#define ALLOCATION 32             /* the overhead of the allocator and the map */
 
 static void retain_document(void *value)
 {
@@ -54,7 +54,7 @@ struct jobs *jobs_create(struct server *server)
     jobs->documents = memory_create(2 * quarter, retain_document, release_document);
     jobs->results = memory_create(quarter, retain_result, release_result);
     jobs->requests = memory_create(quarter / 2, jobs__prototype_retain, jobs__prototype_release);
-    /* Who waited for one finds it: there is room for some, whatever --memory-bytes. */
+    /* A request that waited for one must find it, so there is room for some, whatever --memory-bytes is. */
     size_t eighth = quarter / 2 > SPENDS_LEAST ? quarter / 2 : SPENDS_LEAST;
     jobs->spends = memory_create(eighth, jobs__spend_retain, jobs__spend_release);
     if (!jobs->documents || !jobs->results || !jobs->requests || !jobs->spends) {
@@ -146,7 +146,7 @@ void jobs_remember(struct jobs *jobs, struct document *document, uint64_t mark)
 
 /* ---------------------------------------------------------------- reading */
 
-/* What is under way for the job; false: nothing. One that has ended is being stored. */
+/* Reads the progress of the job; returns false if nothing is running. A job that has ended is being stored. */
 static bool progress_locked(const struct live *live, struct job_progress *progress)
 {
     const struct run *run = live->run;
@@ -177,7 +177,7 @@ enum store_status jobs_result(struct jobs *jobs, const char *hash, int version, 
     return status;
 }
 
-/* A job that is in the database alone. */
+/* Reads a job that is only in the database. */
 static enum store_status read_stored(struct jobs *jobs, const char *id, struct document **document)
 {
     struct job_record record;
@@ -192,7 +192,7 @@ static enum store_status read_stored(struct jobs *jobs, const char *id, struct d
     }
     if (record.status == JOB_SUCCEEDED) {
         status = jobs_result(jobs, record.hash, record.version, &result);
-        if (status == STORE_NONE) { /* a row lost: as unreadable as a damaged one */
+        if (status == STORE_NONE) { /* a lost row is reported like a damaged one */
             status = STORE_CORRUPT;
         }
     }
@@ -208,8 +208,8 @@ static enum store_status read_stored(struct jobs *jobs, const char *id, struct d
     return status;
 }
 
-/* What a job that is not final is at one moment. Its texts are those of the live job, which is held meanwhile: the
- * document, which may be megabytes, is written outside of the registry's mutex. */
+/* The state of a live job at one moment. The texts are those of the live job, which is retained meanwhile. The
+ * document, which may have megabytes, is written outside the mutex of the registry. */
 struct snapshot {
     struct live *live;
     struct job_record record;
@@ -217,7 +217,7 @@ struct snapshot {
     struct job_progress progress;
 };
 
-/* False: the job is not live. */
+/* Returns false if the job is not live. */
 static bool snapshot_take(struct jobs *jobs, const char *id, struct snapshot *snapshot)
 {
     pthread_mutex_lock(&jobs->mutex);
@@ -282,7 +282,7 @@ bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter)
     return live != NULL;
 }
 
-/* Of a job's states: the start, and what its work said since. */
+/* The number of the current state of a job: counts its start and the changes of its work. */
 static uint64_t number_locked(const struct live *live)
 {
     const struct run *run = live->run;
@@ -325,9 +325,9 @@ size_t jobs_bytes(const struct job_record *record)
     return sizeof(struct live) + sizeof(struct run) + 2 * ALLOCATION + job_record_bytes(record);
 }
 
-static const struct job_record posted; /* no one's child */
+static const struct job_record posted; /* not a child */
 
-/* Whether there is a place for one more, and so many bytes. */
+/* Whether there is room for one more job with this many bytes. */
 static bool room_locked(struct jobs *jobs, size_t bytes)
 {
     const struct config *config = jobs->server->config;
@@ -430,11 +430,11 @@ struct late_start {
 
 static void late_start_done(struct store_write *write, enum store_status status)
 {
-    (void)status; /* logged; at worst a crash would count one start less */
+    (void)status; /* logged; at worst a crash counts one start too few */
     free(write);
 }
 
-/* A job that joins a run that is under way: it has started. */
+/* A job that joins a run in progress has started. */
 static void start_late_locked(struct jobs *jobs, struct live *live)
 {
     live->record.status = JOB_RUNNING;
@@ -451,8 +451,8 @@ static void start_late_locked(struct jobs *jobs, struct live *live)
     }
 }
 
-/* Finds the run of an equal job, or opens a new one: both under the registry's mutex, as are all that close one. *fresh: it
- * must be submitted to the pool. */
+/* Finds the run of an equal job or opens a new one, under the mutex of the registry, as is everything that closes one.
+ * *fresh: the run must be submitted to the pool. */
 static struct run *run_for_locked(struct jobs *jobs, const struct job_record *record, double alone_seconds, bool *fresh)
 {
     struct run *run = (struct run *)work_find(jobs->server->works, WORK_SOLVE, record->hash);

@@ -1,5 +1,5 @@
 /*
- * LRU: a hash map for finding and a ring for the order of use.
+ * An LRU cache: a hash map for lookup and a ring in order of use.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +12,7 @@
 #include "server/ops/map.h"
 
 #define KEY_SIZE 80
-#define ENTRY_BYTES (sizeof(struct entry) + 64) /* with what the allocator and the map add */
+#define ENTRY_BYTES (sizeof(struct entry) + 64) /* including the overhead of the allocator and the map */
 
 struct entry {
     struct map_node node;

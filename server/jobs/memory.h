@@ -1,6 +1,7 @@
 /*
- * A cache in memory, bounded in bytes, least recently used out first: finished documents by id, results by hash.
- * Values are counted by reference, so what is evicted lives on with whoever still sends it. Thread-safe.
+ * A cache in memory with a limit in bytes, which evicts the least recently used entry: finished documents by id,
+ * results by hash. Values are reference-counted, so an evicted value lives until its last user releases it.
+ * Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,8 +23,8 @@ void memory_destroy(struct memory *memory);
 void *memory_get(struct memory *memory, const char *key);
 
 /*
- * A mark that every drop changes. Whoever reads a row to put it here takes the mark before the read: the put is
- * ignored if something was dropped since, so that a row deleted meanwhile cannot come back.
+ * A mark that changes with every drop. Take the mark before reading a row that is to be cached: the put is ignored if
+ * something was dropped since, so that a row that was deleted meanwhile is not cached.
  */
 uint64_t memory_mark(struct memory *memory);
 void memory_put(struct memory *memory, const char *key, void *value, size_t bytes, uint64_t mark);

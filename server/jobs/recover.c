@@ -1,13 +1,13 @@
 /*
- * The start of the service: what an earlier process accepted and did not end is queued again, in the order of its
- * acceptance.
+ * Recovery at startup: jobs that an earlier process accepted and did not finish are queued again, in the order in which
+ * they were accepted.
  *
- * Who is to blame. A job counts the start that an end of the process cut short only if that end was a fault of the process
- * and can be traced to the job: the fault happened in it, or it alone was running when the memory was used up. Where
- * several were, none counts, and all are suspects: each is run alone, for as long as it had run before, the one that had
- * run least first. The one that needs too much then does so alone, and is traced; the others outlive their suspicion. A
- * job whose third traced start did not end fails. After a stop that was asked for there is no one to blame, nor where the
- * process was killed from outside: whoever did that may do it for ever.
+ * Attribution of crashes. If the process ended during a job, that start counts as an attempt only if the end was caused
+ * by the process itself and can be attributed to the job: a fault happened in its computation, or it was the only one
+ * running when memory ran out. If several were running, no start counts and all are suspects: each is run alone for as
+ * long as it had run before, the one with the shortest time first. The one that needs too much memory then fails alone
+ * and is identified; the others are cleared. A job whose third attributed start did not end fails. Nothing is
+ * attributed after a requested stop, nor if the process was killed from outside, which may happen any number of times.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-_Static_assert(CRASH_NAME_SIZE == HASH_SIZE, "a computation is called by the hash of its job");
+_Static_assert(CRASH_NAME_SIZE == HASH_SIZE, "the name of a computation is the hash of its job");
 
 static const char *const end_names[] = {
     [OWNER_STOPPED] = "stopped",
@@ -29,15 +29,15 @@ static const char *const end_names[] = {
     [OWNER_VANISHED] = "killed",
 };
 
-#define BEAT_MS 3000 /* the past process lived at most so long after its last beat */
+#define BEAT_MS 3000 /* the past process lived at most this long after its last heartbeat */
 
 struct recovered {
     struct job_record record; /* without texts: it is not queued again */
     double alone_seconds;
 };
 
-/* The hash of the computation that ended the past process; "" none, or no one can tell. *suspects: whether all that ran
- * are under suspicion. */
+/* The hash of the computation that ended the past process; "" if there is none or it is unknown. *suspects: whether all
+ * running jobs are suspects. */
 static void trace(char traced[HASH_SIZE], bool *suspects, const struct owner_past *past, const struct recovered *jobs,
                   size_t len)
 {
@@ -59,7 +59,7 @@ static void trace(char traced[HASH_SIZE], bool *suspects, const struct owner_pas
     }
 }
 
-/* What becomes of a job that was running. */
+/* Decides what happens to a job that was running. */
 static void judge(struct recovered *job, const struct owner_past *past, bool traced, bool suspect)
 {
     struct job_record *record = &job->record;
@@ -77,7 +77,7 @@ static void judge(struct recovered *job, const struct owner_past *past, bool tra
     record->started_at = again ? 0 : record->started_at;
 }
 
-/* It is final; what is left of the record is cleared. */
+/* Makes the job final; the rest of the record is freed. */
 static void fail(struct job_record *record, struct job_change *change, enum api_problem problem, const char *detail)
 {
     char instance[64];
@@ -93,14 +93,14 @@ static void fail(struct job_record *record, struct job_change *change, enum api_
     job_record_clear(record);
 }
 
-/* Reads a row that is open. A job whose state alone is damaged is one that was just accepted; one whose text is cannot
- * be run: nothing else than what was accepted may be. False: the database cannot be read. */
+/* Reads an open row. If only the state of a job is damaged, it counts as just accepted. If its text is damaged, it
+ * fails, because only what was accepted may be run. Returns false if the database cannot be read. */
 static bool recover_read(struct store *store, const char *id, struct job_record *record, struct job_change *change)
 {
     enum store_status status = store_read_job(store, id, record);
     if (status == STORE_CORRUPT && !record->job) {
         job_change_of(change, record, NULL);
-        fail(record, change, API_PROBLEM_INTERNAL, "what is stored of this job fails its checksum; post it again");
+        fail(record, change, API_PROBLEM_INTERNAL, "the stored data of this job fails its checksum; post it again");
     }
     return status == STORE_OK || status == STORE_CORRUPT;
 }
@@ -110,10 +110,10 @@ static void fail_crashed(struct job_record *record, struct job_change *change)
     metric_add(METRIC_JOBS_CRASHED, 1);
     log_event(LOG_LEVEL_ERROR, "job-crashed", "job=%s attempts=%d", record->id, record->attempts);
     fail(record, change, API_PROBLEM_CRASHED,
-         "a fault in this job, or the memory that it took, ended the service three times; it is not tried again");
+         "the service crashed or ran out of memory three times because of this job; it is not started again");
 }
 
-/* Reads the rows and writes their new state in one transaction. */
+/* Reads the rows and writes their new states in one transaction. */
 static bool recover_rows(struct store *store, char (*ids)[UUID_SIZE], struct recovered *jobs,
                          struct job_change *changes, size_t len)
 {
@@ -143,8 +143,8 @@ static bool recover_rows(struct store *store, char (*ids)[UUID_SIZE], struct rec
     return store_update_jobs_wait(store, &update) == STORE_OK;
 }
 
-/* Suspects first, of these the one that ran least; then in the order in which they would go: the first of them starts
- * before the last is queued. */
+/* Suspects first, the one that ran the shortest time first; then in the order of the queue, because the first one
+ * starts before the last is queued. */
 static int compare(const void *a, const void *b)
 {
     const struct recovered *one = a;
@@ -161,7 +161,7 @@ static int compare(const void *a, const void *b)
     return first < second ? -1 : first > second ? 1 : strcmp(one->record.id, other->record.id);
 }
 
-/* Queues what is left. Takes the texts. */
+/* Queues the remaining jobs. Takes ownership of the texts. */
 static bool admit_all(struct jobs *jobs, struct recovered *recovered, size_t len, size_t *queued)
 {
     bool ok = true;
@@ -192,7 +192,7 @@ bool jobs_recover(struct jobs *jobs, bool (*ready)(void *user), void *user)
     bool ok =
         recovered && changes && (!len || recover_rows(store, ids, recovered, changes, len)) && (!ready || ready(user));
     if (ok) {
-        store_begin(store); /* before the first job runs: from here on a crash is this process's */
+        store_begin(store); /* before the first job runs: from here on a crash belongs to this process */
         ok = admit_all(jobs, recovered, len, &queued);
     }
     if (len) {

@@ -1,9 +1,9 @@
 /*
- * A worker's part: a run from the queue to the last write of its jobs.
+ * The part of a worker: a run from the queue to the last write of its jobs.
  *
- * The start is committed before the computing begins, so that a job that takes the process down is counted. The
- * writer applies in order, so a result that was being written when this run was queued can be read by then, and
- * the run ends as a hit.
+ * The start is committed before the computation, so that it is known when the job crashes the process. The writer
+ * applies writes in order, so a result that was being written when this run was queued can be read by then, and the run
+ * ends as a cache hit.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,20 +38,20 @@ static size_t count_lives(const struct live *live)
     return len;
 }
 
-/* Marks the run and its jobs started. False: no one wants it. */
+/* Marks the run and its jobs as started. Returns false if no job is left. */
 static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
 {
     struct jobs *jobs = run->jobs;
     int64_t now = clock_now_ms();
     pthread_mutex_lock(&jobs->mutex);
-    *len = run->again ? 0 : count_lives(run->lives); /* of one that begins again they have been told */
+    *len = run->again ? 0 : count_lives(run->lives); /* a run that starts again has already announced them */
     *changes = calloc(*len ? *len : 1, sizeof **changes);
     if (!run->lives || atomic_load(&jobs->stopping)) {
         pthread_mutex_unlock(&jobs->mutex);
         return false;
     }
     run->started = true;
-    double seconds = run->work.task.seconds; /* until the library knows better, as with the stage */
+    double seconds = run->work.task.seconds; /* until the library has an estimate, and a stage */
     work_progress(&run->work, 0, "start", seconds > 0 ? seconds : NAN);
     size_t i = 0;
     for (struct live *live = run->again ? NULL : run->lives; live; live = live->next, i++) {
@@ -69,7 +69,7 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
 
 /* ---------------------------------------------------------------- end */
 
-/* Takes the jobs off the run, so that none joins any more and none can be canceled. */
+/* Detaches the jobs from the run, so that no other job joins and none can be canceled. */
 static struct live *run_close(struct run *run)
 {
     struct jobs *jobs = run->jobs;
@@ -93,12 +93,13 @@ static char *error_text(const struct eps_error *error, const char *id)
     return jobs__problem_text(api_problem_of_error(error, instance));
 }
 
-/* Ends all jobs of the run: with the result, or else with the error. */
+/* Ends all jobs of the run with the result, or otherwise with the error. */
 static void run_end(struct run *run, struct computation *computation, bool from_cache)
 {
     struct live *lives = run_close(run);
     struct ending *ending = lives ? jobs__ending_create(run->jobs, lives) : NULL;
-    if (!ending) { /* all canceled meanwhile; without memory the jobs stay live and run again after a restart */
+    if (!ending) { /* all were canceled meanwhile; if memory runs out, the jobs stay live and run again after a
+                    * restart */
         result_record_release(computation->result);
         return;
     }
@@ -124,13 +125,13 @@ static void run_end(struct run *run, struct computation *computation, bool from_
     jobs__ending_submit(ending);
 }
 
-/* On the watchdog's thread: the run has passed its deadline and does not end, or all its jobs were canceled. What it may still find
- * comes too late for them. */
+/* On the watchdog thread: the run has exceeded its deadline and does not stop, or all its jobs were canceled. Its
+ * result would come too late. */
 static void run_stuck(void *work)
 {
     static const char message[] =
-        "the computation passed the time limit of the service (--max-seconds) and did not stop; it "
-        "was given up, which is a defect of the service: please report it";
+        "the computation exceeded the time limit of the service (--max-seconds) and did not stop; it was abandoned, "
+        "which is a bug in the service: please report it";
     struct computation given_up = {.error = {.status = EPS_TIMEOUT}};
     memcpy(given_up.error.message, message, sizeof message);
     run_end(work, &given_up, false);
@@ -143,7 +144,7 @@ static void run_progress(void *work, double fraction, const char *stage, double 
     work_progress(work, fraction, stage, remaining_seconds);
 }
 
-/* A job that waits has only its text. */
+/* A waiting job keeps only its text. */
 static struct api_job *decode_run(struct run *run, struct eps_error *error)
 {
     pthread_mutex_lock(&run->jobs->mutex);
@@ -184,11 +185,12 @@ static void submit_again(void *user)
     pool_submit(run->jobs->server->pool, &run->work.task);
 }
 
-/* It waits, without a thread, for what another computes, and begins again after that. The run may be gone on return. */
+/* Waits, without a thread, for the other computation and starts again after it. The run may have been freed on
+ * return. */
 static void run_put_off(struct run *run, const uint8_t key[32])
 {
     struct jobs *jobs = run->jobs;
-    pthread_mutex_lock(&jobs->mutex); /* who cancels finds it either here or there */
+    pthread_mutex_lock(&jobs->mutex); /* so that a cancel finds it in one of the two places */
     run->again = true;
     run->awaited = (struct waiter){.fn = submit_again, .user = run};
     if (!part_join(jobs->server->works, key, &run->awaited)) {
@@ -197,7 +199,7 @@ static void run_put_off(struct run *run, const uint8_t key[32])
     pthread_mutex_unlock(&jobs->mutex);
 }
 
-/* False: it was put off, and is no longer the caller's. */
+/* Returns false if it was put off and no longer belongs to the caller. */
 static bool run_started(struct run *run)
 {
     struct server *server = run->jobs->server;
@@ -219,7 +221,7 @@ static bool run_started(struct run *run)
         return false;
     }
     if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !unwanted) {
-        run_close(run); /* their rows say that they run: the next process queues them again, and counts no attempt */
+        run_close(run); /* their rows say "running": the next process queues them again, without an attempt */
     } else {
         run_end(run, &computation, from_cache);
     }

@@ -1,6 +1,7 @@
 /*
- * What a training had spent on the way, as kept: in memory, and beside the cached loss distributions in the database, which bounds it
- * in bytes. What is no fault of the job (a limit of this server, say) is in memory alone.
+ * Stores epsilon in the course of a training: in memory, and in the database together with the cached loss
+ * distributions, whose size is limited. An error that is not caused by the job, such as a limit of this server, is kept
+ * in memory only.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -47,7 +48,7 @@ void spend_release(struct spend *spend)
     }
 }
 
-/* Results of one hash differ by their version, and by what cut them short. */
+/* Results with the same hash differ by their version, and by what cut them short. */
 static void key_of(const struct result_record *result, uint8_t key[32], char text[HASH_SIZE])
 {
     char name[HASH_SIZE + 40];
@@ -56,7 +57,7 @@ static void key_of(const struct result_record *result, uint8_t key[32], char tex
     sodium_bin2hex(text, HASH_SIZE, key, 32);
 }
 
-/* In the database: the status, and then the points, or the message. */
+/* In the database: the status, followed by the points or the message. */
 struct kept {
     int64_t status;
     char rest[];

@@ -1,8 +1,8 @@
 /*
- * Accepting jobs.
+ * Accepts jobs.
  *
- * What a request's bytes decode to depends on nothing else, so it is remembered by the hash of the bytes: who asks
- * the same again is answered without a parser.
+ * The decoded form of a request depends only on its bytes, so it is cached by the hash of the bytes: a repeated request
+ * is answered without parsing.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,7 +31,7 @@ static void refuse_with(struct submission *submission, enum api_problem problem,
 
 /* ---------------------------------------------------------------- reading */
 
-/* The text of a value that is taken over; NULL without memory. */
+/* The text of a value, of which it takes ownership; NULL if memory runs out. */
 static char *text_of(json_t *json)
 {
     char *text = api_json_text(json);
@@ -39,7 +39,7 @@ static char *text_of(json_t *json)
     return text;
 }
 
-/* The canonical text, and for lists the one without its arrays where there are any. */
+/* The canonical text and, if the job has arrays, the text without them for lists. */
 static bool encode_texts(struct job_record *record, const struct api_job *decoded)
 {
     record->job = text_of(api_job_encode(decoded, true));
@@ -58,7 +58,7 @@ static struct api_job *decode(struct submission *submission, const char *body, s
     return decoded;
 }
 
-/* What some bytes decoded to: hash, label and texts. Immutable, counted by reference. */
+/* The decoded form of some bytes: hash, label and texts. Immutable and reference-counted. */
 struct prototype {
     atomic_int references;
     struct job_record record;
@@ -110,7 +110,7 @@ static bool record_decoded(struct job_record *record, const struct api_job *deco
     return record->hash[0] && !record->label == !decoded->label && encode_texts(record, decoded);
 }
 
-/* Fills in the record, from memory or by decoding. False: refused. */
+/* Fills in the record, from memory or by decoding. Returns false if the request is rejected. */
 static bool fill_record(struct submission *submission, const char *body, size_t body_len)
 {
     struct job_record *record = &submission->record;
@@ -167,7 +167,7 @@ void submission_begin(struct submission *submission, const char *body, size_t bo
     *cached = false;
     if (store_full(submission->jobs->server->store)) {
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
-                    "the database is as large as it may be (--max-db); jobs that are deleted or expire make room");
+                    "the database has reached its size limit (--max-db); deleted and expired jobs make room");
         return;
     }
     submission->mark = jobs_mark(submission->jobs);
@@ -194,12 +194,12 @@ void submission_check(struct submission *submission)
         refuse(submission, api_problem_of_error(&error, submission->instance));
         return;
     }
-    api_job_destroy(submission->decoded); /* the worker reads the text again: decoded, a matrix is larger */
+    api_job_destroy(submission->decoded); /* the worker decodes the text again: a decoded matrix is larger */
     submission->decoded = NULL;
     size_t bytes = jobs_bytes(&submission->record);
     if (!jobs_reserve(submission->jobs, bytes)) {
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
-                    "as many jobs wait as may wait, in number (--queue) or bytes (--queue-bytes); post it again later");
+                    "the queue is full, in number (--queue) or bytes (--queue-bytes); post it again later");
         return;
     }
     submission->reserved = bytes;
@@ -237,7 +237,7 @@ static void accept_stored(struct submission *submission)
     if (jobs_admit(submission->jobs, &submission->record, 0)) {
         submission->reserved = 0;
         submission->outcome = SUBMIT_ACCEPTED;
-    } else { /* the row is there: it runs after a restart */
+    } else { /* the row is stored: it runs after a restart */
         refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");
     }
 }
@@ -253,7 +253,7 @@ static void insert_done(struct store_write *write, enum store_status status)
         accept_stored(submission);
     } else {
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
-                    "the database could not be written, and nothing was accepted; post it again later");
+                    "the database could not be written and nothing was accepted; post it again later");
     }
     unreserve(submission);
     submission->done(submission);
@@ -285,7 +285,7 @@ void submission_clear(struct submission *submission)
     job_record_clear(&submission->record);
 }
 
-/* ---------------------------------------------------------------- jobs of the service's own */
+/* ---------------------------------------------------------------- jobs created by the service */
 
 bool submission_propose(struct jobs *jobs, struct api_job *decoded, struct job_record *record,
                         struct result_record **result, struct eps_error *error)

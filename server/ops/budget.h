@@ -1,5 +1,6 @@
 /*
- * So many bytes of something, shared by all: who wants some asks first, and a no is a normal outcome. Thread-safe.
+ * A limit on the bytes of something that is shared. Users request bytes first; a refusal is a normal outcome.
+ * Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,10 +16,10 @@
 struct budget {
     _Atomic uint64_t held;
     uint64_t most;
-    enum metric gauge; /* shows what is held */
+    enum metric gauge; /* shows the bytes held */
 };
 
-/* Adds to what is held where that stays within `limit` (at most budget->most). False: it would not. */
+/* Adds `bytes` if the total stays within `limit` (at most budget->most). Returns false if not. */
 static inline bool budget_take(struct budget *budget, uint64_t bytes, uint64_t limit)
 {
     uint64_t held = atomic_load_explicit(&budget->held, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /*
- * Clocks and UUIDv7. Ids count up within one millisecond in their 12 `rand_a` bits (RFC 9562, 6.2, method 1),
- * so that "newest first" is the order of the primary key and needs no index on a time.
+ * Clocks and UUIDv7. Ids generated in the same millisecond are ordered by their 12 `rand_a` bits (RFC 9562, 6.2, method
+ * 1), so "newest first" is the order of the primary key and needs no index on a time.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,7 +38,7 @@ struct timespec clock_timespec(double seconds)
     return (struct timespec){.tv_sec = whole, .tv_nsec = (long)((seconds - (double)whole) * 1e9)};
 }
 
-/* `width` digits of a number, zero-filled; returns what follows them. */
+/* Writes `width` digits of a number, with leading zeros; returns the position after them. */
 static char *digits_write(char *out, unsigned value, int width)
 {
     for (int i = width - 1; i >= 0; i--) {
@@ -48,14 +48,14 @@ static char *digits_write(char *out, unsigned value, int width)
     return out + width;
 }
 
-/* By hand: three times stand in every document and one in every line of the log, and strftime() costs a
+/* Written by hand, because every document contains three times and every log line one, and strftime() takes a
  * microsecond. */
 void clock_rfc3339(char out[25], int64_t ms)
 {
     time_t seconds = (time_t)(ms / 1000);
     struct tm parts;
     gmtime_r(&seconds, &parts);
-    unsigned year = (unsigned)(parts.tm_year + 1900) % 10000; /* no clock of ours shows five digits */
+    unsigned year = (unsigned)(parts.tm_year + 1900) % 10000; /* years have four digits */
     out = digits_write(out, year, 4);
     *out++ = '-';
     out = digits_write(out, (unsigned)parts.tm_mon + 1, 2);
@@ -110,7 +110,7 @@ void uuid_next(char out[UUID_SIZE])
     if (now > last_ms) {
         last_ms = now;
         sequence = 0;
-    } else if (++sequence > 0xfff) { /* full, or the wall clock went back: borrow from the next millisecond */
+    } else if (++sequence > 0xfff) { /* exhausted, or the clock was set back: use the next millisecond */
         last_ms++;
         sequence = 0;
     }

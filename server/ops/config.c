@@ -1,5 +1,5 @@
 /*
- * One table of options drives getopt_long, the environment and --help, so that the three cannot disagree.
+ * One table of options is used for getopt_long, the environment and --help, so that they agree.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,10 +20,10 @@ struct option_row {
     enum option_kind kind;
     size_t offset; /* of the field in struct config */
     unsigned commands;
-    double low; /* of numbers, inclusive */
+    double low; /* for numbers, inclusive */
     double high;
-    const char *fallback; /* NULL: decided at run time */
-    const char *value;    /* how --help calls the value */
+    const char *fallback; /* NULL: determined at run time */
+    const char *value;    /* the name of the value in --help */
     const char *help;
 };
 
@@ -32,52 +32,56 @@ struct option_row {
 
 static const struct option_row rows[] = {
     {"listen", KIND_TEXT, FIELD(listen), CONFIG_SERVE, 0, 0, "127.0.0.1:8080", "HOST:PORT",
-     "address to listen on; port 0 takes a free one"},
+     "address to listen on; port 0 selects a free port"},
     {"db", KIND_TEXT, FIELD(db), BOTH | CONFIG_BACKUP, 0, 0, NULL, "FILE",
      "SQLite database (epsilond.db; solve: none)"},
-    {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one a core)"},
+    {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one per core)"},
     {"express", KIND_SECONDS, FIELD(express_seconds), CONFIG_SERVE, 0, 3600, "1s", "TIME",
-     "jobs estimated at less never wait for longer ones: they have a thread more; 0: none"},
-    {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that speak HTTP"},
+     "jobs with a shorter estimate never wait for longer ones, as they have an extra thread; 0: off"},
+    {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that serve HTTP"},
     {"allow-host", KIND_LIST, FIELD(allow_host), CONFIG_SERVE, 0, 0, NULL, "HOST,...",
-     "names of this service beside that of --listen, for POST and DELETE; * is any"},
+     "host names of this service in addition to that of --listen; * allows any"},
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
-     "open connections, waiting ones included"},
+     "maximum open connections, including waiting ones"},
     {"max-per-address", KIND_COUNT, FIELD(max_connections_of_one), CONFIG_SERVE, 1, 1e6, "1024", "N",
-     "open connections from one address; below --max-connections, an eighth of those is kept for newcomers"},
+     "maximum open connections from one address; below --max-connections, an eighth of those is reserved for "
+     "newcomers"},
     {"idle-seconds", KIND_SECONDS, FIELD(idle_seconds), CONFIG_SERVE, 0.1, 86400, "75", "TIME",
-     "longest pause between two requests, the next one's head included"},
+     "maximum pause between two requests, including the head of the next one"},
     {"request-seconds", KIND_SECONDS, FIELD(request_seconds), CONFIG_SERVE, 0.1, 86400, "60", "TIME",
-     "longest time for a body to come, for a reply to be taken (a second more a MiB); streams stand back after it"},
+     "maximum time to receive a body or to send a reply (plus one second per MiB); then streams may be dropped"},
     {"http-bytes", KIND_BYTES, FIELD(http_bytes), CONFIG_SERVE, 1 << 16, 1e15, "256MiB", "BYTES",
-     "memory of bodies and replies under way, half of it each"},
+     "memory of bodies and replies in progress, half of it each"},
     {"spool-bytes", KIND_BYTES, FIELD(spool_bytes), CONFIG_SERVE, 0, 1e15, "4GiB", "BYTES",
      "temporary files of matrices that are being read"},
     {"draw-bytes", KIND_BYTES, FIELD(draw_bytes), CONFIG_SERVE, 1 << 16, 1e15, "1GiB", "BYTES",
-     "memory of what batches and noise are drawn from, all together"},
+     "memory of all streams of batches and noise together"},
     {"keep-streams", KIND_SECONDS, FIELD(stream_seconds), CONFIG_SERVE, 0, 1e7, "1h", "TIME",
-     "how long a stream of noise that broke off can be taken up again (its key stays in memory); 0: not at all"},
-    {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N", "jobs that may wait; more are 503"},
+     "how long an interrupted noise stream can be resumed (its key stays in memory); 0: never"},
+    {"queue", KIND_COUNT, FIELD(queue), CONFIG_SERVE, 1, 1e7, "10000", "N",
+     "maximum waiting jobs; further ones are 503"},
     {"queue-bytes", KIND_BYTES, FIELD(queue_bytes), CONFIG_SERVE, 1 << 12, 1e15, "256MiB", "BYTES",
-     "memory of jobs that wait or run; more are 503"},
-    {"max-body", KIND_BYTES, FIELD(max_body), CONFIG_SERVE, 1024, 1e9, "8MiB", "BYTES", "largest request body"},
+     "memory of waiting and running jobs; further ones are 503"},
+    {"max-body", KIND_BYTES, FIELD(max_body), CONFIG_SERVE, 1024, 1e9, "8MiB", "BYTES", "maximum request body"},
     {"max-db", KIND_BYTES, FIELD(max_db), CONFIG_SERVE, 0, 1e18, "16GiB", "BYTES",
-     "size of the database at which no new jobs are accepted; 0: no bound"},
-    {"max-n", KIND_COUNT, FIELD(max_n), BOTH, 1, 1 << 24, "16777216", "N", "largest number of steps"},
+     "database size at which no new jobs are accepted; 0: unlimited"},
+    {"max-n", KIND_COUNT, FIELD(max_n), BOTH, 1, 1 << 24, "16777216", "N", "maximum number of steps"},
     {"max-operations", KIND_REAL, FIELD(max_operations), BOTH, 1, 1e18, "1e13", "NUMBER",
-     "estimated operations of one job"},
-    {"max-bytes", KIND_BYTES, FIELD(max_bytes), BOTH, 1 << 20, 1e15, "2GiB", "BYTES", "estimated memory of one job"},
-    {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME", "longest run; 0: no bound"},
+     "maximum estimated operations of a job"},
+    {"max-bytes", KIND_BYTES, FIELD(max_bytes), BOTH, 1 << 20, 1e15, "2GiB", "BYTES",
+     "maximum estimated memory of a job"},
+    {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME",
+     "maximum run time of a job; 0: unlimited"},
     {"watchdog-seconds", KIND_SECONDS, FIELD(watchdog_seconds), CONFIG_SERVE, 0.1, 1e9, "60s", "TIME",
-     "a run past that, or canceled, which has not asked for so long whether to go on is given up"},
+     "a run past --max-seconds, or canceled, that does not respond for this long is abandoned"},
     {"cache-bytes", KIND_BYTES, FIELD(cache_bytes), BOTH, 0, 1e15, "1GiB", "BYTES",
-     "factorisations and PLDs kept in the database"},
+     "factorisations and PLDs stored in the database"},
     {"chunk-bytes", KIND_BYTES, FIELD(chunk_bytes), BOTH, 0, 1e15, "64MiB", "BYTES",
-     "draws of Monte Carlo jobs kept in the database: what a job that is started again need not repeat"},
+     "draws of Monte Carlo jobs stored in the database, which a restarted job need not repeat"},
     {"memory-bytes", KIND_BYTES, FIELD(memory_bytes), CONFIG_SERVE, 0, 1e15, "128MiB", "BYTES",
-     "finished jobs and results kept in memory"},
+     "finished jobs and results cached in memory"},
     {"keep", KIND_SECONDS, FIELD(keep_seconds), CONFIG_SERVE, 0, 1e11, "30d", "TIME",
-     "how long finished jobs are kept; 0: for ever"},
+     "how long finished jobs are kept; 0: forever"},
     {"log-level", KIND_LEVEL, FIELD(log_level), BOTH, 0, 0, "info", "LEVEL", "debug, info, warn or error"},
 };
 
@@ -142,8 +146,8 @@ static bool option_set(struct config *config, const struct option_row *row, cons
     if (row->kind == KIND_LIST) {
         struct config_list *list = field;
         if (list->len == CONFIG_LIST_MAX) {
-            snprintf(message, message_size, "--%s may be given %d times; a list with commas holds more", row->name,
-                     CONFIG_LIST_MAX);
+            snprintf(message, message_size, "--%s may be given at most %d times; use a comma-separated list for more",
+                     row->name, CONFIG_LIST_MAX);
             return false;
         }
         list->values[list->len++] = text;
@@ -157,11 +161,11 @@ static bool option_set(struct config *config, const struct option_row *row, cons
         return true;
     }
     if (!read_number(text, units[row->kind], &value) || !(value >= row->low && value <= row->high)) {
-        const char *form = row->kind == KIND_BYTES     ? " bytes, also as KiB, MiB, GiB"
-                           : row->kind == KIND_SECONDS ? " seconds, also as 10m, 2h, 30d"
+        const char *form = row->kind == KIND_BYTES     ? " bytes, optionally with KiB, MiB or GiB"
+                           : row->kind == KIND_SECONDS ? " seconds, or with a unit such as 10m, 2h, 30d"
                                                        : "";
-        snprintf(message, message_size, "--%s must lie in [%.15g, %.15g]%s; \"%s\" does not", row->name, row->low,
-                 row->high, form, text);
+        snprintf(message, message_size, "--%s must be in [%.15g, %.15g]%s, not \"%s\"", row->name, row->low, row->high,
+                 form, text);
         return false;
     }
     if (row->kind == KIND_REAL || row->kind == KIND_SECONDS) {
@@ -204,7 +208,7 @@ static bool set_environment(struct config *config, enum config_command command, 
         char name[64];
         environment_name(name, rows[i].name);
         const char *value = getenv(name);
-        /* Set but empty counts as not set: compose files write it so. */
+        /* An empty variable counts as unset, because compose files use that form. */
         if (!value || !*value || !(rows[i].commands & (unsigned)command)) {
             continue;
         }
@@ -238,7 +242,7 @@ int config_read(struct config *config, enum config_command command, int argc, ch
         }
         if (found == '?' || found == ':') {
             snprintf(message, message_size, "%s %s; see epsilond --help",
-                     found == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
+                     found == ':' ? "missing value after" : "unknown option", argv[optind - 1]);
             return -1;
         }
         if (!option_set(config, &rows[found - 256], optarg, message, message_size)) {

@@ -1,5 +1,5 @@
 /*
- * What the operator sets: one table of options, read from EPSILOND_... first and the command line second, and
+ * The options of the operator: one table, read from EPSILOND_... variables first and then from the command line, and
  * printed by --help. Immutable after config_read().
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -28,41 +28,41 @@ struct config {
     const char *listen; /* HOST:PORT, [HOST]:PORT */
     const char *db;     /* NULL (solve): none */
     uint64_t workers;
-    double express_seconds; /* jobs estimated at less never wait for longer ones; 0: they do */
+    double express_seconds; /* jobs with a shorter estimate never wait for longer ones; 0: off */
     uint64_t http_threads;
     uint64_t max_connections;
     uint64_t max_connections_of_one; /* address */
     double idle_seconds;
     double request_seconds;
     double watchdog_seconds;
-    uint64_t http_bytes;           /* of bodies and replies under way */
+    uint64_t http_bytes;           /* of bodies and replies in progress */
     uint64_t spool_bytes;          /* of temporary files */
-    uint64_t draw_bytes;           /* of what batches and noise are drawn from */
-    double stream_seconds;         /* the keys of streams that nobody reads; 0: they are not kept */
-    struct config_list allow_host; /* comma lists */
-    uint64_t queue;                /* jobs that may wait */
+    uint64_t draw_bytes;           /* of streams of batches and noise */
+    double stream_seconds;         /* how long the key of a stream without a reader is kept; 0: not at all */
+    struct config_list allow_host; /* comma-separated lists */
+    uint64_t queue;                /* maximum number of waiting jobs */
     uint64_t queue_bytes;          /* memory of the jobs that are not final */
     uint64_t max_body;             /* bytes */
-    uint64_t max_db;               /* bytes; 0: no bound */
+    uint64_t max_db;               /* bytes; 0: unlimited */
     uint64_t max_n;
     double max_operations;
-    uint64_t max_bytes;    /* of one job's memory */
-    double max_seconds;    /* of one run; 0: no bound */
-    uint64_t cache_bytes;  /* factorisations and PLDs on disk */
-    uint64_t chunk_bytes;  /* draws of Monte Carlo jobs on disk */
+    uint64_t max_bytes;    /* memory of one job */
+    double max_seconds;    /* of one run; 0: unlimited */
+    uint64_t cache_bytes;  /* factorisations and PLDs in the database */
+    uint64_t chunk_bytes;  /* draws of Monte Carlo jobs in the database */
     uint64_t memory_bytes; /* finished documents and results in memory */
-    double keep_seconds;   /* finished jobs; 0: for ever */
+    double keep_seconds;   /* for finished jobs; 0: forever */
     enum log_level log_level;
 };
 
 /*
- * Fills in defaults, the environment, then argv[1...]. argv is that of the command ("serve" at argv[0]).
- * Returns the index of the first operand, or -1 with a message; -2 if --help was asked for.
- * Strings point into argv or the environment.
+ * Sets defaults, then reads the environment, then argv[1...]. argv starts with the command ("serve"). Returns the index
+ * of the first operand; -1 with a message on failure; -2 if --help was given. Strings point into argv or the
+ * environment.
  */
 int config_read(struct config *config, enum config_command command, int argc, char **argv, char *message,
                 size_t message_size);
-/* The options of a command, one line each, with defaults and environment names. */
+/* Prints the options of a command, one line each, with defaults and environment variables. */
 void config_help(FILE *out, enum config_command command);
 
 #endif

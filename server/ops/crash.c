@@ -1,8 +1,8 @@
 /*
- * The handler writes, restores what was there before (a sanitizer's handler, or the default), and returns: a fault then
- * happens again and ends the process as it would have, with its core; a signal that was sent is raised once more.
- * Nothing in it allocates, locks or formats. One that another process sent is nobody's fault: whichever thread it is given
- * to, it says nothing of what that computes, and leaves no line.
+ * The handler writes the line, restores the previous handler (of a sanitizer, or the default) and returns. A fault then
+ * occurs again and ends the process as usual, with a core dump; a signal that was sent is raised again. The handler
+ * neither allocates, locks nor formats. A signal sent by another process says nothing about the computation of the
+ * thread that receives it, and leaves no line.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,7 @@ enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
 static struct sigaction before[SIGNALS];
 static int trace = -1;
-static atomic_flag traced = ATOMIC_FLAG_INIT; /* the first fault is the cause */
+static atomic_flag traced = ATOMIC_FLAG_INIT; /* only the first fault is recorded, as the cause */
 static _Thread_local struct crash_scope scope;
 static _Thread_local void *stack;
 
@@ -57,7 +57,7 @@ static void write_trace(const char *name)
     }
 }
 
-/* By the kernel for what this process did, or by itself, as abort() does. */
+/* Whether the signal was caused by this process: sent by the kernel for a fault, or by itself, as abort() does. */
 static bool own_fault(const siginfo_t *info)
 {
     return info->si_code > 0 || info->si_pid == getpid();
@@ -74,7 +74,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
             sigaction(number, &before[i], NULL);
         }
     }
-    if (info->si_code <= 0) { /* sent, by kill() or abort(): it does not come again by itself */
+    if (info->si_code <= 0) { /* sent by kill() or abort(): it does not occur again by itself */
         raise(number);
     }
 }

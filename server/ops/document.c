@@ -1,5 +1,5 @@
 /*
- * A text with its length and its tag, held by all who send it.
+ * A text with its length and its entity tag, shared by all replies that send it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 /*
- * What a resource looks like on the wire at one moment, whole. Immutable once made and counted by reference.
+ * The representation of a resource at one moment. Immutable once created, and reference-counted.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,14 +13,14 @@
 
 struct document {
     atomic_int references;
-    bool final; /* the resource has ended: this document stays as it is */
+    bool final; /* the resource is final, so this document does not change any more */
     char id[UUID_SIZE];
     char etag[ETAG_SIZE];
     size_t len;
     char *text;
 };
 
-/* Takes the text over, and a line feed is added to it. NULL: out of memory. */
+/* Takes ownership of the text and appends a line feed. NULL: out of memory. */
 struct document *document_make(struct text *text, const char *id, bool final);
 struct document *document_retain(struct document *document);
 /* NULL is allowed. */

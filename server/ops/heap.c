@@ -1,12 +1,12 @@
 /*
- * A pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986): inserting is constant, taking one out logarithmic,
- * amortised. No recursion, so that its shape cannot exhaust the stack.
+ * A pairing heap (Fredman, Sedgewick, Sleator, Tarjan 1986): insertion takes constant time, removal amortised
+ * logarithmic time. It uses no recursion, so its shape cannot exhaust the stack.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/ops/heap.h"
 
-/* Two roots into one; either may be NULL. */
+/* Joins two roots; either may be NULL. */
 static struct heap_node *meld(struct heap_node *a, struct heap_node *b)
 {
     if (!a || !b) {
@@ -27,7 +27,7 @@ static struct heap_node *meld(struct heap_node *a, struct heap_node *b)
     return a;
 }
 
-/* Siblings into one root: in pairs from the left, and these from the right. */
+/* Joins siblings: in pairs from the left, then the pairs from the right. */
 static struct heap_node *meld_siblings(struct heap_node *first)
 {
     struct heap_node *pairs = NULL; /* the last one first, linked by next */

@@ -1,6 +1,6 @@
 /*
- * A priority queue of structs that embed its node: no allocation per entry, so adding one cannot fail. The least comes
- * out first; equals come out in the order in which they came in. Thread-compatible.
+ * A priority queue of structs that embed its node: there is no allocation per entry, so insertion cannot fail. The
+ * smallest comes out first; equal ones come out in insertion order. Thread-compatible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,21 +13,21 @@
 
 struct heap_node {
     double rank;
-    uint64_t number; /* of its coming in */
+    uint64_t number; /* order of insertion */
     struct heap_node *child;
     struct heap_node *next; /* sibling */
-    struct heap_node *prev; /* sibling, or of the first child the parent; NULL: the root, or in no heap */
+    struct heap_node *prev; /* the sibling, or, for a first child, the parent; NULL: the root, or in no heap */
 };
 
 /* Zero-initialise. */
 struct heap {
-    struct heap_node *root; /* the least; NULL: empty */
+    struct heap_node *root; /* the smallest; NULL: empty */
     uint64_t number;
     size_t len;
 };
 
 void heap_insert(struct heap *heap, struct heap_node *node, double rank);
-/* Takes out a node of the heap. */
+/* Removes a node from the heap. */
 void heap_remove(struct heap *heap, struct heap_node *node);
 /* Whether the node comes before the other. */
 static inline bool heap_before(const struct heap_node *node, const struct heap_node *other)

@@ -1,5 +1,5 @@
 /*
- * Places in a table that is searched from its beginning: it is small, and what a stream takes is much more.
+ * A table that is searched linearly: it is small, and the other cost of a stream is much larger.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,11 +14,11 @@
 
 #include "server/ops/clock.h"
 
-/* A stream, while turn > 0. */
+/* A stream, if turn > 0. */
 struct kept {
     uint64_t turn;
-    uint64_t reader; /* 0: it has gone */
-    double left;     /* when (monotonic seconds) */
+    uint64_t reader; /* 0: it has left */
+    double left;     /* when it left (monotonic seconds) */
     uint8_t id[(KEYS_ID - 1) / 2];
     uint8_t digest[KEYS_DIGEST];
     char address[INET6_ADDRSTRLEN];
@@ -63,7 +63,7 @@ static void drop_locked(struct keys *keys, size_t at)
     sodium_memzero(&keys->table[at], sizeof keys->table[at]);
 }
 
-/* A free place; or KEYS_MOST: each has a reader. */
+/* A free slot, or KEYS_MOST if every stream has a reader. */
 static size_t make_room_locked(struct keys *keys, const char *address)
 {
     size_t empty = KEYS_MOST, longest = KEYS_MOST, of_one = 0, own = KEYS_MOST;
@@ -108,7 +108,7 @@ void keys_keep(struct keys *keys, struct keys_hold *hold, const uint8_t key[KEYS
     pthread_mutex_unlock(&keys->mutex);
 }
 
-/* The place of a stream, or KEYS_MOST. In a time that says nothing of how much of an id is right. */
+/* The slot of a stream, or KEYS_MOST. The time taken does not reveal how much of an id is right. */
 static size_t find_locked(const struct keys *keys, const char *text)
 {
     uint8_t id[(KEYS_ID - 1) / 2];

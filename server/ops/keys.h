@@ -1,14 +1,14 @@
 /*
- * The keys of streams that may be taken up again: what was begun under one goes on under it, by the stream's id, until nobody has
- * read it for a while. They are in memory alone, in pages that are kept out of core dumps and, where the system lets so much be
- * locked, of swap; a key is wiped when it is dropped. So nothing is left of them once the service has ended.
+ * The keys of streams that can be resumed by their id until they have had no reader for some time. They are only in
+ * memory, in pages that are excluded from core dumps and, if the system allows locking that much, from swap; a key is
+ * wiped when it is dropped. Nothing is left of them after the service has ended.
  *
- * An id is drawn beside the key and says nothing of it; but who has the id can have the stream read out. One key is for one
- * request: each has a digest of what it was asked for, and goes to none that differs, for what two strategies or two sizes
- * make of one key gives both away.
+ * An id is drawn independently of the key and reveals nothing about it, but anyone who has the id can read the stream.
+ * A key is for one request: each is stored with a digest of its request, and is not given to a different one, because
+ * the outputs for two strategies or sizes from one key would reveal both.
  *
- * There is room for KEYS_MOST, of which KEYS_OF_ONE for those of one address that nobody reads. Where there is none left, the one
- * that nobody has read for longest is dropped. Thread-safe.
+ * There is room for KEYS_MOST, of which KEYS_OF_ONE may belong to streams without a reader of one address. If there is
+ * no room, the stream that has been without a reader for the longest time is dropped. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,35 +26,35 @@
 
 struct keys;
 
-/* A reader's hold of a stream. */
+/* The right of a reader to a stream. */
 struct keys_hold {
     char id[KEYS_ID];
-    uint64_t turn; /* 0: none; a stream's readers count up */
+    uint64_t turn; /* 0: none; counts the readers of a stream */
 };
 
 enum keys_status { KEYS_FOUND, KEYS_UNKNOWN, KEYS_DIFFERENT };
 
-/* seconds: for how long the key of a stream is kept that nobody reads; 0: none is kept. NULL: out of memory. */
+/* seconds: how long the key of a stream without a reader is kept; 0: no keys are kept. NULL: out of memory. */
 struct keys *keys_create(double seconds);
 void keys_destroy(struct keys *keys);
 
-/* Keeps the key of a stream that begins, and draws its id. address: the client's. reader: what the next one is told of this one, not 0.
- * Where it cannot be kept, hold->turn is 0 and hold->id is "". */
+/* Stores the key of a new stream and draws its id. address: of the client. reader: a value, not 0, that is passed to
+ * the next reader. If it cannot be stored, hold->turn is 0 and hold->id is "". */
 void keys_keep(struct keys *keys, struct keys_hold *hold, const uint8_t key[KEYS_KEY],
                const uint8_t digest[KEYS_DIGEST], const char *address, uint64_t reader);
 
 /*
- * The key of the stream hold->id, for another reader. KEYS_UNKNOWN: it is not kept; KEYS_DIFFERENT: what it was kept for has
- * another digest; both leave the key and hold->turn unset. *before: the last reader, if it still holds the stream, which from now on it
- * does not, else 0.
+ * The key of the stream hold->id, for another reader. KEYS_UNKNOWN: it is not stored; KEYS_DIFFERENT: it was stored
+ * with another digest; neither sets the key or hold->turn. *before: the previous reader if it still had the stream,
+ * which it loses; otherwise 0.
  */
 enum keys_status keys_take(struct keys *keys, struct keys_hold *hold, uint8_t key[KEYS_KEY],
                            const uint8_t digest[KEYS_DIGEST], uint64_t reader, uint64_t *before);
 
-/* The reader has gone. */
+/* The reader has left. */
 void keys_leave(struct keys *keys, const struct keys_hold *hold);
 
-/* Drops what nobody has read for too long. To be called again and again. */
+/* Drops the keys of streams that have had no reader for too long. Call periodically. */
 void keys_expire(struct keys *keys);
 
 #endif

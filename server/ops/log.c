@@ -1,6 +1,6 @@
 /*
- * key=value lines on standard error. A value that holds a space, a quote or a control character is quoted and
- * escaped: a client's path or label can then not forge a line.
+ * Writes key=value lines to standard error. A value that contains a space, a quote or a control character is quoted and
+ * escaped, so that a path or label of a client cannot forge a line.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -89,5 +89,5 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     size_t used = (size_t)len < sizeof line - 2 ? (size_t)len : sizeof line - 2;
     line[used++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, used);
-    (void)written; /* a log that cannot be written must not stop the service */
+    (void)written; /* a failure to write the log must not stop the service */
 }

@@ -1,6 +1,6 @@
 /*
- * Chained hash map with intrusive nodes. Keys are ids and content hashes that the service made itself, so a plain
- * FNV-1a is enough: no client chooses where they collide.
+ * A hash map with chaining and intrusive nodes. Keys are ids and content hashes that the service generates, so a plain
+ * FNV-1a is sufficient: clients cannot choose collisions.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,7 +31,7 @@ struct map_node *map_find(const struct map *map, const char *key)
     return node;
 }
 
-/* Growing may fail: a table that is too full still works. */
+/* Growing may fail; a table that is too full still works. */
 static void map_grow(struct map *map)
 {
     size_t capacity = map->capacity ? map->capacity * 2 : 64;

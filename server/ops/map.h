@@ -1,6 +1,6 @@
 /*
- * A hash map from text to the struct that embeds its node: no allocation per entry, so an insert fails only when
- * the first table cannot be had. Keys are borrowed from the embedding struct. Thread-compatible.
+ * A hash map from text to the struct that embeds its node: there is no allocation per entry, so an insertion fails only
+ * if the first table cannot be allocated. Keys are borrowed from the embedding struct. Thread-compatible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

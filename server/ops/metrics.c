@@ -15,26 +15,26 @@ struct family {
     const char *name;
     const char *labels; /* of this series, or "" */
     const char *type;
-    const char *help; /* NULL: a further series of the family above */
+    const char *help; /* NULL: another series of the family above */
 };
 
 static const struct family families[METRIC_COUNT] = {
-    [METRIC_JOBS_ACCEPTED] = {"epsilond_jobs_accepted_total", "", "counter", "Jobs accepted, cached ones included."},
+    [METRIC_JOBS_ACCEPTED] = {"epsilond_jobs_accepted_total", "", "counter", "Jobs accepted, including cached ones."},
     [METRIC_JOBS_SUCCEEDED] = {"epsilond_jobs_finished_total", "{status=\"succeeded\"}", "counter",
                                "Jobs that became final."},
     [METRIC_JOBS_FAILED] = {"epsilond_jobs_finished_total", "{status=\"failed\"}", "counter", NULL},
     [METRIC_JOBS_CANCELED] = {"epsilond_jobs_finished_total", "{status=\"canceled\"}", "counter", NULL},
-    [METRIC_JOBS_CRASHED] = {"epsilond_jobs_crashed_total", "", "counter", "Jobs failed after three broken starts."},
-    [METRIC_JOBS_JOINED] = {"epsilond_jobs_joined_total", "", "counter", "Jobs that joined an equal one in flight."},
-    [METRIC_JOBS_QUEUED] = {"epsilond_jobs_queued", "", "gauge", "Jobs that wait for a worker."},
+    [METRIC_JOBS_CRASHED] = {"epsilond_jobs_crashed_total", "", "counter", "Jobs that failed after three crashes."},
+    [METRIC_JOBS_JOINED] = {"epsilond_jobs_joined_total", "", "counter", "Jobs that joined an equal one in progress."},
+    [METRIC_JOBS_QUEUED] = {"epsilond_jobs_queued", "", "gauge", "Jobs waiting for a worker."},
     [METRIC_JOBS_RUNNING] = {"epsilond_jobs_running", "", "gauge", "Jobs being computed."},
     [METRIC_WORKERS] = {"epsilond_workers", "", "gauge", "Worker threads."},
-    [METRIC_WORKERS_BUSY] = {"epsilond_workers_busy", "", "gauge", "Worker threads with a task of their own."},
+    [METRIC_WORKERS_BUSY] = {"epsilond_workers_busy", "", "gauge", "Worker threads that are running a task."},
     [METRIC_STUCK_TOTAL] = {"epsilond_stuck_computations_total", "", "counter",
-                            "Computations given up because they neither ended nor asked whether to go on."},
-    [METRIC_STUCK] = {"epsilond_stuck_computations", "", "gauge", "Of these, those that have not ended yet."},
+                            "Computations abandoned because they did not stop or respond."},
+    [METRIC_STUCK] = {"epsilond_stuck_computations", "", "gauge", "Abandoned computations that have not ended yet."},
     [METRIC_QUEUE_REFUSED] = {"epsilond_queue_refused_total", "", "counter",
-                              "Jobs refused because the queue was full."},
+                              "Jobs rejected because the queue was full."},
     [METRIC_RESULT_HITS] = {"epsilond_result_lookups_total", "{result=\"hit\"}", "counter", "Result cache lookups."},
     [METRIC_RESULT_MISSES] = {"epsilond_result_lookups_total", "{result=\"miss\"}", "counter", NULL},
     [METRIC_FACTORIZATION_HITS] = {"epsilond_cache_lookups_total", "{kind=\"factorization\",result=\"hit\"}", "counter",
@@ -47,27 +47,27 @@ static const struct family families[METRIC_COUNT] = {
     [METRIC_CHUNK_MISSES] = {"epsilond_cache_lookups_total", "{kind=\"chunk\",result=\"miss\"}", "counter", NULL},
     [METRIC_CHECKSUM_FAILURES] = {"epsilond_checksum_failures_total", "", "counter",
                                   "Stored results and blobs that failed their checksum."},
-    [METRIC_CACHE_BYTES] = {"epsilond_cache_bytes", "", "gauge", "Bytes of factorisations and PLDs kept."},
-    [METRIC_CHUNK_BYTES] = {"epsilond_chunk_bytes", "", "gauge", "Bytes of chunks of draws kept."},
+    [METRIC_CACHE_BYTES] = {"epsilond_cache_bytes", "", "gauge", "Bytes of stored factorisations and PLDs."},
+    [METRIC_CHUNK_BYTES] = {"epsilond_chunk_bytes", "", "gauge", "Bytes of stored chunks of draws."},
     [METRIC_CACHE_EVICTIONS] = {"epsilond_cache_evictions_total", "", "counter", "Blobs evicted."},
     [METRIC_STORE_COMMITS] = {"epsilond_store_commits_total", "", "counter", "Transactions committed."},
     [METRIC_STORE_WRITES] = {"epsilond_store_writes_total", "", "counter", "Writes in those transactions."},
-    [METRIC_STORE_HELD] = {"epsilond_store_held", "", "gauge", "Ends of jobs that could not be written yet."},
+    [METRIC_STORE_HELD] = {"epsilond_store_held", "", "gauge", "Ends of jobs waiting to be written."},
     [METRIC_STORE_FAILURES] = {"epsilond_store_failures_total", "", "counter", "Writes that failed."},
-    [METRIC_STORE_BYTES] = {"epsilond_database_bytes", "", "gauge", "The database, without free pages."},
-    [METRIC_HTTP_IN_FLIGHT] = {"epsilond_http_requests_in_flight", "", "gauge", "Requests being answered."},
+    [METRIC_STORE_BYTES] = {"epsilond_database_bytes", "", "gauge", "Size of the database, without free pages."},
+    [METRIC_HTTP_IN_FLIGHT] = {"epsilond_http_requests_in_flight", "", "gauge", "Requests in progress."},
     [METRIC_HTTP_WAITING] = {"epsilond_http_requests_waiting", "", "gauge", "Suspended connections."},
     [METRIC_HTTP_CONNECTIONS] = {"epsilond_http_connections", "", "gauge", "Open connections."},
     [METRIC_HTTP_EVICTED] = {"epsilond_http_connections_closed_total", "{reason=\"evicted\"}", "counter",
-                             "Connections that the service closed: idle ones that made room, late ones, and those for "
+                             "Connections closed by the service: idle ones to make room, late ones, and those for "
                              "which there was no room."},
     [METRIC_HTTP_EXPIRED] = {"epsilond_http_connections_closed_total", "{reason=\"expired\"}", "counter", NULL},
     [METRIC_HTTP_REFUSED] = {"epsilond_http_connections_closed_total", "{reason=\"refused\"}", "counter", NULL},
-    [METRIC_BODY_BYTES] = {"epsilond_http_body_bytes", "", "gauge", "Memory of bodies under way."},
-    [METRIC_REPLY_BYTES] = {"epsilond_http_reply_bytes", "", "gauge", "Memory of replies under way."},
-    [METRIC_DRAWN_BYTES] = {"epsilond_drawn_bytes", "", "gauge", "Memory of what batches and noise are drawn from."},
-    [METRIC_SPOOL_BYTES] = {"epsilond_spool_bytes", "", "gauge", "Temporary files of matrices under way."},
-    [METRIC_BUGS] = {"epsilond_bugs_total", "", "counter", "Defects of the service that showed."},
+    [METRIC_BODY_BYTES] = {"epsilond_http_body_bytes", "", "gauge", "Memory of request bodies in progress."},
+    [METRIC_REPLY_BYTES] = {"epsilond_http_reply_bytes", "", "gauge", "Memory of replies in progress."},
+    [METRIC_DRAWN_BYTES] = {"epsilond_drawn_bytes", "", "gauge", "Memory of streams of batches and noise."},
+    [METRIC_SPOOL_BYTES] = {"epsilond_spool_bytes", "", "gauge", "Temporary files of matrices in progress."},
+    [METRIC_BUGS] = {"epsilond_bugs_total", "", "counter", "Bugs of the service that were detected."},
 };
 
 static const int statuses[] = {200, 202, 204, 304, 400, 403, 404, 405, 406, 409, 413, 415, 422, 500, 503, 0};
@@ -78,10 +78,10 @@ static const struct {
     const char *help;
 } timers[METRIC_TIMERS] = {
     [METRIC_TIME_REQUEST] = {"epsilond_http_request_seconds", "Time from the header to the end of the reply."},
-    [METRIC_TIME_RUN] = {"epsilond_run_seconds", "Time a computation took."},
-    [METRIC_TIME_COMMIT] = {"epsilond_store_commit_seconds", "Time a commit took: writing the log and syncing it."},
+    [METRIC_TIME_RUN] = {"epsilond_run_seconds", "Duration of computations."},
+    [METRIC_TIME_COMMIT] = {"epsilond_store_commit_seconds", "Duration of commits: writing the log and syncing it."},
     [METRIC_TIME_CHECKPOINT] = {"epsilond_store_checkpoint_seconds",
-                                "Time a checkpoint took: the log's pages into the database, and both synced."},
+                                "Duration of checkpoints: copying the log to the database and syncing both."},
 };
 
 static const double bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
@@ -160,11 +160,11 @@ static void write_histogram(struct text *out, const char *name, const char *help
 static void write_requests(struct text *out, const char *const *routes, size_t routes_len)
 {
     const char *name = "epsilond_http_requests_total";
-    write_head(out, name, "counter", "Requests answered, by route and status.");
+    write_head(out, name, "counter", "Requests by route and status.");
     for (size_t route = 0; route < METRIC_ROUTES_MAX; route++) {
         for (size_t i = 0; i < STATUSES; i++) {
             uint64_t count = atomic_load_explicit(&requests[route][i], memory_order_relaxed);
-            if (!count) { /* routes times statuses would be hundreds of dead series */
+            if (!count) { /* all combinations of routes and statuses would be hundreds of unused series */
                 continue;
             }
             const char *label = route < routes_len ? routes[route] : "none";
@@ -180,7 +180,7 @@ static void write_requests(struct text *out, const char *const *routes, size_t r
 
 void metrics_write(struct text *out, const char *const *routes, size_t routes_len)
 {
-    write_head(out, "epsilond_build_info", "gauge", "The version that runs.");
+    write_head(out, "epsilond_build_info", "gauge", "Version of the running build.");
     text_printf(out, "epsilond_build_info{version=\"%s\",accounting_version=\"%d\"} 1\n", EPS_VERSION,
                 EPS_ACCOUNTING_VERSION);
     for (size_t i = 0; i < METRIC_COUNT; i++) {

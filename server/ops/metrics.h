@@ -1,6 +1,6 @@
 /*
- * What /metrics shows: counters and gauges in C11 atomics, one table of families. Global, because everything
- * counts and nothing decides by it. Thread-safe.
+ * The metrics of /metrics: counters and gauges in C11 atomics, in one table of families. They are global, because every
+ * module counts and none makes decisions by them. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -57,12 +57,12 @@ enum metric {
     METRIC_COUNT
 };
 
-/* What is timed: one histogram each. */
+/* What is timed, in one histogram each. */
 enum metric_timer {
     METRIC_TIME_REQUEST,    /* from the header to the end of the reply */
     METRIC_TIME_RUN,        /* a computation */
-    METRIC_TIME_COMMIT,     /* a commit: its frames to the log, and the log to the disk */
-    METRIC_TIME_CHECKPOINT, /* the log's pages to the database, and both to the disk */
+    METRIC_TIME_COMMIT,     /* a commit: writing its frames to the log and syncing it */
+    METRIC_TIME_CHECKPOINT, /* a checkpoint: copying the pages of the log to the database and syncing both */
     METRIC_TIMERS
 };
 
@@ -72,9 +72,9 @@ void metric_add(enum metric metric, int64_t amount);
 void metric_set(enum metric metric, int64_t value);
 int64_t metric_get(enum metric metric);
 void metric_time(enum metric_timer timer, double seconds);
-/* One request: its row in the route table (METRIC_ROUTES_MAX - 1: no route), status and time. */
+/* Counts a request: its row in the route table (METRIC_ROUTES_MAX - 1: no route), status and time. */
 void metric_request(size_t route, int status, double seconds);
-/* The Prometheus text; routes_len names (path patterns with method). */
+/* Writes the Prometheus text; routes: routes_len names (path patterns with method). */
 void metrics_write(struct text *out, const char *const *routes, size_t routes_len);
 
 #endif

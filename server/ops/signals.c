@@ -1,5 +1,5 @@
 /*
- * Blocked signals, taken by sigtimedwait().
+ * Signals are blocked and received with sigtimedwait().
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,9 +17,9 @@
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 
-static bool hangups;           /* SIGHUP is ours; set before threads start, as is the next */
-static bool terminal;          /* whose end it then means */
-static atomic_int first_taken; /* the number of the first that asks for a stop */
+static bool hangups;           /* whether SIGHUP is handled here; set before threads start, like the next variable */
+static bool terminal;          /* SIGHUP then means that the terminal is gone */
+static atomic_int first_taken; /* the number of the first signal that requested a stop */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER;
 
@@ -44,7 +44,7 @@ void signals_start(void)
     sigset_t set;
     struct sigaction present;
     hangups = sigaction(SIGHUP, NULL, &present) == 0 && present.sa_handler != SIG_IGN;
-    int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC); /* there is one as long as we have a terminal */
+    int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC); /* possible while the process has a terminal */
     terminal = fd >= 0;
     if (fd >= 0) {
         close(fd);
@@ -55,7 +55,7 @@ void signals_start(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* The next one that asks for a stop, or 0 at the deadline (monotonic seconds; 0: there is none). */
+/* The next signal that requests a stop, or 0 at the deadline (monotonic seconds; 0: none). */
 static int take_stop(double deadline)
 {
     sigset_t set;
@@ -68,7 +68,7 @@ static int take_stop(double deadline)
         struct timespec time = clock_timespec(left);
         int number = sigtimedwait(&set, NULL, deadline > 0 ? &time : NULL);
         if (number == SIGHUP && !terminal) {
-            log_event(LOG_LEVEL_WARN, "hangup", "detail=\"there is nothing to reload: to change an option, restart\"");
+            log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
         } else if (number > 0) {
             return number;
         }

@@ -1,10 +1,10 @@
 /*
- * SIGTERM and SIGINT ask for a graceful stop. They are blocked in every thread and taken synchronously by one of our
- * own: no code of ours runs in their handlers. Who was asked has so many seconds; then the process ends, whatever
- * thread may still be busy, because what must last is in committed transactions and not in an orderly end.
+ * SIGTERM and SIGINT request a graceful stop. They are blocked in every thread and received synchronously by a thread
+ * of ours, so no handler runs our code. After a limited time the process ends even if threads are still busy, because
+ * durability depends on committed transactions and not on an orderly end.
  *
- * SIGHUP stops too where the process has a terminal, which then has gone; otherwise it is what log rotation and
- * `reload` send, there is nothing to reload, and it is logged. Under nohup it stays ignored.
+ * SIGHUP stops the process too if it has a terminal, because the terminal is then gone. Otherwise it is what log
+ * rotation and `reload` send; there is nothing to reload, so it is only logged. Under nohup it stays ignored.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,15 +13,16 @@
 
 #include <stdbool.h>
 
-/* Blocks them, and ignores SIGPIPE and SIGXFSZ: a write that fails says so. Call before any thread starts: threads
- * inherit the mask. */
+/* Blocks the signals, and ignores SIGPIPE and SIGXFSZ, so that a failed write returns an error. Call before any thread
+ * starts: threads inherit the mask. */
 void signals_start(void);
-/* Starts the thread that takes them. overdue() is called on it if the process still lives `seconds` after the first
- * (or at a second one): it says a last word and returns the exit status. False: no thread. */
+/* Starts the thread that receives them. It calls overdue() if the process is still alive `seconds` after the first
+ * signal, or at a second one; overdue() prints a last message and returns the exit status. Returns false if no thread
+ * can be started. */
 bool signals_watch(double seconds, int (*overdue)(void *user), void *user);
-/* Waits for the first and returns its number. */
+/* Waits for the first signal and returns its number. */
 int signals_wait(void);
-/* True once the process was asked to stop. */
+/* Whether the process was asked to stop. */
 bool signals_asked(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Growable text: doubling buffer, JSON string escapes, shortest round-trip numbers.
+ * Growable text: a doubling buffer, JSON string escapes, and shortest round-trip numbers.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -96,7 +96,7 @@ void text_json(struct text *text, const char *string)
         if (c >= 0x20 && c != '"' && c != '\\') {
             continue;
         }
-        /* Without printf: a label may consist of these, and a list of such labels. */
+        /* Without printf: a label, and a list of labels, may consist entirely of these. */
         const char letter[] = {'\\', (char)c};
         const char number[] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
         bool named = c == '"' || c == '\\';
@@ -127,7 +127,7 @@ void text_number(struct text *text, double value)
 static bool is_decimal(const char *field)
 {
     char *end;
-    strtod(field, &end); /* which also reads "-inf", "+nan(...)" and hexadecimal */
+    strtod(field, &end); /* which also accepts "-inf", "+nan(...)" and hexadecimal */
     return end != field && !*end && strspn(field, "+-.0123456789eE") == (size_t)(end - field);
 }
 
@@ -156,7 +156,7 @@ char *text_steal(struct text *text)
         text_clear(text);
         return NULL;
     }
-    char *fitted = realloc(text->data, text->len + 1); /* what is kept is counted by its length */
+    char *fitted = realloc(text->data, text->len + 1); /* texts are stored and counted by their length */
     char *data = fitted ? fitted : text->data;
     *text = (struct text){0};
     return data;

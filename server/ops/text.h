@@ -1,7 +1,6 @@
 /*
- * A growable text, for building replies without a format pass over finished JSON. The first failed allocation
- * marks it `failed`; later appends do nothing, so that a builder checks once, at its end.
- * Thread-compatible.
+ * A growable text, for building replies. The first failed allocation marks it `failed`; later appends do nothing, so
+ * that the caller checks once at the end. Thread-compatible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,25 +17,25 @@ struct text {
     bool failed;
 };
 
-/* Makes room for so many more bytes at once; optional. */
+/* Reserves room for `len` more bytes at once; optional. */
 void text_expect(struct text *text, size_t len);
 void text_append(struct text *text, const char *bytes, size_t len);
 void text_puts(struct text *text, const char *string);
 void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A JSON string literal, or null for NULL. The input is UTF-8. */
 void text_json(struct text *text, const char *string);
-/* The shortest decimal that reads back as the same double; null where it is not finite. */
+/* The shortest decimal that reads back as the same double; null if it is not finite. */
 void text_number(struct text *text, double value);
-/* A field of CSV (RFC 4180), in quotes where it needs them. A spreadsheet takes what begins with = + - @, a tab or the end of
- * a line for a formula (OWASP, CSV injection): unless it is a number, an apostrophe goes before it. */
+/* A CSV field (RFC 4180), quoted if necessary. Spreadsheets interpret a field that begins with = + - @, a tab or the
+ * end of a line as a formula (OWASP, CSV injection), so an apostrophe is put before it unless it is a number. */
 void text_csv(struct text *text, const char *field);
-/* Hands the buffer over (free() it) and leaves the text empty; NULL if anything failed. */
+/* Returns the buffer, which the caller frees, and leaves the text empty; NULL if an append failed. */
 char *text_steal(struct text *text);
 void text_clear(struct text *text);
 
 #define ETAG_SIZE 35 /* a quoted string of 32 hex digits */
 
-/* The entity tag of some bytes, by what they are. */
+/* The entity tag of the bytes, which depends on their content only. */
 void text_etag(char etag[ETAG_SIZE], const char *bytes, size_t len);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * POST /v1/batches: who takes part in which step, a line a step. The request is that of a job's sampling; whose the examples
- * are follows it, a line an example, where the body is application/x-ndjson. Who accepts JSON alone (as curl --json
- * does) gets the lines as the items of one array.
+ * POST /v1/batches: draws the batches of a training, one line per step. The request is JSON; for multi-attribution the
+ * body is application/x-ndjson, and the request is followed by one line per example with its users. A client that
+ * accepts only JSON (such as curl --json) gets the lines as the items of one array.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,15 +16,15 @@
 #include "server/ops/log.h"
 #include "server/routes/jobs/accounted.h"
 
-enum { MARGIN = 128, INDEX = 11 }; /* bytes: a line's beginning or end; an index with its comma */
+enum { MARGIN = 128, INDEX = 11 }; /* bytes: the start or end of a line; an index with its comma */
 
 /* The lines of a reply. */
 struct lines {
     struct api_users *users; /* or NULL */
     struct eps_batcher *batcher;
-    size_t steps;           /* that have not begun */
-    struct eps_batch batch; /* of the line under way */
-    size_t at;              /* of its indices */
+    size_t steps;           /* lines that have not begun */
+    struct eps_batch batch; /* of the current line */
+    size_t at;              /* the next of its indices */
     bool under_way;
     bool array;
 };
@@ -53,7 +53,7 @@ static char *put_index(char *out, uint32_t index)
     return out;
 }
 
-/* As many of the line's indices as there is room for; its end too, if they are all. */
+/* Writes as many indices of the line as fit, and its end if all fit. */
 static char *put_indices(struct lines *lines, char *out, const char *limit)
 {
     const struct eps_batch *batch = &lines->batch;
@@ -111,7 +111,7 @@ static void refuse_text(struct streaming *streaming, const char *message)
                    message[0] ? message : "out of memory");
 }
 
-/* The lists behind the first line. */
+/* Reads the users of the examples, which follow the first line. */
 static bool read_users(struct streaming *streaming, struct lines *lines, const char *text, size_t len)
 {
     char message[300];
@@ -146,14 +146,14 @@ static bool read_request(struct streaming *streaming, struct api_batches *batche
     return read;
 }
 
-/* The sampling of the job that the request names, if it does. */
+/* Reads the sampling of the job that the request names, if it names one. */
 static bool find_source(struct streaming *streaming, struct api_batches *batches, uint64_t lists)
 {
     struct api_errors errors = {0};
     struct accounted accounted;
     if (!batches->job[0]) {
         if (request_phase(streaming->request) != NO_PHASE) {
-            api_errors_add(&errors, "?phase", "goes with job, one of phases: leave it out");
+            api_errors_add(&errors, "?phase", "requires job, a job with phases; remove it");
             refuse_errors(streaming, &errors);
             api_errors_clear(&errors);
             return false;
@@ -170,7 +170,7 @@ static bool find_source(struct streaming *streaming, struct api_batches *batches
     return right;
 }
 
-/* Whether there may be so much of it. */
+/* Whether the number of examples is within the limit. */
 static bool affordable(struct streaming *streaming, const struct api_batches *batches, const struct eps_users *users)
 {
     struct eps_error error = {.status = EPS_TOO_COSTLY};
@@ -178,7 +178,7 @@ static bool affordable(struct streaming *streaming, const struct api_batches *ba
     eps_batches_cost(&batches->mechanism, batches->dataset_size, users, &error.operations, &error.bytes);
     if (error.operations > most) {
         snprintf(error.message, sizeof error.message,
-                 "the batches are estimated to have %.3g examples, over the limit of %.3g (--max-operations)",
+                 "the batches contain an estimated %.3g examples, which exceeds the limit of %.3g (--max-operations)",
                  error.operations, most);
         streaming_refuse(streaming, api_problem_of_error(&error, streaming->request->path));
         return false;

@@ -1,8 +1,8 @@
 /*
- * The dashboard: a page and its files, out of the binary. It asks nothing but this service: its policy lets it load, and
- * talk to, nothing else, and run no script that stands in the page.
+ * The dashboard: a page and its files, which are part of the binary. It uses only this service: its
+ * Content-Security-Policy allows no other site and no inline script.
  *
- * One file is not embedded: members.js has the table of a job's members (lib/base/members.h), for the form.
+ * One file is not embedded but generated: members.js, the table of a job's members (lib/base/members.h) for the form.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,10 +17,10 @@
 #define MEMBERS "members.js"
 
 static const char policy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'";
 
-/* What the files are, by the end of their names. */
+/* The media types of the files by their suffix. */
 static const struct {
     const char *suffix;
     const char *type;
@@ -51,7 +51,7 @@ static const struct embedded_file *file_named(const char *name)
     return NULL;
 }
 
-/* Kept by browsers, who ask each time whether it is still the same. */
+/* Browsers may store the file, but must revalidate it each time. */
 static void write_headers(struct request *request)
 {
     reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
@@ -90,7 +90,7 @@ enum handled handle_dashboard_get(struct request *request)
 {
     const struct embedded_file *file = file_named("index.html");
     if (!file) {
-        return reply_problem(request, API_PROBLEM_INTERNAL, "this build has no dashboard in it");
+        return reply_problem(request, API_PROBLEM_INTERNAL, "this build does not contain the dashboard");
     }
     return reply_embedded(request, file);
 }
@@ -102,7 +102,7 @@ enum handled handle_dashboard_file_get(struct request *request)
     }
     const struct embedded_file *file = file_named(request->param);
     if (!file) {
-        return reply_problem(request, API_PROBLEM_NOT_FOUND, "the dashboard has no file of this name");
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "the dashboard has no file with this name");
     }
     return reply_embedded(request, file);
 }

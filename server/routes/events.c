@@ -1,6 +1,7 @@
 /*
- * GET .../events of every resource: `progress`, what else the resource tells of, and at its end one event of its name with
- * the whole of it. Its id is "final": a client that comes back with that has heard everything.
+ * GET .../events of every resource: `progress`, the other events of the resource, and at the end one event with the
+ * name of the resource and the whole document. Its id is "final"; a client that reconnects with it has received
+ * everything.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +13,7 @@
 #include "server/routes/waiting.h"
 
 #define FINAL "final"
-#define NUMBER_DIGITS 19 /* of an id: it fits into 64 bits */
+#define NUMBER_DIGITS 19 /* of an id; fits in 64 bits */
 
 struct following {
     struct events events; /* first */
@@ -20,7 +21,7 @@ struct following {
     struct pool_task task;
 };
 
-/* A stream about to begin. */
+/* A stream that is being started. */
 struct beginning {
     struct fetching fetching;
     uint64_t seen;
@@ -39,7 +40,8 @@ static void free_document(void *document)
     document_release(document);
 }
 
-/* The end, with the document. A resource that is neither live nor final is one whose end could not be written. */
+/* Writes the final event with the document. A resource that is neither live nor final is one whose end could not be
+ * written. */
 static enum events_next tell_end(struct events *events)
 {
     struct request *request = events->request;
@@ -86,7 +88,7 @@ static bool take_back(void *user)
     return watching_take_back(&((struct following *)user)->watching);
 }
 
-/* What the client has heard already. False: that is no id of ours. */
+/* Reads the events that the client already has from Last-Event-ID. Returns false if the id is not one of ours. */
 static bool last_heard(const struct request *request, uint64_t *seen, bool *all)
 {
     const char *id = request_header_value(request, "Last-Event-ID");
@@ -100,7 +102,7 @@ static bool last_heard(const struct request *request, uint64_t *seen, bool *all)
     return !id || !*id || *all;
 }
 
-/* On the thread of the lists. */
+/* On the lists thread. */
 static void compose_task(struct pool_task *task)
 {
     struct following *following = (struct following *)(void *)((char *)task - offsetof(struct following, task));

@@ -1,5 +1,5 @@
 /*
- * Having documents made.
+ * Requests documents from the lists thread.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@ static void fetch(struct fetching *fetching)
     fetching->ended = true;
 }
 
-/* On the thread of the lists. */
+/* On the lists thread. */
 static void fetch_task(struct pool_task *task)
 {
     struct fetching *fetching = (struct fetching *)task;
@@ -41,7 +41,7 @@ enum handled resource_fetch(struct request *request, struct fetching *fetching, 
 {
     static const struct holder holder = {fetch_give, fetch_take_back};
     *fetching = (struct fetching){.task.run = fetch_task, .request = request, .id = id};
-    /* Who cannot wait any more because the service stops is answered all the same. */
+    /* If the request cannot be suspended because the service is stopping, the document is made at once. */
     if (!resource_of(request)->heavy || !request_suspend(request, next)) {
         fetch(fetching);
         return next(request);

@@ -1,6 +1,6 @@
 /*
- * The document of a resource, for who answers with it. One that takes milliseconds to make is made on the thread of the
- * lists, and the request waits for it.
+ * Gets the document of a resource for a reply. A document that takes milliseconds is made on the lists thread, while
+ * the request waits.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,19 +10,19 @@
 #include "server/routes/resource.h"
 #include "server/work/pool.h"
 
-/* Lasts as long as the request. Zero-initialise; not to be used by two fetches at a time. */
+/* Must live as long as the request. Zero-initialise; use for one fetch at a time. */
 struct fetching {
     struct pool_task task; /* first */
     struct request *request;
     const char *id;
     bool ended;
     enum store_status status;
-    struct document *document; /* of STORE_OK: retained for who takes it, which leaves NULL */
+    struct document *document; /* STORE_OK: the document, owned until fetching_take() returns it */
 };
 
-/* Then next(request) runs, on an HTTP thread, and finds what came of it. */
+/* Gets the document; next(request) then runs on an HTTP thread. */
 enum handled resource_fetch(struct request *request, struct fetching *fetching, const char *id, request_handler *next);
-/* The document, the caller's; NULL with *handled: there is none, which is replied. */
+/* The document, owned by the caller; or NULL with *handled after an error was replied. */
 struct document *fetching_take(struct fetching *fetching, enum handled *handled);
 void fetching_clear(struct fetching *fetching);
 

@@ -1,6 +1,7 @@
 /*
- * Lists of a resource: newest first, by the id of the last one seen. A list of 500 takes ten milliseconds, in which a thread
- * that speaks HTTP answers hundreds; so lists are written by a thread of their own, one after the other.
+ * Lists of a resource, newest first, with the id of the last item as the cursor. A list of 500 items takes ten
+ * milliseconds, in which an HTTP thread serves hundreds of requests, so lists are written one after the other by a
+ * thread of their own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,7 +39,7 @@ const struct query_member list_query[] = {
     {0},
 };
 
-/* Of members that passed the table. */
+/* Reads the parameters, which passed the table. */
 static void read_filter(const struct request *request, struct list_filter *filter)
 {
     const char *status = request_query(request, "status");
@@ -81,14 +82,14 @@ static void add_link(struct request *request, const struct list_filter *filter, 
     text_clear(&link);
 }
 
-/* A list in the making. The filter's texts are those of the request. */
+/* A list that is being written. The texts of the filter belong to the request. */
 struct listing {
     struct pool_task task;
     struct request *request;
     struct list_filter filter;
     bool begun;
     enum store_status status;
-    struct document *document; /* NULL: no memory */
+    struct document *document; /* NULL: out of memory */
     char next[UUID_SIZE];      /* or "" */
 };
 
@@ -99,7 +100,7 @@ static void listing_free(void *state)
     free(listing);
 }
 
-/* Writes the page, and keeps it. */
+/* Writes the page and caches it. */
 static void write_page(struct listing *listing, const struct resource *resource)
 {
     struct server *server = listing->request->server;
@@ -117,7 +118,7 @@ static void write_page(struct listing *listing, const struct resource *resource)
     pages_keep(server->pages, resource, &listing->filter, listing->document, listing->next, changes, &notes);
 }
 
-/* On the thread of the lists. */
+/* On the lists thread. */
 static void list_task(struct pool_task *task)
 {
     struct listing *listing = (struct listing *)task;

@@ -1,10 +1,11 @@
 /*
- * POST /v1/noise: rows of C^-1 z or of B z, in NumPy's format or a line a step; who accepts JSON alone (as curl --json
- * does) gets an array of these lines. C is what a job was accounted with, by its factorization.id, or a stored
- * factorisation: the request names no family, so that what is drawn is what was accounted.
+ * POST /v1/noise: rows of C^-1 z or of B z, in the NumPy format or as one line per step; a client that accepts only
+ * JSON (such as curl --json) gets an array of these lines. C is the matrix for which a job was answered, by its
+ * factorization.id, or a stored factorisation. The request cannot give a family, so the noise always belongs to a
+ * matrix that was accounted for.
  *
- * The key is drawn for this stream alone. It is kept in memory (server/ops/keys.h) for who takes the stream up again where it
- * broke off, and for no other request; nothing of it is logged or stored.
+ * Each stream has its own random key. The key is kept in memory (server/ops/keys.h), so that the same request can
+ * resume the stream, and is used for no other request. It is never logged or stored.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,7 +33,8 @@ static bool refuse_errors(struct streaming *streaming, struct api_errors *errors
     return false;
 }
 
-/* True where there was no error. Pointers are into the request: what it does not have, it cannot be told to change. */
+/* Returns true if there was no error. Pointers refer to the request; a pointer to a member that the request does not
+ * have is dropped. */
 static bool passes(struct streaming *streaming, enum eps_status status, struct eps_error *error)
 {
     if (status == EPS_OK) {
@@ -41,8 +43,8 @@ static bool passes(struct streaming *streaming, enum eps_status status, struct e
     if (strncmp(error->pointer, "/matrix", strlen("/matrix")) == 0 || strcmp(error->pointer, "/n") == 0) {
         error->pointer[0] = '\0';
     }
-    if (status == EPS_CANCELED) { /* or the client is gone, and reads no reply */
-        streaming_fail(streaming, API_PROBLEM_QUEUE_FULL, "the service is stopping; ask again when it is back");
+    if (status == EPS_CANCELED) { /* or the client has disconnected and reads no reply */
+        streaming_fail(streaming, API_PROBLEM_QUEUE_FULL, "the service is stopping; try again after the restart");
     } else {
         streaming_refuse(streaming, api_problem_of_error(error, streaming->request->path));
     }
@@ -73,13 +75,13 @@ static bool first_row_exists(struct streaming *streaming, const struct api_noise
     if (asked->first_row < 0 || (size_t)asked->first_row < n) {
         return true;
     }
-    api_errors_add(&errors, "/first_row", "must lie in [0, %zu]: there are %zu rows", n - 1, n);
+    api_errors_add(&errors, "/first_row", "must be in [0, %zu]; there are %zu rows", n - 1, n);
     refuse_errors(streaming, &errors);
     api_errors_clear(&errors);
     return false;
 }
 
-/* ---------------------------------------------------------------- which C */
+/* ---------------------------------------------------------------- finding C */
 
 static bool find_factorization(struct streaming *streaming, const struct eps_context *context, struct accounted *source,
                                const struct api_noise *noise)
@@ -88,7 +90,7 @@ static bool find_factorization(struct streaming *streaming, const struct eps_con
     struct eps_job job;
     struct eps_mechanism *mechanism = &job.mechanism;
     if (request_phase(streaming->request) != NO_PHASE) {
-        api_errors_add(&errors, "?phase", "goes with a job of phases, not with a factorization: leave it out");
+        api_errors_add(&errors, "?phase", "is allowed for a job with phases, not with factorization; remove it");
         refuse_errors(streaming, &errors);
         api_errors_clear(&errors);
         return false;
@@ -97,7 +99,7 @@ static bool find_factorization(struct streaming *streaming, const struct eps_con
     mechanism->workload = noise->workload;
     if (eps_stored_mechanism(context, mechanism, NULL, noise->factorization) != EPS_OK) {
         streaming_fail(streaming, API_PROBLEM_NOT_FOUND,
-                       "no factorisation of this id is kept: take factorization.id from a job that is");
+                       "no factorisation with this id is stored; use the factorization.id of a job that is");
         return false;
     }
     eps_job_defaults(&job);
@@ -108,7 +110,7 @@ static bool find_factorization(struct streaming *streaming, const struct eps_con
     return right;
 }
 
-/* The very C that was accounted, or none. */
+/* Creates exactly the C that was accounted for; fails if it is not available. */
 static bool create_strategy(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
                             const struct accounted *source)
 {
@@ -121,8 +123,8 @@ static bool create_strategy(struct streaming *streaming, const struct eps_contex
     }
     if (strcmp(eps_strategy_id(rows->strategy), source->answered.factorization) != 0) {
         streaming_fail(streaming, API_PROBLEM_CONFLICT,
-                       "the factorisation that this job was accounted with is no longer kept, and computing it again "
-                       "gives another: post the job again, and draw for the new one");
+                       "the factorisation used by this job is no longer stored, and recomputing it gives a different "
+                       "one; post the job again, and draw for the new one");
         return false;
     }
     rows->n = eps_strategy_columns(rows->strategy);
@@ -131,7 +133,7 @@ static bool create_strategy(struct streaming *streaming, const struct eps_contex
 
 /* ---------------------------------------------------------------- opening */
 
-/* The bytes of a stream of so many coordinates; INFINITY where it is not to be had. */
+/* The memory of a stream with this many coordinates; INFINITY if there is no such stream. */
 static double bytes_of(const struct eps_context *context, const struct rows *rows, const struct api_noise *asked,
                        size_t dimensions)
 {
@@ -141,7 +143,8 @@ static double bytes_of(const struct eps_context *context, const struct rows *row
     return status == EPS_OK ? bytes + (double)sizeof *rows + (double)dimensions * sizeof(double) : INFINITY;
 }
 
-/* Which part of what is too much is not: the most coordinates, within a sixteenth, that all limits allow. */
+/* Writes how to split a request that is too large: the largest number of coordinates, within a sixteenth, that all
+ * limits allow. */
 static void name_part(char *part, size_t size, const struct streaming *streaming, const struct eps_context *context,
                       const struct rows *rows, const struct api_noise *asked)
 {
@@ -152,14 +155,14 @@ static void name_part(char *part, size_t size, const struct streaming *streaming
     }
     if (fits) {
         snprintf(part, size,
-                 "ask for %zu dimensions at a time: coordinates are independent, and several requests are as good",
+                 "request %zu dimensions at a time; coordinates are independent, so several requests are equivalent",
                  fits);
     } else {
-        snprintf(part, size, "no part of it takes so little");
+        snprintf(part, size, "no part of it is small enough");
     }
 }
 
-/* Within --max-operations and --max-bytes. */
+/* Whether the request is within --max-operations and --max-bytes. */
 static bool affordable(struct streaming *streaming, const struct eps_context *context, const struct rows *rows,
                        const struct api_noise *asked)
 {
@@ -171,14 +174,14 @@ static bool affordable(struct streaming *streaming, const struct eps_context *co
         name_part(part, sizeof part, streaming, context, rows, asked);
         snprintf(
             error.message, sizeof error.message,
-            "drawing this noise takes about %.3g operations and %.4g MiB of memory, and for one request there are %.3g "
+            "drawing this noise takes about %.3g operations and %.4g MiB of memory, but the limits are %.3g operations "
             "(--max-operations) and %.4g MiB (--max-bytes); %s",
             error.operations, error.bytes / 0x1p20, context->max_operations, context->max_bytes / 0x1p20, part);
     }
     return passes(streaming, status, &error);
 }
 
-/* Counts the bytes of the stream and of its row. */
+/* Counts the memory of the stream and of its row. */
 static bool reserve(struct streaming *streaming, const struct eps_context *context, const struct rows *rows,
                     const struct api_noise *asked)
 {
@@ -203,7 +206,7 @@ static bool allocate(struct streaming *streaming, const struct eps_context *cont
     return rows->values != NULL;
 }
 
-/* ---------------------------------------------------------------- taken up again */
+/* ---------------------------------------------------------------- resuming */
 
 static void mix(crypto_generichash_state *state, const void *data, size_t len)
 {
@@ -212,7 +215,7 @@ static void mix(crypto_generichash_state *state, const void *data, size_t len)
 
 #define MIX(state, value) mix(state, &(value), sizeof(value))
 
-/* Of all that the noise depends on but its key, and of whom it is for. */
+/* The digest of everything that determines the noise except its key. */
 static void digest_asked(uint8_t digest[KEYS_DIGEST], const struct rows *rows, const struct api_noise *asked,
                          const struct answered *answered, double noise_multiplier)
 {
@@ -240,8 +243,8 @@ static void digest_asked(uint8_t digest[KEYS_DIGEST], const struct rows *rows, c
     crypto_generichash_final(&state, digest, KEYS_DIGEST);
 }
 
-/* The key of the stream that is to go on. Who still reads it is sent away: two that train with the same noise give away
- * their difference. */
+/* Takes the key of the stream to be resumed. A connection that still reads it is closed, because two trainings with the
+ * same noise would reveal their difference. */
 static bool take_key(struct streaming *streaming, struct rows *rows, const char *id, uint8_t key[KEYS_KEY],
                      const uint8_t digest[KEYS_DIGEST])
 {
@@ -252,23 +255,23 @@ static bool take_key(struct streaming *streaming, struct rows *rows, const char 
     case KEYS_UNKNOWN:
         streaming_fail(
             streaming, API_PROBLEM_NOT_FOUND,
-            "no stream of this id is kept: it was not read for --keep-streams, or the service was started "
-            "again, which forgets every key. Its noise cannot be had again, and that of a new stream does not "
-            "cancel it: train from the beginning, or account for the steps done and those to come as two "
-            "phases, the second with a stream of its own");
+            "no stream with this id is stored: it was not read for --keep-streams, or the service was restarted, which "
+            "deletes every key. Its noise cannot be recovered, and the noise of a new stream does not cancel it. "
+            "Restart the training, or account for the completed and the remaining steps as two phases, the second with "
+            "its own stream");
         return false;
     case KEYS_DIFFERENT:
         streaming_fail(
             streaming, API_PROBLEM_CONFLICT,
-            "this stream was begun with another request, and its noise is for that alone: repeat the request, ?phase "
-            "included, with nothing but stream and first_row added");
+            "this stream was started by a different request, and its noise is for that request only; repeat the "
+            "request, including ?phase, and add only stream and first_row");
         return false;
     case KEYS_FOUND:
         break;
     }
     if (before && before != own) {
-        log_event(LOG_LEVEL_WARN, "noise", "request=%s detail=\"takes up a stream that another connection still read\"",
-                  request->id);
+        log_event(LOG_LEVEL_WARN, "noise",
+                  "request=%s detail=\"resumes a stream that another connection was still reading\"", request->id);
         connections_cut(request->context->connections, before);
     }
     return true;
@@ -330,7 +333,7 @@ static struct rows *rows_create(struct streaming *streaming, const struct api_no
     return rows;
 }
 
-/* All that takes the database and the library. */
+/* Does everything that needs the database and the library. */
 static bool rows_fill(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
                       const struct api_noise *asked)
 {

@@ -1,6 +1,6 @@
 /*
- * NumPy's format, version 1: magic, the length of the header, the header padded with spaces, then the numbers by rows,
- * little-endian.
+ * The NumPy format, version 1: magic, the length of the header, the header padded with spaces, then the numbers by
+ * rows, little-endian.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,10 +9,10 @@
 
 #include <stddef.h>
 
-#define NPY_HEADER 128 /* bytes, a multiple of 64 as the format asks */
+#define NPY_HEADER 128 /* bytes; a multiple of 64 as the format requires */
 
-/* `size` bytes: NPY_HEADER, or a larger multiple of 64, which are spaces behind as many, and a newline. descr: "<f8" or "<f4". columns 0: an
- * array of `rows` numbers. */
+/* Writes `size` bytes, which is NPY_HEADER or a larger multiple of 64; padding is spaces before the final newline.
+ * descr: "<f8" or "<f4". columns: 0: a one-dimensional array of `rows` numbers. */
 void npy_header(char *out, size_t size, const char *descr, size_t rows, size_t columns);
 
 #endif

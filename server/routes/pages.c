@@ -1,5 +1,5 @@
 /*
- * A few places, of which the one that was asked for longest ago is given to a new page.
+ * A fixed number of slots; a new page replaces the one that was least recently used.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,10 +11,10 @@
 #include "api/codec/codec.h"
 
 #define PAGES 16
-#define PAGE_KEPT (256u << 10) /* bytes; longer ones are not kept */
+#define PAGE_KEPT (256u << 10) /* bytes; longer pages are not cached */
 
 struct page {
-    struct document *document; /* NULL: the place is free */
+    struct document *document; /* NULL: the slot is free */
     const struct resource *resource;
     enum job_status status;
     size_t limit;
@@ -24,7 +24,7 @@ struct page {
     char next[UUID_SIZE];
     uint64_t changes;
     struct list_notes notes;
-    uint64_t used; /* of pages.uses, at the last one */
+    uint64_t used; /* the value of pages.uses at the last use */
 };
 
 struct pages {
@@ -61,7 +61,7 @@ static bool is_of(const struct page *page, const struct resource *resource, cons
            strcmp(page->before, filter->before ? filter->before : "") == 0;
 }
 
-/* Whether what is not final is told as it was. */
+/* Whether the state of the items that are not final is unchanged. */
 static bool stands(struct server *server, const struct page *page)
 {
     struct text told = {0};

@@ -1,8 +1,8 @@
 /*
- * The pages of lists that were written last, for who asks for them again and again: a page is given anew while no row was
- * written since, and all that it says of what is not final is as it was. So a poll costs no SQL, and no writing.
+ * A cache of recently written pages of lists, for clients that poll. A page is reused if no row was written since, and
+ * the state of its items that are not final is unchanged. A poll then needs no SQL and no encoding.
  *
- * Used by the thread of the lists alone; the documents are shared.
+ * Used only by the lists thread; the documents are shared.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,15 +14,14 @@
 
 struct pages;
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct pages *pages_create(void);
 void pages_destroy(struct pages *pages);
 
-/* The page of the resource under the filter, retained, and its `next`; or NULL where none is kept, or it is no more what would
- * be written. */
+/* The page of the resource for the filter, retained, and its `next`; NULL if none is cached or it is outdated. */
 struct document *pages_find(struct pages *pages, struct server *server, const struct resource *resource,
                             const struct list_filter *filter, char next[UUID_SIZE]);
-/* Keeps a page that was written after `changes` (store_changes()); takes the notes over. */
+/* Caches a page that was written after `changes` (store_changes()); takes ownership of the notes. */
 void pages_keep(struct pages *pages, const struct resource *resource, const struct list_filter *filter,
                 struct document *document, const char next[UUID_SIZE], uint64_t changes, struct list_notes *notes);
 

@@ -1,5 +1,5 @@
 /*
- * GET, cancel and DELETE of one resource, and what POSTs share.
+ * GET, cancel and DELETE of one resource, and the parts that POSTs share.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,18 +12,17 @@
 #include "server/routes/fetch.h"
 #include "server/routes/waiting.h"
 
-#define ENDING_SECONDS 5 /* that a cancel waits for one that is just being finished */
+#define ENDING_SECONDS 5 /* how long a cancel waits for a job that is just ending */
 
 enum handled reply_unreadable(struct request *request, enum store_status status)
 {
     const char *noun = resource_of(request)->noun;
     if (status == STORE_NONE) {
-        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no %s of this id", noun);
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no %s with this id", noun);
     }
     if (status == STORE_CORRUPT) {
         return reply_problem(request, API_PROBLEM_INTERNAL,
-                             "what is stored of this %s fails its checksum; post the %s again to have it computed "
-                             "anew",
+                             "the stored data of this %s fails its checksum; post the %s again to compute it anew",
                              noun, noun);
     }
     return reply_problem(request, API_PROBLEM_INTERNAL, "the database could not be read");
@@ -32,12 +31,12 @@ enum handled reply_unreadable(struct request *request, enum store_status status)
 enum handled reply_gone(struct request *request)
 {
     return reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                         "the client closed its side of the connection, which is taken for hanging up");
+                         "the client closed its side of the connection, which counts as disconnecting");
 }
 
 enum handled reply_stopping(struct request *request)
 {
-    return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the service is stopping; ask again when it is back");
+    return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the service is stopping; try again after the restart");
 }
 
 static void free_document(void *document)
@@ -61,11 +60,11 @@ enum handled reply_document(struct request *request, int status, struct document
 const struct query_member wait_query[] = {
     {"wait", query_is_seconds, "must be a whole number of seconds", query_seconds_wrong}, {0}};
 
-/* What GET needs while it waits. */
+/* The state of a GET while it waits. */
 struct getting {
     struct fetching fetching;
     struct watching watching;
-    double seconds; /* that it waits for the end */
+    double seconds; /* how long it waits for the end */
 };
 
 static void getting_free(void *state)
@@ -153,7 +152,7 @@ static enum handled cancel_reply(struct request *request)
     if (!document->final) {
         document_release(document);
         return reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                             "the %s ends, but that could not be written yet; it is tried again until it can be",
+                             "the %s is being canceled, but this could not be written yet; the service keeps trying",
                              resource_of(request)->noun);
     }
     return reply_document(request, canceling->outcome == CANCEL_STARTED ? 202 : 200, document, false);
@@ -184,7 +183,7 @@ enum handled handle_resource_cancel(struct request *request)
     if (!resource->is_live(request->server, request->param)) {
         return cancel_resume(request);
     }
-    /* Set before the call: once it has started, the request may be answered before the call returns. */
+    /* Set before the call, because once it has started the request may be answered before the call returns. */
     canceling->outcome = CANCEL_STARTED;
     if (!request_suspend(request, cancel_resume)) {
         return reply_stopping(request);
@@ -216,7 +215,7 @@ static enum handled delete_resume(struct request *request)
     struct deleting *deleting = request->state;
     if (deleting->status == STORE_FAILED) {
         return reply_problem(request, API_PROBLEM_QUEUE_FULL,
-                             "the database could not be written, and the %s is still there; ask again later",
+                             "the database could not be written, and the %s still exists; try again later",
                              resource_of(request)->noun);
     }
     return deleting->status == STORE_OK ? reply_empty(request, 204) : reply_unreadable(request, deleting->status);
@@ -260,7 +259,7 @@ enum handled handle_resource_delete(struct request *request)
 
 /* ---------------------------------------------------------------- POST */
 
-/* There are no accounts yet: all who reach the service share one space of keys. */
+/* There are no accounts yet: all clients share one space of keys. */
 static const char client[] = "";
 
 static bool copy_key(struct store_key *key, const char *value)
@@ -301,9 +300,10 @@ bool resource_replays(struct request *request, const struct store_key *key, enum
         reply_header(request, "Idempotent-Replayed", "true");
         return true;
     }
-    *handled = key->use == KEY_CONFLICT
-                   ? reply_problem(request, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with another request")
-                   : reply_problem(request, API_PROBLEM_INTERNAL,
-                                   "what is stored of this Idempotency-Key fails its checksum; post with another key");
+    *handled =
+        key->use == KEY_CONFLICT
+            ? reply_problem(request, API_PROBLEM_CONFLICT, "this Idempotency-Key was used with a different request")
+            : reply_problem(request, API_PROBLEM_INTERNAL,
+                            "the stored data of this Idempotency-Key fails its checksum; use another key");
     return false;
 }

@@ -1,5 +1,5 @@
 /*
- * The handlers, one file a resource, and what they share.
+ * The handlers, one file per resource, and their shared functions.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -35,30 +35,30 @@ request_handler handle_problem_get;
 request_handler handle_dashboard_get;
 request_handler handle_dashboard_file_get;
 
-/* What their queries may have. */
+/* The query parameters of several routes. */
 extern const struct query_member wait_query[];
 extern const struct query_member list_query[];
 extern const struct query_member matrix_query[];
 extern const struct query_member phase_query[];
 extern const struct query_member points_query[];
 
-/* Replies what a store's failure to read the resource means: 404 or 500. */
+/* Replies with the error for a resource that could not be read: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);
-/* Takes the reference over. conditional: answer If-None-Match. */
+/* Takes ownership of the reference. conditional: answer If-None-Match. */
 enum handled reply_document(struct request *request, int status, struct document *document, bool conditional);
-/* Replies to a client who is gone as far as we know. */
+/* Replies to a client that appears to have disconnected. */
 enum handled reply_gone(struct request *request);
-/* Replies that the service stops. */
+/* Replies that the service is stopping. */
 enum handled reply_stopping(struct request *request);
-/* The row and result of a job, both the caller's; *result is NULL where it has not succeeded. Any other status than STORE_OK: there
- * is neither. On any thread. */
+/* The row and result of a job, both owned by the caller; *result is NULL if it has not succeeded. For any status other
+ * than STORE_OK neither is set. On any thread. */
 enum store_status find_succeeded(struct server *server, const char *id, struct job_record *record,
                                  struct result_record **result);
-/* Reads the row and result of a succeeded job. True, or false with *handled: 404, 409 or 500 is replied. */
+/* Reads the row and result of a succeeded job. Returns true; or false with *handled after replying 404, 409 or 500. */
 bool read_succeeded(struct request *request, struct job_record *record, struct result_record **result,
                     enum handled *handled);
 
-/* table.c: every path of the service; a row without a method ends it. */
+/* table.c: every path of the service; ends with a row without a method. */
 extern const struct route route_table[];
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * A row is drawn when it is begun, and written as there is room.
+ * A row is drawn when it is started, and written as space becomes available.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,9 +13,9 @@
 #include "server/routes/npy.h"
 
 enum {
-    TOKEN = 64, /* bytes: a number with its comma, a line's beginning or end */
-    BEATS =
-        8127 /* spaces that are sent while rows are left out, at most: numpy.load() takes headers up to 10,000 bytes */
+    TOKEN = 64,  /* bytes: a number with its comma, or the start or end of a line */
+    BEATS = 8127 /* the largest number of spaces sent while rows are skipped: numpy.load() accepts headers up to 10,000
+              * bytes */
 };
 
 void rows_close(void *drawn)
@@ -54,7 +54,7 @@ static bool draw_row(struct rows *rows)
     return status == EPS_OK;
 }
 
-/* The next row, each of its numbers as it is written. */
+/* Draws the next row and rounds its numbers to the dtype. */
 static bool begin_row(struct rows *rows)
 {
     bool drawn = draw_row(rows), finite = true;
@@ -62,7 +62,7 @@ static bool begin_row(struct rows *rows)
         finite = finite && isfinite(rows->dtype == API_FLOAT32 ? (double)(float)rows->values[i] : rows->values[i]);
     }
     if (!finite) {
-        log_event(LOG_LEVEL_ERROR, "noise", "detail=\"step %zu is beyond what %s holds\"", rows->row,
+        log_event(LOG_LEVEL_ERROR, "noise", "detail=\"step %zu exceeds the range of %s\"", rows->row,
                   api_dtype_name(rows->dtype));
     }
     rows->at = 0;
@@ -85,7 +85,7 @@ static size_t put_binary(struct rows *rows, char *out, size_t size)
     return count * bytes;
 }
 
-/* Decimals that read back as the same number of the dtype. */
+/* Writes decimals that read back as the same number of the dtype. */
 static size_t put_text(struct rows *rows, char *out, size_t size)
 {
     size_t len = 0;
@@ -106,7 +106,7 @@ static size_t put_text(struct rows *rows, char *out, size_t size)
     return len;
 }
 
-/* Where rows are left out, but for `padding` bytes. */
+/* Writes the header if rows are skipped, except for `padding` bytes. */
 static size_t put_header(struct rows *rows, char *out)
 {
     rows->header = true;
@@ -115,14 +115,14 @@ static size_t put_header(struct rows *rows, char *out)
     }
     size_t left_out = rows->first - rows->row;
     if (left_out) {
-        rows->padding = (((left_out - 1) / rows->beat + 1) / 64 + 1) * 64; /* a byte more than there are beats */
+        rows->padding = (((left_out - 1) / rows->beat + 1) / 64 + 1) * 64; /* one byte more than there are beats */
     }
     npy_header(out, NPY_HEADER + rows->padding, rows->dtype == API_FLOAT32 ? "<f4" : "<f8", rows->n - rows->first,
                rows->dimensions);
     return NPY_HEADER;
 }
 
-/* Some of those rows, and what is sent for them; false: no row. */
+/* Skips some rows and writes what is sent for them. Returns false if no row is left to skip. */
 static bool leave_out(struct rows *rows, char *out, size_t *len)
 {
     for (size_t i = 0; i < rows->beat && rows->row < rows->first; i++, rows->row++) {

@@ -1,9 +1,9 @@
 /*
- * The rows of a reply of POST /v1/noise, and how they are written: in NumPy's format, as lines, as an array of them.
+ * The rows of a reply of POST /v1/noise, in the NumPy format, as lines, or as an array of lines.
  *
- * A stream that is taken up again draws what its first row depends on once more, from the start if need be. Meanwhile a space is sent now
- * and then, so that nobody takes the connection for dead: before the first line, or within the header of NumPy's format, which is
- * so much longer.
+ * A resumed stream redraws the rows on which its first row depends, from the start if necessary. Meanwhile it sends a
+ * space from time to time, so that the connection is not considered dead: before the first line, or within the NumPy
+ * header, which is longer by that amount.
  *
  * Thread-compatible.
  *
@@ -16,9 +16,9 @@
 #include "server/ops/keys.h"
 #include "server/routes/streaming.h"
 
-enum form { FORM_NPY, FORM_LINES, FORM_ARRAY }; /* in the order of the route's media types */
+enum form { FORM_NPY, FORM_LINES, FORM_ARRAY }; /* in the order of the media types of the route */
 
-/* Made by who opens the stream. */
+/* Created by the code that opens the stream. */
 struct rows {
     struct streaming *streaming;
     struct eps_strategy *strategy;
@@ -27,19 +27,19 @@ struct rows {
     enum form form;
     struct keys_hold hold;
     size_t n, dimensions;
-    size_t first;   /* the row that is sent first */
-    size_t beat;    /* rows left out for each space */
-    size_t padding; /* bytes of the header that are still to be sent */
-    size_t row;     /* rows begun */
-    size_t at;      /* coordinates written of the one under way */
-    bool header;    /* is written */
-    bool under_way; /* a row is: its end is not written */
-    double *values; /* of the row, `dimensions` numbers */
+    size_t first;   /* the first row to send */
+    size_t beat;    /* the number of skipped rows per space */
+    size_t padding; /* bytes of the header still to be sent */
+    size_t row;     /* the number of rows started */
+    size_t at;      /* the number of coordinates written of the current row */
+    bool header;    /* the header has been written */
+    bool under_way; /* a row has been started and not ended */
+    double *values; /* of the row; `dimensions` numbers */
 };
 
-/* Has them begin with row `first`, under n, once `noise` is there. Returns as eps_noise_skip(). */
+/* Starts with row `first` < n, once `noise` is set. Returns the result of eps_noise_skip(). */
 enum eps_status rows_begin(struct rows *rows, size_t first, struct eps_error *error);
-/* As streaming_kind.make and .close. */
+/* For streaming_kind.make and .close. */
 ptrdiff_t rows_make(void *drawn, char *buffer, size_t size);
 void rows_close(void *drawn);
 

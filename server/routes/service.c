@@ -1,5 +1,5 @@
 /*
- * What the service says of itself: /v1, /openapi.yaml, /problems/{type}, /healthz, /readyz, /metrics.
+ * Information about the service: /v1, /openapi.yaml, /problems/{type}, /healthz, /readyz, /metrics.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -92,7 +92,7 @@ enum handled handle_contract_get(struct request *request)
         file++;
     }
     if (!file->name) {
-        return reply_problem(request, API_PROBLEM_INTERNAL, "this build has no contract in it");
+        return reply_problem(request, API_PROBLEM_INTERNAL, "this build does not contain the OpenAPI document");
     }
     return reply_static(request, "application/yaml", file->data, file->len);
 }
@@ -101,7 +101,7 @@ enum handled handle_problem_get(struct request *request)
 {
     enum api_problem problem = api_problem_named(request->param);
     if (problem == API_PROBLEM_COUNT) {
-        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no problem type of this name");
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no problem type with this name");
     }
     const struct api_problem_type *type = api_problem_type(problem);
     char path[96];
@@ -157,17 +157,16 @@ enum handled handle_ready_get(struct request *request)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "%s", trouble);
     }
     if (store_full(server->store)) {
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database is as large as it may be (--max-db)");
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database has reached its size limit (--max-db)");
     }
     if (watchdog_stuck(server->watchdog)) {
         return reply_problem(
             request, API_PROBLEM_QUEUE_FULL,
-            "%zu computations do not stop although they should, and take threads and memory meanwhile; it "
-            "is time for a restart",
+            "%zu computations did not stop when told to and keep threads and memory; the service should be restarted",
             watchdog_stuck(server->watchdog));
     }
     if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)server->config->queue) {
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait");
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the queue is full");
     }
     if (!readiness) {
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");

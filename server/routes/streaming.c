@@ -1,5 +1,6 @@
 /*
- * From a suspended request to a stream. Until the reply begins the request owns the streaming, then the stream does.
+ * Turns a suspended request into a stream. Until the reply begins, the streaming belongs to the request, then to the
+ * stream.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -50,20 +51,18 @@ bool streaming_reserve(struct streaming *streaming, double bytes, const char *pa
     struct budget *drawn = &streaming->server->drawn;
     if (!streaming_fits(streaming, bytes)) {
         char detail[400];
-        snprintf(
-            detail, sizeof detail,
-            "this takes %.4g MiB of memory, and for all that is drawn at once there are %.4g MiB (--draw-bytes)%s%s",
-            (bytes + (double)streaming->bytes) / 0x1p20, (double)drawn->most / 0x1p20, part ? "; " : "",
-            part ? part : "");
+        snprintf(detail, sizeof detail,
+                 "this takes %.4g MiB of memory, but the limit for all streams together is %.4g MiB (--draw-bytes)%s%s",
+                 (bytes + (double)streaming->bytes) / 0x1p20, (double)drawn->most / 0x1p20, part ? "; " : "",
+                 part ? part : "");
         streaming_fail(streaming, API_PROBLEM_TOO_COSTLY, detail);
         return false;
     }
     uint64_t more = (uint64_t)ceil(bytes);
     if (!budget_take(drawn, more, drawn->most)) {
         connections_drop_stalled(streaming->request->context->connections);
-        streaming_fail(
-            streaming, API_PROBLEM_QUEUE_FULL,
-            "what others have drawn takes all the memory that there is for it (--draw-bytes); ask again later");
+        streaming_fail(streaming, API_PROBLEM_QUEUE_FULL,
+                       "the memory for streams is in use (--draw-bytes); try again later");
         return false;
     }
     streaming->bytes += more;
@@ -130,7 +129,7 @@ static enum handled streaming_resume(struct request *request)
         streaming->problem = NULL;
         return reply_problem_json(request, problem);
     }
-    if (!streaming->drawn) { /* no thread had begun it */
+    if (!streaming->drawn) { /* no thread had started it */
         return waits_stopping(request->server->waits) ? reply_stopping(request) : reply_gone(request);
     }
     struct stream *stream = stream_create(&maker, streaming);

@@ -1,8 +1,9 @@
 /*
- * What is drawn for one client and streamed to it: batches, noise. A thread of the side pool reads the request and opens what
- * draws, while the connection is suspended; what is wrong with the request is then a problem document. What it opened makes the
- * reply piece by piece as the client takes it (server/http/stream.h), each piece on a thread of the streams' pool, in turn with those
- * of the other streams: none waits for what opens, or for a matrix. Its memory is counted in server->drawn (--draw-bytes) from before it is had until it is closed.
+ * Batches and noise, drawn for one client and streamed to it. A thread of the side pool reads the request and opens the
+ * generator while the connection is suspended, so that an error in the request gives a problem document. The reply is
+ * then produced piece by piece as the client reads it (server/http/stream.h), each piece on a thread of the stream
+ * pool, which alternates between streams. No piece waits for a generator to be opened or for a matrix. The memory is
+ * counted in server->drawn (--draw-bytes) before it is allocated and until it is freed.
  *
  * Thread-compatible.
  *
@@ -19,12 +20,13 @@
 
 struct streaming;
 
-/* What is streamed: `open` on the side pool, `make` on that of the streams, `close` on any thread; one at a time. */
+/* A kind of stream: `open` runs on the side pool, `make` on the stream pool, `close` on any thread; one at a time. */
 struct streaming_kind {
-    /* Reads streaming->request, which is the caller's until it returns (its body too; reply headers may be added). Returns what
-     * draws; or NULL, after streaming_fail() or streaming_refuse(), and then `close` is not called. */
+    /* Reads streaming->request, which belongs to this function until it returns (including the body; it may add reply
+     * headers). Returns the generator; or NULL after streaming_fail() or streaming_refuse(), and then `close` is not
+     * called. */
     void *(*open)(struct streaming *streaming);
-    /* As stream_maker.make. */
+    /* See stream_maker.make. */
     ptrdiff_t (*make)(void *drawn, char *buffer, size_t size);
     void (*close)(void *drawn);
 };
@@ -34,29 +36,31 @@ struct streaming {
     const struct streaming_kind *kind;
     struct server *server;
     struct request *request; /* until the reply begins */
-    struct stream *stream;   /* from then on */
+    struct stream *stream;   /* after that */
     void *drawn;
     uint64_t bytes; /* counted in server->drawn */
     json_t *problem;
-    atomic_bool left; /* the client is gone, or the service stops: `open` need not go on */
+    atomic_bool left; /* the client has disconnected or the service is stopping: `open` may give up */
 };
 
-/* The handler. The reply has Cache-Control: no-store, and the type that was negotiated. */
+/* The handler. The reply has Cache-Control: no-store and the negotiated type. */
 enum handled streaming_start(struct request *request, const struct streaming_kind *kind);
 
-/* Whether there may ever be room for so many bytes more. */
+/* Whether this many additional bytes could ever be available. */
 bool streaming_fits(const struct streaming *streaming, double bytes);
-/* Counts so many bytes more, before they are had. False: there is no room for them (503: then a stream whose reader pauses makes
- * room for who comes next), or never is (422), which is the reply; part: what to ask for in its place, or NULL. */
+/* Counts this many additional bytes before they are allocated. Returns false if they are not available (503; a stream
+ * whose reader pauses is then closed to make room for later requests), or never can be (422); the reply is then set.
+ * part: what to request instead, or NULL. */
 bool streaming_reserve(struct streaming *streaming, double bytes, const char *part);
-/* Draws a key from the operating system; or, where the client gave a seed (not under 0), makes one of it, and the reply says that
- * nothing is guaranteed (X-Guarantee: none). what: what it is for; the same seed gives other keys for other things. */
+/* Draws a key from the operating system; or, if the client gave a seed (>= 0), derives the key from it, and the reply
+ * states that there is no guarantee (X-Guarantee: none). what: the purpose; the same seed gives different keys for
+ * different purposes. */
 void streaming_key(struct streaming *streaming, uint8_t key[32], int64_t seed, const char *what);
-/* The client is gone, or the service stops: give up. In `open` and `make`. */
+/* Whether to give up because the client has disconnected or the service is stopping. For `open` and `make`. */
 bool streaming_unwanted(struct streaming *streaming);
-/* The first one is the reply. */
+/* Sets the reply; the first call counts. */
 void streaming_fail(struct streaming *streaming, enum api_problem problem, const char *detail);
-/* The same; takes the problem over. */
+/* The same, taking ownership of the problem. */
 void streaming_refuse(struct streaming *streaming, json_t *problem);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The route table: every path of the service, once. openapi.yaml has the same rows; a test compares them.
+ * The route table, with every path of the service. openapi.yaml has the same operations; a test compares them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -56,4 +56,4 @@ const struct route route_table[] = {
     {"GET", "/dashboard/{file}", handle_dashboard_file_get, page_files, NULL, ROUTE_PLAIN, NULL},
     {0},
 };
-_Static_assert(sizeof route_table / sizeof route_table[0] <= METRIC_ROUTES_MAX, "each route is counted by itself");
+_Static_assert(sizeof route_table / sizeof route_table[0] <= METRIC_ROUTES_MAX, "each route is counted separately");

@@ -1,5 +1,5 @@
 /*
- * Waiting for the end of a resource.
+ * Waits for the end of a resource.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * A request that waits for a piece of work: the one place where the waiters of server/work/ and the suspended connections
- * of server/http/ meet.
+ * A request that waits for a piece of work. This connects the waiters of server/work/ to the suspended requests of
+ * server/http/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 #include "server/http/wait.h"
 #include "server/work/work.h"
 
-/* Lasts as long as the request. */
+/* Must live as long as the request. */
 struct watching {
     struct waiter waiter; /* resumes the request */
     struct request *request;
@@ -18,11 +18,11 @@ struct watching {
 };
 
 void watching_init(struct watching *watching, struct request *request);
-/* For a holder whose user is (or begins with) the watching. */
+/* For a holder whose user is a struct that begins with the watching. */
 bool watching_take_back(void *watching);
 
-/* The suspended request resumes when the resource of that id is final, or is not live, or at the deadline. The caller loses
- * it. */
+/* Resumes the suspended request when the resource with that id is final or not live, or at the deadline. The caller
+ * must not use the request afterwards. */
 void watch_end(struct watching *watching, struct request *request, const char *id, double deadline);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A copy of the database as it is at one moment, made while a server goes on writing: through SQLite, because what was
- * committed last stands in the log beside the file. One read transaction spans the copy, so that it is of one moment and
- * need not begin again whenever something is written. It is made under another name and gets its own when it is whole
- * and on the disk: a file of that name is a backup.
+ * Copies the database as it is at one moment, while a server continues to write. The copy is made through SQLite,
+ * because the latest commits are in the log next to the file. One read transaction spans the copy, so that it is
+ * consistent and does not have to start again when something is written. The copy is made under another name, and gets
+ * its own when it is complete and on the disk, so a file with that name is always a complete backup.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,7 @@
 
 #include "server/store/internal.h"
 
-#define PORTION 1024 /* pages between two looks at whether to stop */
+#define PORTION 1024 /* pages copied between two checks whether to stop */
 
 /* Begins the read transaction. Returns the number of jobs, or -1. */
 static int64_t begin(sqlite3 *db)
@@ -49,7 +49,7 @@ static bool copy_pages(sqlite3 *to, sqlite3 *from, bool (*stop)(void), char *mes
     return code == SQLITE_DONE;
 }
 
-/* A new name in the directory is on the disk when the directory is. */
+/* A new name in a directory is durable only after the directory is synced. */
 static bool sync_directory(const char *file)
 {
     char path[PATH_MAX];
@@ -62,7 +62,7 @@ static bool sync_directory(const char *file)
     return ok;
 }
 
-/* Makes the copy in `part`, which is there and empty, and names it. */
+/* Makes the copy in `part`, an existing empty file, and renames it. */
 static bool copy(sqlite3 *from, const char *part, const char *file, bool (*stop)(void), char *message,
                  size_t message_size)
 {

@@ -1,9 +1,10 @@
 /*
- * The cache of factorisations, PLDs and chunks of draws: checksummed blobs under the accounting version. Two bounds in
- * bytes: one of factorisations and PLDs, of which PLDs are evicted before factorisations, and one of chunks, which a
- * Monte Carlo job puts by the thousand and only its like reads: they drive nothing else out. Of each kind the least
- * recently used goes; a factorisation that a kept job names stays. A lookup reads on the caller's thread; everything
- * that writes (put, touch, drop) is queued to the writer, and no computation waits for it.
+ * The cache of factorisations, PLDs and chunks of draws: blobs with a checksum, stored under the accounting version.
+ * There are two limits in bytes: one for factorisations and PLDs, of which PLDs are evicted first, and one for chunks,
+ * because a Monte Carlo job writes them by the thousand and only equal jobs read them, so they must not evict anything
+ * else. Within a kind, the least recently used blob is evicted; a factorisation that a stored job refers to is kept.
+ * Lookups read on the thread of the caller. Writes (put, touch, drop) are queued to the writer, and no computation
+ * waits for them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,8 +18,8 @@
 #include "server/store/internal.h"
 
 #define CHECKSUM_SIZE 16
-#define PENDING_MAX (INT64_C(256) << 20) /* bytes of blobs that may wait for the writer */
-#define TOUCH_MS 60000                   /* a use is noted at most this often */
+#define PENDING_MAX (INT64_C(256) << 20) /* limit on the bytes of blobs queued to the writer */
+#define TOUCH_MS 60000                   /* a use is recorded at most once in this time */
 
 struct blob_write {
     struct store_write write;
@@ -55,7 +56,7 @@ static sqlite3_stmt *blob_statement(struct store_connection *connection, enum st
 static void blob_done(struct store_write *write, enum store_status status)
 {
     struct blob_write *blob = (struct blob_write *)write;
-    (void)status; /* a cache that cannot be written is logged by the store and costs only time */
+    (void)status; /* the store logs the failure; a cache that cannot be written only costs time */
     atomic_fetch_sub(&blob->store->pending, blob->len);
     free(blob);
 }
@@ -79,9 +80,9 @@ static struct blob_write *blob_write_create(struct store *store, unsigned kind, 
     return blob;
 }
 
-/* ---------------------------------------------------------------- bounds */
+/* ---------------------------------------------------------------- limits */
 
-/* A kind that a damaged row names counts as a PLD, which may go at any time. */
+/* A kind that is damaged in a row counts as a PLD, which may be evicted at any time. */
 static enum store_shelf shelf_of(unsigned kind)
 {
     return kind == EPS_CACHE_CHUNK ? STORE_SHELF_CHUNKS : STORE_SHELF_BLOBS;
@@ -94,7 +95,7 @@ static uint64_t shelf_bound(const struct store *store, enum store_shelf shelf)
 
 /* ---------------------------------------------------------------- eviction (writer thread) */
 
-/* Steps a deletion that returns the bytes that went. STORE_NONE: no row did. */
+/* Steps a deletion that returns the size of the deleted blobs. STORE_NONE: no row was deleted. */
 static enum store_status drop_row(struct store *store, sqlite3_stmt *statement, enum store_shelf shelf)
 {
     if (!statement) {
@@ -128,7 +129,7 @@ enum store_status store__evict(struct store *store, enum store_shelf shelf, int6
         if (code != SQLITE_ROW) {
             return code == SQLITE_DONE ? STORE_NONE : store__complain(store->writer, "oldest blob");
         }
-        /* By the row itself: its key may be what is damaged. */
+        /* By rowid, because the key may be what is damaged. */
         sqlite3_stmt *statement = store__statement(store->writer, SQL_BLOB_EVICT);
         if (statement) {
             sqlite3_bind_int64(statement, 1, rowid);
@@ -168,7 +169,7 @@ static enum store_status put_apply(struct store *store, struct store_write *writ
     struct blob_write *blob = (struct blob_write *)write;
     enum store_shelf shelf = shelf_of(blob->kind);
     enum store_status status = store_full(store) ? STORE_NONE : store__evict(store, shelf, (int64_t)blob->len);
-    if (status != STORE_OK) { /* STORE_NONE: what is kept may not go, so there is no room */
+    if (status != STORE_OK) { /* STORE_NONE: nothing else may be evicted, so there is no room */
         return status;
     }
     sqlite3_stmt *statement =
@@ -233,7 +234,7 @@ static void blob_note(struct store *store, unsigned kind, const uint8_t key[32],
     }
 }
 
-/* Reads and checks. STORE_CORRUPT: the checksum is wrong. */
+/* Reads a blob and checks it. STORE_CORRUPT: the checksum is wrong. */
 static enum store_status blob_read(struct store_connection *reader, unsigned kind, const uint8_t key[32], void **data,
                                    size_t *len, int64_t *used_at, int *version)
 {

@@ -1,6 +1,6 @@
 /*
- * Connections and statements. Each connection belongs to one thread at a time and keeps its prepared statements;
- * readers wait in a pool, so that any number of threads may read without opening the file again.
+ * Connections and statements. A connection belongs to one thread at a time and keeps its prepared statements. Idle
+ * readers are kept in a pool, so that any number of threads can read without opening the file again.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 #define BUSY_TIMEOUT_MS 10000
 
 /* WAL with FULL: a commit is on the disk when it returns, and readers never wait for the writer. The writer decides
- * when the log goes into the database: see writer.c. */
+ * when to checkpoint the log; see writer.c. */
 static const char write_setup[] = "PRAGMA journal_mode = WAL;"
                                   "PRAGMA synchronous = FULL;"
                                   "PRAGMA wal_autocheckpoint = 0;"

@@ -1,7 +1,7 @@
 /*
- * The SQL function digest(...): 16 bytes of BLAKE2b over its arguments, each with its type and its length. Rows are
- * written with digests of their columns and read with a comparison beside them, in the statement itself, so that no
- * column is forgotten on one side.
+ * The SQL function digest(...): 16 bytes of BLAKE2b over its arguments, each with its type and length. Rows are stored
+ * with digests of their columns, and statements that read a row also compare them. Both use the same expression, so no
+ * column can be forgotten on one side.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -33,7 +33,7 @@ static void digest_value(crypto_generichash_state *state, sqlite3_value *value)
         len = 0;
         break;
     default:
-        bytes = sqlite3_value_blob(value); /* of a text, its UTF-8 */
+        bytes = sqlite3_value_blob(value); /* for a text, its UTF-8 */
         len = sqlite3_value_bytes(value);
     }
     head[0] = (unsigned char)type;

@@ -1,6 +1,7 @@
 /*
- * Whether the disk is what keeps a database from being opened: SQLite says "disk I/O error" of an index that it cannot make
- * just as of a broken disk. So this tries what SQLite tries: to take some room beside the file.
+ * Finds out whether a full disk is the reason why a database cannot be opened. SQLite reports "disk I/O error" both for
+ * an index that it cannot create and for a broken disk. This module therefore attempts what SQLite attempts: to
+ * allocate space next to the file.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,9 +17,9 @@
 
 #include "server/store/internal.h"
 
-#define ROOM 262144 /* bytes: of a new database, its log and the log's index */
+#define ROOM 262144 /* bytes, enough for a new database, its log and the index of the log */
 
-/* A file beside the database that nobody sees. Not the database itself: see owner.c. -1: errno says why. */
+/* An unnamed file next to the database, not the database itself (see owner.c). Returns -1 with errno. */
 static int nameless(const char *path)
 {
     char name[PATH_MAX];
@@ -34,7 +35,7 @@ static int nameless(const char *path)
     return fd;
 }
 
-/* Makes room behind the length that the database has, where limits on the size of files are met too. */
+/* Allocates space beyond the length of the database, so that limits on file sizes are tested too. */
 static int take_room(const char *path)
 {
     struct stat status;
@@ -58,7 +59,7 @@ bool store_disk_full(const char *path, const char *detail, char *message, size_t
         return false;
     }
     snprintf(message, message_size,
-             "the disk is full: there is no room to write %s (%s); make room there, or choose another place", path,
+             "the disk is full: there is no room to write %s (%s); free some space, or choose another location", path,
              strerror(error));
     return true;
 }

@@ -1,9 +1,9 @@
 /*
- * Figures in rows. The table says which of them are columns (api/codec/figures.h).
+ * The figures in rows of the database. The table of api/codec/figures.h says which figures are columns.
  *
- * The SQL function figure(core, member...) reads a number or a text out of the JSON of a stored result; NULL: it is not
- * there. Migrations fill new columns with it. An UPDATE asks for one member after the other, so the JSON that was
- * parsed last is kept.
+ * The SQL function figure(core, member...) returns the number or text at that place in the object of a stored result,
+ * or NULL. Migrations fill new columns with it. An UPDATE requests one member after another, so the last parsed text is
+ * cached.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -35,7 +35,7 @@ void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figu
         const char *text = api_figure_text(figure, figures);
         if (api_figure_is_number(figure)) {
             store__bind_number(statement, index, api_figure_number(figure, figures));
-        } else if (text[0]) { /* a name that there is not is NULL */
+        } else if (text[0]) { /* an absent name is NULL */
             sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
         }
     }
@@ -62,7 +62,7 @@ void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int fir
 /* ---------------------------------------------------------------- figure() */
 
 struct parsed {
-    char *core; /* as it stands in the column: without its last brace */
+    char *core; /* as stored in the column: without its last brace */
     json_t *json;
 };
 
@@ -79,7 +79,8 @@ static void parsed_free(void *user)
     free(user);
 }
 
-/* Makes it what stands in a core, a JSON of NULL where that is no object. False without memory. */
+/* Parses a core, unless it is the cached one; the JSON is NULL if it is not an object. Returns false if memory runs
+ * out. */
 static bool parse(struct parsed *parsed, const char *core)
 {
     if (parsed->core && strcmp(parsed->core, core) == 0) {
@@ -101,7 +102,7 @@ static void figure(sqlite3_context *context, int values_len, sqlite3_value **val
     struct parsed *parsed = sqlite3_user_data(context);
     const char *core = (const char *)sqlite3_value_text(values[0]);
     if (core && !parse(parsed, core)) {
-        sqlite3_result_error_nomem(context); /* a NULL would stay for ever */
+        sqlite3_result_error_nomem(context); /* a NULL would be stored permanently */
         return;
     }
     const json_t *json = core ? parsed->json : NULL;
@@ -109,7 +110,7 @@ static void figure(sqlite3_context *context, int values_len, sqlite3_value **val
         json = json_object_get(json, (const char *)sqlite3_value_text(values[i]));
     }
     if (json_is_number(json)) {
-        sqlite3_result_double(context, json_number_value(json) + 0.0); /* as SQLite keeps it: there is no -0 */
+        sqlite3_result_double(context, json_number_value(json) + 0.0); /* as SQLite stores it: there is no -0 */
     } else if (json_is_string(json)) {
         sqlite3_result_text(context, json_string_value(json), -1, SQLITE_TRANSIENT);
     }

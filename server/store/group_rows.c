@@ -1,6 +1,6 @@
 /*
- * Reading rows of groups and of their children. What is damaged is told as such, and what the rows of the children say of
- * their group takes the place of what is lost of its state.
+ * Reads rows of groups and of their children. Damaged rows are reported as such, and a lost state of a group is
+ * restored from the rows of its children.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,7 +21,7 @@ static bool status_known(sqlite3_stmt *row, int column)
     return sqlite3_column_type(row, column) == SQLITE_INTEGER && status >= 0 && status < JOB_STATUS_COUNT;
 }
 
-/* Of a row that is not whole its id is left; if its state alone is damaged, all but that. */
+/* Clears what is damaged: if only the state is damaged, that; otherwise everything except the id. */
 static enum store_status tell_damaged(struct group_record *record, bool whole)
 {
     struct group_record told = *record;
@@ -39,8 +39,8 @@ static enum store_status tell_damaged(struct group_record *record, bool whole)
     return store__damaged("job_groups", record->id);
 }
 
-/* Columns as GROUP_COLUMNS names them. STORE_CORRUPT as store_read_group(). Nothing is left of the record without memory,
- * or where there is no id. */
+/* Columns in the order of GROUP_COLUMNS. STORE_CORRUPT: see store_read_group(). If memory runs out or there is no id,
+ * the record is empty. */
 static enum store_status group_of_row(struct group_record *record, sqlite3_stmt *row)
 {
     bool failed = false;
@@ -82,7 +82,7 @@ static void count_child(void *user, const struct child_record *child)
     record->failed += final && child->status == JOB_FAILED;
 }
 
-/* The state of a group whose row has lost it, if the rest is whole. */
+/* Restores the state of a group whose row has lost it, if the rest is intact. */
 static enum store_status recount(struct store *store, struct group_record *record)
 {
     struct children_filter all = {.parent = record->id};
@@ -142,7 +142,7 @@ enum store_status store_list_groups(struct store *store, enum group_kind_id kind
         }
         while (!failed && (code = sqlite3_step(statement)) == SQLITE_ROW) {
             failed = group_of_row(&found[*len], statement) == STORE_FAILED;
-            *len += found[*len].id[0] != '\0'; /* without one it cannot be asked for either */
+            *len += found[*len].id[0] != '\0'; /* without an id it cannot be requested */
         }
         sqlite3_reset(statement);
     }
@@ -190,7 +190,7 @@ enum store_status store_each_open_group(struct store *store,
 
 /* ---------------------------------------------------------------- children */
 
-/* Columns as CHILD_COLUMNS names them. The texts are the row's. */
+/* Columns in the order of CHILD_COLUMNS. The texts belong to the row. */
 static void child_of_row(struct child_record *child, sqlite3_stmt *row, const char *parent)
 {
     const char *job = (const char *)sqlite3_column_text(row, 2);
@@ -200,7 +200,7 @@ static void child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
         store__damaged("children", parent);
         child->status = JOB_FAILED;
         child->damaged = true;
-        child->detail = "what is stored of this row fails its checksum";
+        child->detail = "the stored data of this row fails its checksum";
         return;
     }
     child->status = (enum job_status)sqlite3_column_int(row, 3);

@@ -1,5 +1,5 @@
 /*
- * Writing rows of groups and of their children.
+ * Writes rows of groups and of their children.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -37,14 +37,14 @@ void store_insert_group(struct store *store, struct store_group_insert *insert)
     store_submit(store, &insert->write);
 }
 
-/* A row that becomes final, and what its group counts. */
+/* A row that becomes final, and its effect on the counts of its group. */
 struct child_end {
     const char *parent;
     size_t number;
     const char *job; /* or NULL */
     enum job_status status;
     const struct api_figures *figures; /* or NULL */
-    const char *detail;                /* or NULL: as `error` says, */
+    const char *detail;                /* or NULL: taken from `error` */
     const char *error;                 /* a problem document; or NULL */
 };
 

@@ -1,5 +1,5 @@
 /*
- * What the files of server/store/ share: connections with their prepared statements, and the writer's state.
+ * Shared by the files of server/store/: connections with their prepared statements, and the state of the writer.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +12,7 @@
 
 #include "server/store/store.h"
 
-/* Statements are prepared on first use and kept for the life of their connection. */
+/* Statements are prepared on first use and kept until their connection is closed. */
 enum store_sql {
     SQL_BEGIN,
     SQL_COMMIT,
@@ -77,7 +77,7 @@ enum store_sql {
     SQL_COUNT
 };
 
-/* What shares a bound in bytes. */
+/* Blobs that share a limit in bytes. */
 enum store_shelf {
     STORE_SHELF_BLOBS, /* factorisations and PLDs */
     STORE_SHELF_CHUNKS,
@@ -92,29 +92,29 @@ struct store_connection {
 
 struct store {
     struct owner *owner;
-    const char *path; /* as the owner has it */
+    const char *path; /* as given by the owner */
     struct store_options options;
     pthread_mutex_t readers_mutex;
-    struct store_connection *readers; /* idle ones */
-    struct store_connection *writer;  /* the writer thread's; others only before it starts */
+    struct store_connection *readers; /* idle connections */
+    struct store_connection *writer;  /* belongs to the writer thread; used by others only before it starts */
     pthread_t thread;
     bool thread_started;
-    pthread_mutex_t mutex; /* guards the queue */
+    pthread_mutex_t mutex; /* protects the queue */
     pthread_cond_t arrived;
     struct store_write *first;
     struct store_write **last;
-    struct store_write *held; /* writes that failed and must not; the writer thread's, as is the end of the list */
+    struct store_write *held; /* failed writes to retry; like the tail of the list, the writer thread's */
     struct store_write **held_last;
     atomic_size_t held_len;
-    _Atomic double busy_since; /* monotonic seconds of the batch that is being written; 0: none is */
+    _Atomic double busy_since; /* monotonic seconds at which the current batch was started; 0: there is none */
     bool stopping;
-    atomic_uint_fast64_t changes;      /* transactions that ended, well or not */
-    int64_t blob_bytes[STORE_SHELVES]; /* kept; the writer thread's, as are the next two */
-    int wal_pages;                     /* in the log, as of the last commit */
-    int wal_bound;                     /* at so many pages the log goes into the database */
-    atomic_uint_fast64_t pending;      /* bytes of blobs that wait for the writer */
-    atomic_uint_fast64_t bytes;        /* of the database, as measured last */
-    double measure_at;                 /* the writer thread's: monotonic seconds of the next time */
+    atomic_uint_fast64_t changes;      /* transactions that ended, successfully or not */
+    int64_t blob_bytes[STORE_SHELVES]; /* stored; belongs to the writer thread, like the next two */
+    int wal_pages;                     /* pages in the log after the last commit */
+    int wal_bound;                     /* the log is checkpointed at this number of pages */
+    atomic_uint_fast64_t pending;      /* bytes of blobs queued to the writer */
+    atomic_uint_fast64_t bytes;        /* size of the database at the last measurement */
+    double measure_at;                 /* of the next measurement in monotonic seconds; belongs to the writer thread */
 };
 
 struct store_connection *store__connect(const char *path, bool read_only, char *message, size_t message_size);
@@ -122,56 +122,59 @@ void store__disconnect(struct store_connection *connection);
 struct store_connection *store__reader_take(struct store *store);
 void store__reader_give(struct store *store, struct store_connection *connection);
 
-/* The statement, reset and unbound; NULL (logged) if it does not prepare. */
+/* The statement, reset and without bindings; NULL (logged) if it cannot be prepared. */
 sqlite3_stmt *store__statement(struct store_connection *connection, enum store_sql sql);
 const char *store__sql(enum store_sql sql);
-/* Makes the function known that statements.c compares rows by. */
+/* Registers the function with which statements.c checks rows. */
 bool store__digest_register(sqlite3 *db);
-/* Makes the function known that migrations read old results by. */
+/* Registers the function with which migrations read old results. */
 bool store__figure_register(sqlite3 *db);
-/* Binds the figures that are kept, or those that are listed, to the parameters that are named like their columns. The
- * statement borrows them. */
+/* Binds the kept figures, or only the listed ones, to the parameters with the names of their columns. The statement
+ * borrows the figures. */
 void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figures, bool listed);
-/* Reads them from consecutive columns in the order of the table. Figures that have no column here are absent. */
+/* Reads these figures from consecutive columns in the order of the table. The others become absent. */
 void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
-/* Logs and counts a row that fails its digest and returns STORE_CORRUPT. */
+/* Logs and counts a row whose digest is wrong, and returns STORE_CORRUPT. */
 enum store_status store__damaged(const char *table, const char *key);
-/* Logs SQLite's complaint and returns STORE_FAILED. */
+/* Logs the error message of SQLite and returns STORE_FAILED. */
 enum store_status store__complain(struct store_connection *connection, const char *what);
 
-/* Brings the schema up to date, if that is allowed. False with a message. */
+/* Applies missing migrations, if that is allowed. Returns false with a message. */
 bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size);
 
 void *store__writer_main(void *store);
-/* Removes what has expired; inside a transaction. */
+/* Deletes what has expired. Call inside a transaction. */
 enum store_status store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);
-/* Within the writer's transaction: takes a free key for what `id` names. STORE_OK: key->use says whether it was free. */
+/* In a transaction of the writer: records that a free key refers to `id`. If the result is STORE_OK, key->use says
+ * whether it was free. */
 enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at);
-/* Within the writer's transaction: what was posted under that id is gone, and so is its key. */
+/* In a transaction of the writer: deletes the key of a resource that was deleted. */
 enum store_status store__key_gone(struct store *store, const char *id);
-/* STORE_OK or STORE_NONE, within the writer's transaction. */
+/* STORE_OK or STORE_NONE, in a transaction of the writer. */
 enum store_status store__result_present(struct store *store, const char *hash, int version);
-/* Within the writer's transaction: a new row of jobs, which waits where the result that it names has gone. */
+/* In a transaction of the writer: inserts a job. It is inserted as waiting if the result that it refers to has been
+ * deleted. */
 enum store_status store__job_put(struct store *store, const struct job_record *record, bool *unanswered);
-/* Within the writer's transaction: if the job is a child, its row is final too, with what answered it (or NULL). */
+/* In a transaction of the writer: if the job is a child, ends its row too, with the result that answered it (or
+ * NULL). */
 enum store_status store__child_end(struct store *store, const struct job_change *change,
                                    const struct api_figures *figures);
-/* The group of that job is canceled: it stays so, whatever its last children come to. */
+/* Marks the group of that job as canceled; it stays so, whatever the outcome of its last children. */
 enum store_status store__group_cancel(struct store *store, const char *job);
-/* Makes room for `incoming` bytes; STORE_NONE: there is none. */
+/* Makes room for `incoming` bytes. STORE_NONE: there is none. */
 enum store_status store__evict(struct store *store, enum store_shelf shelf, int64_t incoming);
-/* Drops blobs of other accounting versions, if no one else has the database, and counts the rest. */
+/* Deletes blobs of other accounting versions, if no other process uses the database, and counts the rest. */
 void store__blob_prepare(struct store *store);
-/* Sets the gauges of what is kept. */
+/* Updates the gauges of stored bytes. */
 void store__blob_tell(const struct store *store);
 
-/* Measures the database, if it was not just done; outside of transactions. */
+/* Measures the size of the database, unless it was just measured. Call outside a transaction. */
 void store__measure(struct store *store);
 
-/* NULL for NULL; the text stays the caller's. */
+/* NULL for NULL; the caller owns the text. */
 static inline void store__bind_text(sqlite3_stmt *statement, int index, const char *text)
 {
     if (text) {
@@ -187,7 +190,7 @@ static inline void store__bind_time(sqlite3_stmt *statement, int index, int64_t 
     }
 }
 
-/* NULL where it is not finite. SQLite keeps no -0, which a digest would tell from 0. */
+/* NULL if the number is not finite. SQLite stores no -0, which has another digest than 0. */
 static inline void store__bind_number(sqlite3_stmt *statement, int index, double number)
 {
     if (isfinite(number)) {
@@ -200,13 +203,13 @@ static inline double store__column_number(sqlite3_stmt *row, int column)
     return sqlite3_column_type(row, column) == SQLITE_NULL ? NAN : sqlite3_column_double(row, column);
 }
 
-/* A comparison with a digest that came out wrong; NULL is a row that has none. */
+/* Whether a digest did not match; NULL means that the row has no digest. */
 static inline bool store__is_false(sqlite3_stmt *row, int column)
 {
     return sqlite3_column_type(row, column) == SQLITE_INTEGER && sqlite3_column_int(row, column) == 0;
 }
 
-/* A copy; NULL for NULL, or with *failed without memory. */
+/* A copy; NULL for NULL, or with *failed set if memory runs out. */
 char *store__column_text(sqlite3_stmt *statement, int column, bool *failed);
 
 #endif

@@ -13,7 +13,7 @@
 #include "server/ops/metrics.h"
 #include "server/store/internal.h"
 
-/* Sorts after every id: ids are of hexadecimal digits and dashes. */
+/* Sorts after every id: ids consist of hexadecimal digits and dashes. */
 #define AFTER_EVERY_ID "~"
 
 /* ---------------------------------------------------------------- writes */
@@ -50,8 +50,8 @@ static enum store_status insert_row(struct store_connection *connection, const s
     return store__run(connection, statement);
 }
 
-/* Whether the result that the record names is still there: between the look at it, in memory perhaps, and this
- * transaction it may have expired. */
+/* Checks that the result that the record refers to still exists: it may have expired between the lookup, which may have
+ * been in memory, and this transaction. */
 static enum store_status check_answer(struct store *store, struct job_record *record, bool *unanswered)
 {
     enum store_status status =
@@ -71,15 +71,15 @@ enum store_status store__job_put(struct store *store, const struct job_record *r
     return status == STORE_OK ? insert_row(store->writer, &row) : status;
 }
 
-/* ---------------------------------------------------------------- records of cached answers */
+/* ---------------------------------------------------------------- jobs answered from the cache */
 
-enum { ANSWERED_MAX = 500 }; /* records of one job that its cached result answered */
+enum { ANSWERED_MAX = 500 }; /* limit on the jobs answered from the same cached result */
 
-#define ANSWERED_BYTES (INT64_C(64) << 20) /* of their texts */
-#define ANSWERED_MS 60000                  /* whoever was given an id has so long to use it, unless texts are large */
+#define ANSWERED_BYTES (INT64_C(64) << 20) /* limit on the size of their texts */
+#define ANSWERED_MS 60000                  /* an id is kept at least this long, unless the texts are large */
 
-/* The oldest make room for this one: posting again what is cached does not fill the database. Where nobody comes again they all
- * stay for --keep. */
+/* Deletes the oldest records to make room for this one, so that posting a cached job repeatedly does not fill the
+ * database. If the job is not posted again, all of them stay for --keep. */
 static enum store_status replace_oldest(struct store *store, struct store_insert *insert)
 {
     const struct job_record *record = insert->record;
@@ -222,7 +222,7 @@ void store_delete_job(struct store *store, struct store_delete *deletion)
 
 /* ---------------------------------------------------------------- reads */
 
-/* What stands in the row's columns, right or not. False without memory. */
+/* Reads the columns of the row without checking them. Returns false if memory runs out. */
 static bool columns_read(struct job_record *record, sqlite3_stmt *row)
 {
     bool failed = false;
@@ -251,8 +251,8 @@ static bool columns_read(struct job_record *record, sqlite3_stmt *row)
     return !failed;
 }
 
-/* Reads a row in the order of the statements' columns, and forgets what cannot be trusted. STORE_FAILED, and nothing is
- * left of it, without memory. */
+/* Reads a row in the order of the columns of the statements, and clears what fails its checksum. If memory runs out,
+ * returns STORE_FAILED and leaves the record empty. */
 static enum store_status record_of_row(struct job_record *record, sqlite3_stmt *row)
 {
     int state = sqlite3_column_int(row, 3);
@@ -310,7 +310,7 @@ static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt
         }
         if (uuid_valid(records[*len].id)) {
             ++*len;
-        } else { /* without a name it cannot be asked for either */
+        } else { /* without an id it cannot be requested */
             job_record_clear(&records[*len]);
         }
     }

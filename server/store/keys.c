@@ -1,6 +1,6 @@
 /*
- * Idempotency keys: which request came first with a key, and what it made. Whatever is posted under one (a job, or another
- * resource) is a digest and an id here.
+ * Idempotency keys: the first request of a key and the resource that it created. What is posted, a job or another
+ * resource, is represented by a digest and an id.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,7 +25,7 @@ void store_key_request(struct store_key *key, const char *hash, const char *labe
     sodium_bin2hex(key->request, HASH_SIZE, digest, sizeof digest);
 }
 
-/* What the row says; `request` is what the key came with first, `id` what was made then. */
+/* Reads the row: `request` is the first request of the key, `id` the resource that it created. */
 static enum store_status read_row(struct store_key *key, sqlite3_stmt *row)
 {
     const char *request = (const char *)sqlite3_column_text(row, 0);

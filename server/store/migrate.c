@@ -1,7 +1,7 @@
 /*
- * Numbered migrations, embedded into the binary as migrations/NNNN_name.sql. Each one that the database lacks runs
- * at start-up in a transaction of its own, together with its PRAGMA user_version; a newer schema than this build
- * knows is refused, because an older program would misread it.
+ * Numbered migrations, embedded in the binary as migrations/NNNN_name.sql. Each one that the database lacks is applied
+ * at startup in its own transaction, together with its PRAGMA user_version. A schema that is newer than this build is
+ * rejected, because an older program would misread it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 
 static const char prefix[] = "migrations/";
 
-/* The number of a migration, or 0 for any other file. */
+/* The number of a migration, or 0 for another file. */
 static int migration_number(const struct embedded_file *file)
 {
     if (strncmp(file->name, prefix, sizeof prefix - 1) != 0) {
@@ -51,7 +51,7 @@ static bool migration_run(sqlite3 *db, const struct embedded_file *file, int num
     char *complaint = NULL;
     snprintf(mark, sizeof mark, "PRAGMA user_version = %d; COMMIT", number);
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, &complaint) == SQLITE_OK) {
-        /* Another process may have migrated while this one waited for the lock. */
+        /* Another process may have migrated the database while this one waited for the lock. */
         if (schema_version(db) >= number) {
             sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
             return true;
@@ -82,13 +82,13 @@ bool store__migrate(struct store_connection *connection, bool allowed, char *mes
     }
     if (version > newest) {
         snprintf(message, message_size,
-                 "its schema is version %d and this build knows %d; run the newer epsilond that wrote it", version,
-                 newest);
+                 "its schema version %d is newer than this build supports (%d); run the newer epsilond that wrote it",
+                 version, newest);
         return false;
     }
     if (version < newest && !allowed) {
         snprintf(message, message_size,
-                 "the epsilond that serves it is older than this one (schema %d, not %d); restart that with this build",
+                 "the epsilond that serves it is older than this one (schema %d, not %d); restart it with this build",
                  version, newest);
         return false;
     }

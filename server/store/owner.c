@@ -1,18 +1,19 @@
 /*
- * The lock is flock(2)'s: the kernel takes it back when the process ends, however that happens. It lies on a file of its
- * own, because SQLite has its locks on the database, and closing another descriptor of that would drop them. The file
- * is found by the database's real path, so that two names of it do not make two locks. It stays when the process ends:
- * who removes a lock file may remove the next owner's.
+ * The lock is that of flock(2), which the kernel releases when the process ends for any reason. It is on a separate
+ * file, because SQLite has its own locks on the database, and closing another descriptor of the database would drop
+ * them. The file is found by the real path of the database, so that two names for it do not give two locks. It is not
+ * removed when the process ends, because removing a lock file may remove that of the next owner.
  *
- * A second lock is on the database itself, so that the same file under another name (a hard link, a renamed file, a bind
- * mount) has one owner too: SQLite finds its log by name, and two logs damage the database. It is an open file description
- * lock, which outlives the closing of other descriptors, on a byte far behind those that SQLite locks, so that neither is in
- * the other's way.
+ * A second lock is on the database itself, so that the same file under another name (a hard link, a renamed file, a
+ * bind mount) also has only one owner: SQLite finds its log by name, and two logs damage the database. It is an open
+ * file description lock, which is not affected by closing other descriptors, on a byte far beyond those that SQLite
+ * locks, so that they do not conflict.
  *
- * One line says how the process ends. It is overwritten in place, as a signal handler can (server/ops/crash.h), and its
- * time of modification is the last time at which the process is known to have lived. Far enough behind it stands how often
- * the kernel had killed for want of memory by then: a process that is killed so cannot say it, but the kernel's count
- * (oom_kill in /proc/vmstat, of the whole machine) has risen.
+ * One line of the file says how the process ended. It is overwritten in place, which a signal handler can do
+ * (server/ops/crash.h). Its modification time is the last time at which the process is known to have been alive.
+ * Further behind, the file has the number of processes that the kernel had killed because of memory shortage by then. A
+ * process that is killed in this way cannot record it, but the count of the kernel (oom_kill in /proc/vmstat, for the
+ * whole machine) has increased.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,10 +33,10 @@
 static const char running[] = "running";
 static const char stopped[] = "stopped";
 
-#define KILLS_AT 128 /* behind the longest first line */
+#define KILLS_AT 128 /* beyond the longest first line */
 #define KILLS_SIZE 64
 
-#define LOCKED_BYTE ((off_t)1 << 62) /* of the database: behind its largest size, 2^48 bytes */
+#define LOCKED_BYTE ((off_t)1 << 62) /* of the database: beyond its largest size, 2^48 bytes */
 
 struct owner {
     char database[PATH_MAX];
@@ -44,12 +45,12 @@ struct owner {
     bool guest;
     bool has;
     atomic_bool began;
-    char boot[40]; /* the kernel's name for its present life; "" unknown */
+    char boot[40]; /* the boot id of the kernel; "": unknown */
     struct owner_past past;
 };
 
-/* Makes the database where it is missing, and finds out what it is really called. One that is there is not opened:
- * closing it again would take away the locks that SQLite may have on it in this process. */
+/* Creates the database if it does not exist, and finds its real path. An existing one is not opened: closing it would
+ * drop the locks that SQLite may have on it in this process. */
 static bool find_database(const char *database, char real[PATH_MAX], char *message, size_t message_size)
 {
     int fd = open(database, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -75,7 +76,7 @@ static void boot_read(struct owner *owner)
     }
 }
 
-/* How often the kernel has killed for want of memory since it booted; -1: it does not tell. */
+/* The number of processes that the kernel has killed because of memory shortage since boot; -1: unknown. */
 static long long kernel_kills(void)
 {
     static const char name[] = "oom_kill ";
@@ -93,7 +94,7 @@ static long long kernel_kills(void)
     return kills;
 }
 
-/* Whether the kernel's count has risen since the last beat. Never over a reboot. */
+/* Whether that number has increased since the last heartbeat. Always false after a reboot. */
 static bool starved(const struct owner *owner)
 {
     char text[KILLS_SIZE];
@@ -105,7 +106,7 @@ static bool starved(const struct owner *owner)
            kernel_kills() > strtoll(text + boot_len, NULL, 10);
 }
 
-/* What an earlier process wrote: "stopped", "running" and its number, or as crash.h says. */
+/* Reads what an earlier process wrote: "stopped", "running" with its number, or the line of crash.h. */
 static void past_read(struct owner *owner)
 {
     char text[KILLS_AT];
@@ -128,19 +129,20 @@ static void past_read(struct owner *owner)
     }
 }
 
-/* Who has it, as far as the file tells. */
+/* Describes the owner, as far as the file says. */
 static void name_other(int fd, char *message, size_t message_size)
 {
     char text[64];
     ssize_t len = pread(fd, text, sizeof text - 1, 0);
     text[len > 0 ? len : 0] = '\0';
     bool named = strncmp(text, "running ", 8) == 0 && text[8] >= '1' && text[8] <= '9';
-    snprintf(message, message_size, "another epsilond%s%.*s%s uses it; give this one a --db of its own, or stop that",
+    snprintf(message, message_size,
+             "another epsilond%s%.*s%s uses it; use another database (--db) for this one, or stop the other",
              named ? " (process " : "", named ? (int)strcspn(text + 8, "\n") : 0, named ? text + 8 : "",
              named ? ")" : "");
 }
 
-/* Opens and locks the file. Guests share the lock, so that one does not keep out another. */
+/* Opens and locks the file. Guests take a shared lock, so that they do not exclude each other. */
 static bool take_lock(struct owner *owner, char *message, size_t message_size)
 {
     char path[PATH_MAX + sizeof "-lock"];
@@ -163,17 +165,16 @@ bool owner_one_name(const char *database, char *message, size_t message_size)
     struct stat status;
     bool several = stat(database, &status) == 0 && status.st_nlink > 1;
     if (several) {
-        snprintf(
-            message, message_size,
-            "the file has %lu names (hard links), each with a log of its own, and two logs damage it; remove the other "
-            "names",
-            (unsigned long)status.st_nlink);
+        snprintf(message, message_size,
+                 "the file has %lu names (hard links), each with its own log, and two logs damage it; remove the other "
+                 "names",
+                 (unsigned long)status.st_nlink);
     }
     return !several;
 }
 
-/* Only who has FILE-lock opens the database: SQLite has no locks on it in this process then. Where the file system has no
- * such locks there is FILE-lock alone. */
+/* Only the owner of FILE-lock opens the database, so SQLite has no locks on it in this process yet. If the file system
+ * does not support these locks, FILE-lock is the only one. */
 static bool take_file(struct owner *owner, char *message, size_t message_size)
 {
     struct flock lock = {
@@ -181,7 +182,8 @@ static bool take_file(struct owner *owner, char *message, size_t message_size)
     owner->file = owner->has ? open(owner->database, O_RDWR | O_CLOEXEC) : -1;
     if (owner->file >= 0 && fcntl(owner->file, F_OFD_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES)) {
         snprintf(message, message_size,
-                 "another epsilond has it open under another name; stop that, or give this one a --db of its own");
+                 "another epsilond has opened it under another name; stop it, or use another database (--db) for this "
+                 "one");
         return false;
     }
     return true;
@@ -215,7 +217,7 @@ void owner_yield(struct owner *owner)
 {
     if (owner->guest && owner->has) {
         struct flock none = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = LOCKED_BYTE, .l_len = 1};
-        if (owner->file >= 0) { /* it stays open: closing it would take away SQLite's locks */
+        if (owner->file >= 0) { /* it stays open: closing it would drop the locks of SQLite */
             fcntl(owner->file, F_OFD_SETLK, &none);
         }
         flock(owner->fd, LOCK_UN);
@@ -233,7 +235,7 @@ struct owner_past owner_past(const struct owner *owner)
     return owner->past;
 }
 
-/* A line that cannot be written leaves the old one: at worst a crash is traced less well. */
+/* If the line cannot be written, the old one remains; at worst a crash is attributed less precisely. */
 static void say(struct owner *owner, const char *line)
 {
     size_t len = strlen(line);
@@ -251,7 +253,7 @@ void owner_begin(struct owner *owner)
     owner_beat(owner);
 }
 
-/* Until owner_begin() the count is that of the process before. */
+/* Until owner_begin(), the count is that of the previous process. */
 void owner_beat(struct owner *owner)
 {
     char line[KILLS_SIZE];

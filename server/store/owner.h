@@ -1,7 +1,7 @@
 /*
- * Whose the database is. Beside it lies FILE-lock, on which a service holds an exclusive lock for as long as its process
- * lives, and in which stands how that process ends: what the next one finds there tells it whether a job that was
- * running is to blame. Thread-safe, but for owner_release().
+ * Ownership of the database. The file FILE-lock next to it is locked exclusively by a service during its lifetime, and
+ * records how the process ended, so that the next one can decide whether a running job was the cause. Thread-safe,
+ * except for owner_release().
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,39 +18,41 @@ struct owner;
 
 /* How the last service on this database ended. */
 enum owner_end {
-    OWNER_STOPPED, /* as it was asked to, or there was none */
-    OWNER_CRASHED, /* by a fault of its own, in the computation named or in none */
-    OWNER_STARVED, /* it could not say, and the kernel has killed for want of memory since it last lived */
-    OWNER_VANISHED /* it could not say: killed by someone, or the machine went down */
+    OWNER_STOPPED, /* by request, or there was none */
+    OWNER_CRASHED, /* by its own fault, in the named computation or outside of computations */
+    OWNER_STARVED, /* without a record, and the kernel has killed a process because of memory shortage since the last
+                    * heartbeat */
+    OWNER_VANISHED /* without a record: killed from outside, or the machine stopped */
 };
 
 struct owner_past {
     enum owner_end end;
-    char name[CRASH_NAME_SIZE]; /* OWNER_CRASHED: the hash of what was being computed; "" nothing was */
-    int64_t last_beat;          /* ms: when it lived for certain */
+    char name[CRASH_NAME_SIZE]; /* OWNER_CRASHED: the hash of the current computation; "": there was none */
+    int64_t last_beat;          /* ms: the last time at which it was certainly alive */
 };
 
 /*
- * Claims the database, which is created empty where there is none. A guest claims it too if no service has it, and else
- * comes without. NULL with a message: it is another's, or cannot be had.
+ * Claims the database, which is created if it does not exist. A guest claims it if no service has it, and otherwise
+ * continues without the claim. Returns NULL with a message if it is claimed by another process or cannot be locked.
  */
 struct owner *owner_claim(const char *database, bool guest, char *message, size_t message_size);
-/* False, with a message: the file has several hard links. */
+/* Returns false, with a message, if the file has several hard links. */
 bool owner_one_name(const char *database, char *message, size_t message_size);
-/* False: a guest beside a service. */
+/* Returns false for a guest next to a service. */
 bool owner_has(const struct owner *owner);
-/* A guest gives the database back, so that a service may start beside it. */
+/* A guest releases the database, so that a service can start. */
 void owner_yield(struct owner *owner);
 struct owner_past owner_past(const struct owner *owner);
-/* The database's real path, which no other name of it changes. */
+/* The real path of the database, which is the same for all its names. */
 const char *owner_database(const struct owner *owner);
-/* The past is dealt with: from now on the file tells of this process, which has vanished until it says otherwise. */
+/* Call when the past has been handled: from now on the file describes this process, with "vanished" as the default
+ * end. */
 void owner_begin(struct owner *owner);
-/* It lives, and so often the kernel has killed for want of memory. */
+/* Records that the process is alive, and the current number of kernel kills. */
 void owner_beat(struct owner *owner);
-/* It was asked to stop: however it ends now, no job is to blame. */
+/* Records that the process was asked to stop: however it ends, no job was the cause. */
 void owner_stop(struct owner *owner);
-/* Where crash_start() may write what owner_past() reads. */
+/* The file to which crash_start() writes what owner_past() reads. */
 int owner_file(const struct owner *owner);
 /* NULL is allowed. */
 void owner_release(struct owner *owner);

@@ -1,5 +1,5 @@
 /*
- * Making, counting and freeing records.
+ * Creates, measures and frees records.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -19,7 +19,7 @@
 
 #define HASH_SIZE 65 /* 64 hex digits and NUL */
 
-/* The numbers stand in the database: never renumber. */
+/* The numbers are stored in the database: never renumber. */
 enum job_status {
     JOB_QUEUED = 0,
     JOB_RUNNING = 1,
@@ -30,55 +30,55 @@ enum job_status {
 };
 
 const char *job_status_name(enum job_status status);
-enum job_status job_status_named(const char *name); /* JOB_STATUS_COUNT: none */
+enum job_status job_status_named(const char *name); /* JOB_STATUS_COUNT: there is no status with this name. */
 static inline bool job_status_final(enum job_status status)
 {
     return status >= JOB_SUCCEEDED;
 }
 
-/* A row of jobs. Texts are owned. Thread-compatible. */
+/* A row of jobs. Owns its texts. Thread-compatible. */
 struct job_record {
     char id[UUID_SIZE];
     char hash[HASH_SIZE];
     enum job_status status;
     int attempts;
-    bool from_cache;               /* answered by a result that was there before */
-    int version;                   /* of its result, see struct result_record; 0 before there is one */
+    bool from_cache;               /* answered by an existing result */
+    int version;                   /* of its result, see struct result_record; 0 while there is none */
     int64_t created_at;            /* ms */
-    int64_t started_at;            /* 0: not yet */
-    int64_t finished_at;           /* 0: not yet */
+    int64_t started_at;            /* 0: not started */
+    int64_t finished_at;           /* 0: not finished */
     char *label;                   /* or NULL */
     char *job;                     /* canonical JSON */
     char *brief;                   /* or NULL: same as job */
     char *error;                   /* or NULL */
-    double operations;             /* estimated; 0: not */
-    char parent[UUID_SIZE];        /* the group whose child it is; "": it was posted */
-    int child;                     /* its number there */
-    char request[REQUEST_ID_SIZE]; /* that brought it; "": not known */
-    char client[INET6_ADDRSTRLEN]; /* who sent that; "": not known, as after a restart */
-    bool checked;                  /* read from a row whose digests are right */
-    bool damaged;                  /* or from one of which at least one is wrong: see store_read_job() */
+    double operations;             /* estimate; 0: none */
+    char parent[UUID_SIZE];        /* the group of a child; "": the job was posted */
+    int child;                     /* its number in the group */
+    char request[REQUEST_ID_SIZE]; /* the request that submitted it; "": unknown */
+    char client[INET6_ADDRSTRLEN]; /* the client of that request; "": unknown, as after a restart */
+    bool checked;                  /* read from a row whose digests match */
+    bool damaged;                  /* or from a row with a wrong digest: see store_read_job() */
 };
 
-/* Numbers stand in the database, too. */
+/* These numbers are stored in the database, too. */
 enum group_kind_id { GROUP_SWEEP = 0, GROUP_PLAN = 1 };
 
-/* A row of job_groups. Texts are owned. Thread-compatible. */
+/* A row of job_groups. Owns its texts. Thread-compatible. */
 struct group_record {
     char id[UUID_SIZE];
     enum group_kind_id kind;
     enum job_status status;
     char *label;                      /* or NULL */
-    char *request;                    /* JSON: an object */
-    size_t total;                     /* children */
-    size_t done;                      /* of these, those that are final */
-    size_t failed;                    /* of these */
+    char *request;                    /* a JSON object */
+    size_t total;                     /* number of children */
+    size_t done;                      /* the number of final children */
+    size_t failed;                    /* the number of failed children */
     int64_t created_at;               /* ms */
-    int64_t finished_at;              /* 0: not yet */
-    char request_id[REQUEST_ID_SIZE]; /* of the request that brought it; "": not known */
-    char client[INET6_ADDRSTRLEN];    /* who sent that; "": not known, as after a restart */
-    bool canceling;                   /* it runs until its last job has ended, and is canceled then */
-    bool damaged;                     /* read from a row of which a digest is wrong: see store_read_group() */
+    int64_t finished_at;              /* 0: not finished */
+    char request_id[REQUEST_ID_SIZE]; /* the request that submitted it; "": unknown */
+    char client[INET6_ADDRSTRLEN];    /* the client of that request; "": unknown, as after a restart */
+    bool canceling;                   /* it runs until its last job has ended, and is then canceled */
+    bool damaged;                     /* read from a row with a wrong digest: see store_read_group() */
 };
 
 void group_record_clear(struct group_record *record);
@@ -86,24 +86,24 @@ void group_record_clear(struct group_record *record);
 /* A row of children. */
 struct child_record {
     size_t number;
-    size_t ended;        /* the how manieth of its group, from 1; 0: it is not final */
-    char job[UUID_SIZE]; /* "": it came to none */
+    size_t ended;        /* its position in the order in which the children ended, from 1; 0: not final */
+    char job[UUID_SIZE]; /* "": there is none */
     enum job_status status;
-    struct api_figures figures; /* those that are listed; none of the others */
-    const char *detail;         /* lent; or NULL */
-    bool damaged;               /* the row fails its digest: it is told as failed */
+    struct api_figures figures; /* the listed figures; the others are absent */
+    const char *detail;         /* borrowed; or NULL */
+    bool damaged;               /* the digest of the row is wrong: it is shown as failed */
 };
 
-/* The row of a child before its turn has come. */
+/* The row of a child that has not started. */
 struct child_record child_record_new(size_t number);
 
 void job_record_clear(struct job_record *record);
-/* Its state becomes that of a job that was just accepted. An error text is the caller's to free. */
+/* Resets the state to that of a job that was just accepted. The caller frees the error text. */
 void job_record_restart(struct job_record *record);
-/* The bytes it holds, for bounding what is kept in memory. */
+/* The memory of a record, for limits. */
 size_t job_record_bytes(const struct job_record *record);
 
-/* A row of results, immutable once made and counted by reference: documents of many jobs share one. */
+/* A row of results. Immutable once created, and reference-counted, because documents of many jobs share one. */
 struct result_record {
     atomic_int references;
     char hash[HASH_SIZE];
@@ -120,15 +120,15 @@ struct result_record {
 };
 
 struct result_record *result_record_create(const char hash[HASH_SIZE]);
-/* Parts a new result from the cache: it answers the jobs that it was computed for and no other, for they were cut short,
- * and a later equal job may be answered better. Its version becomes a negative number of its own. */
+/* Separates a new result from the cache: it answers only the jobs for which it was computed, because they were cut
+ * short and a later equal job may get a better answer. Its version becomes a unique negative number. */
 void result_record_part(struct result_record *result);
-/* Whether any equal job is answered by it. */
+/* Whether the result answers any equal job. */
 static inline bool result_record_cached(const struct result_record *result)
 {
     return result->version == EPS_ACCOUNTING_VERSION;
 }
-/* All but the points and the note; NULL: out of memory. */
+/* A copy without the points and the note; NULL: out of memory. */
 struct result_record *result_record_copy(const struct result_record *result);
 struct result_record *result_record_retain(struct result_record *result);
 void result_record_release(struct result_record *result);

@@ -1,6 +1,6 @@
 /*
- * Rows of results. A checksum over everything that is read back guards against a damaged file: a bad row counts as
- * absent, so the job is computed again and the row replaced.
+ * Rows of results. A checksum over everything that is read back detects a damaged file: a damaged row counts as absent,
+ * so the job is computed again and the row replaced.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@
 
 static void hash_text(crypto_generichash_state *state, const char *text)
 {
-    /* The NUL separates the texts, and NULL from "". */
+    /* NUL separates the texts, and distinguishes NULL from "" */
     if (text) {
         crypto_generichash_update(state, (const unsigned char *)text, strlen(text) + 1);
     }
@@ -106,7 +106,7 @@ enum store_status store__result_present(struct store *store, const char *hash, i
     return status;
 }
 
-/* Columns as SQL_RESULT_READ names them. */
+/* Columns in the order of SQL_RESULT_READ. */
 static enum store_status result_of_row(struct result_record *result, sqlite3_stmt *row)
 {
     bool failed = false;

@@ -1,8 +1,9 @@
 /*
- * How large the database is: its pages without the free ones, which are filled again, and its log where that is longer
- * than it should be (a reader may hold its end). Measured by the writer, some times a second; read by whoever accepts work. At --max-db new jobs are refused and nothing is added to
- * the cache, while what was accepted before still gets its end and its result: so the bound is one of acceptance, and
- * the file may pass it by what was under way.
+ * The size of the database: its pages without the free ones, which are reused, plus the log where it is longer than
+ * usual (a reader may prevent the checkpoint of its end). The writer measures it several times a second; threads that
+ * accept work read it. At --max-db, new jobs are rejected and nothing is added to the cache, but jobs that were
+ * accepted before still get their end and result. The limit is therefore on acceptance, and the file may exceed it by
+ * the results of jobs in progress.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +15,7 @@
 #include "server/store/internal.h"
 
 #define MEASURE_SECONDS 0.1
-#define USUAL_LOG (INT64_C(64) << 20) /* bytes; writer.c empties it at a quarter of that */
+#define USUAL_LOG (INT64_C(64) << 20) /* bytes; writer.c checkpoints the log at a quarter of it */
 
 static int64_t read_number(struct store *store, enum store_sql sql)
 {

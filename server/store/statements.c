@@ -5,12 +5,13 @@
  */
 #include "server/store/internal.h"
 
-/* Digests of a row, by column: what never changes as far as lists show it, the long form of that, what changes. */
+/* The digests of a row by columns: the constant columns that lists show, the long form of the job, and the columns that
+ * change. */
 #define FIXED "digest(id, hash, label, created_at, operations, coalesce(brief, job))"
 #define TEXT "digest(id, job)"
 #define STATE "digest(id, status, attempts, started_at, finished_at, from_cache, version, error)"
 
-/* Lists of figures, from their table. Each item begins with a comma. */
+/* Lists of the figures in SQL, from their table. Each item starts with a comma. */
 #define NOTHING(...)
 #define COLUMN(column, ...) ", " #column
 #define PARAMETER(column, ...) ", :" #column
@@ -19,13 +20,13 @@
 #define KEPT(each) API_FIGURES(NOTHING, each, each)
 #define LISTED(each) API_FIGURES(NOTHING, NOTHING, each)
 
-/* Of a result: what `checksum`, which is older, does not cover. */
+/* For a result: the columns that the older `checksum` does not cover. */
 #define FIGURES "digest(hash, version" KEPT(COLUMN) ")"
 
 #define JOB_COLUMNS                                                                                                    \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
     "operations, request, parent, child"
-/* The comparisons are NULL where the row has no digest. Lists leave the long form out where there is a short one. */
+/* The comparisons are NULL if the row has no digest. Lists omit the long form if there is a short one. */
 #define READ_COLUMNS JOB_COLUMNS ", checksum = " FIXED " AND job_checksum = " TEXT ", state_checksum = " STATE
 #define LIST_COLUMNS                                                                                \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, " \
@@ -34,7 +35,7 @@
 
 #define GROUP_FIXED "digest(id, kind, label, total, created_at, request)"
 #define GROUP_STATE "digest(id, status, done, failed, finished_at)"
-/* Of a row whose state is damaged nobody knows whether it is final. */
+/* If the state of a row is damaged, it is unknown whether the group is final. */
 #define GROUP_LOST "NOT coalesce(state_checksum = " GROUP_STATE ", 0)"
 #define GROUP_COLUMNS                                                                                         \
     "id, kind, label, status, total, done, failed, created_at, finished_at, request, checksum = " GROUP_FIXED \
@@ -44,10 +45,10 @@
         COLUMN) ", "                                                                                   \
                 "detail)" LISTED(COLUMN)
 
-/* As the index jobs_answered has it. */
+/* The same condition as in the index jobs_answered. */
 #define ANSWERED "from_cache = 1 AND parent IS NULL AND status = 2"
 
-/* In words, or else of a failed job's problem document. */
+/* The given text, or otherwise the detail of the problem document of a failed job. */
 #define CHILD_DETAIL "coalesce(:detail, json_extract(:error, '$.detail'))"
 
 static const char *const statements[SQL_COUNT] = {
@@ -62,13 +63,13 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_JOB_INSERT] = "INSERT INTO jobs (" JOB_COLUMNS ", checksum, job_checksum, state_checksum) "
                        "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17, "
                        "digest(?1,?2,?3,?6,?14,coalesce(?12,?11)), digest(?1,?11), digest(?1,?4,?5,?7,?8,?9,?10,?13))",
-    /* A final job stays as it is, whatever arrives late; one in no state that there is does not. */
+    /* A final job is not changed by late writes; a row with an invalid status is. */
     [SQL_JOB_UPDATE] = "UPDATE jobs SET status = ?2, attempts = ?3, started_at = ?4, finished_at = ?5, "
                        "from_cache = ?6, version = ?7, error = ?8, state_checksum = digest(?1,?2,?3,?4,?5,?6,?7,?8) "
                        "WHERE id = ?1 AND (status < 2 OR status > 4)",
     [SQL_JOB_DELETE] = "DELETE FROM jobs WHERE id = ?1 AND status >= 2",
     [SQL_JOB_READ] = "SELECT " READ_COLUMNS " FROM jobs WHERE id = ?1",
-    /* Of those that were posted: children are in the tables of their groups. */
+    /* Only posted jobs; children are listed in their groups. */
     [SQL_JOB_LIST] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND parent IS NULL ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_STATUS] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 "
                             "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
@@ -77,11 +78,11 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_JOB_LIST_BOTH] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 AND label = ?4 "
                           "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_OPEN] = "SELECT id FROM jobs WHERE status < 2 OR status > 4 ORDER BY id",
-    /* Ids carry the time of creation, which is before that of the end: the first condition finds the rows. A time that
-     * is damaged expires nothing. */
+    /* Ids contain the time of creation, which is before the end: the first condition finds the rows quickly. A damaged
+     * time never expires a row. */
     [SQL_JOB_EXPIRE] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id < ?1 AND status >= 2 "
                        "AND finished_at < ?2 AND coalesce(state_checksum = " STATE ", 1) LIMIT ?3) RETURNING id",
-    /* Those that a cached result answered, before ?2, beyond the ?3 newest. */
+    /* Rows answered from the cache before ?2, except for the ?3 newest. */
     [SQL_JOB_REPLACE] =
         "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE hash = ?1 AND " ANSWERED " AND id < min(?2, (SELECT "
         "id FROM jobs WHERE hash = ?1 AND " ANSWERED " ORDER BY id DESC LIMIT 1 OFFSET ?3 - 1)) ORDER BY id LIMIT ?4) "
@@ -97,11 +98,11 @@ static const char *const statements[SQL_COUNT] = {
                         "WHERE id = ?1 AND status = 0",
     [SQL_GROUP_COUNT] = "UPDATE job_groups SET done = done + 1, failed = failed + ?2, "
                         "state_checksum = digest(id,status,done + 1,failed + ?2,finished_at) WHERE id = ?1",
-    /* Those that never had their turn are as final as their canceled group. */
+    /* Children that were never started become final with their canceled group. */
     [SQL_GROUP_END] = "UPDATE job_groups SET status = ?2, finished_at = ?3, done = total, "
                       "state_checksum = digest(id,?2,total,failed,?3) WHERE id = ?1 AND "
                       "(status < 2 OR finished_at IS NULL)",
-    /* Canceled, and without a time of its end as long as it has none: jobs of it are still to end. */
+    /* Canceled, but without an end time while jobs of the group are still to end. */
     [SQL_GROUP_CANCEL] = "UPDATE job_groups SET status = 4, state_checksum = digest(id,4,done,failed,NULL) "
                          "WHERE id = (SELECT parent FROM jobs WHERE id = ?1) AND status < 2",
     [SQL_GROUP_REPAIR] = "UPDATE job_groups SET status = ?2, done = ?3, failed = ?4, finished_at = ?5, "
@@ -151,7 +152,7 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum, "
                         "figures_checksum = " FIGURES KEPT(COLUMN) " FROM results WHERE hash = ?1 AND version = ?2",
     [SQL_RESULT_PRESENT] = "SELECT 1 FROM results WHERE hash = ?1 AND version = ?2",
-    /* A job that is not final may come to name it. */
+    /* A job that is not final may still refer to it later. */
     [SQL_RESULT_EXPIRE] = "DELETE FROM results WHERE rowid IN (SELECT rowid FROM results AS r "
                           "WHERE finished_at < ?1 AND NOT EXISTS (SELECT 1 FROM jobs AS j WHERE j.hash = r.hash "
                           "AND (j.version = r.version OR j.status < 2)) LIMIT ?2) RETURNING hash",
@@ -168,17 +169,18 @@ static const char *const statements[SQL_COUNT] = {
 
     [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "
                      "VALUES (?1,?2,?3,?4,?5,?6,?7)",
-    /* A factorisation outlives its accounting version while a kept job names it: its key says what it is. */
+    /* A factorisation is kept across accounting versions while a stored job refers to it; its key identifies it. */
     [SQL_BLOB_READ] = "SELECT used_at, checksum, data, version FROM blobs WHERE kind = ?1 AND key = ?2 "
                       "AND (version = ?3 OR kind = 0) ORDER BY version DESC LIMIT 1",
     [SQL_BLOB_TOUCH] = "UPDATE blobs SET used_at = ?4 WHERE kind = ?1 AND key = ?2 AND (version = ?3 OR kind = 0)",
-    /* Bytes are those that are there, not those that a column says. */
+    /* Counts the actual length, not the length in a column. */
     [SQL_BLOB_DROP] = "DELETE FROM blobs WHERE kind = ?1 AND key = ?2 AND version = ?3 RETURNING length(data)",
     [SQL_BLOB_EVICT] = "DELETE FROM blobs WHERE rowid = ?1 RETURNING length(data)",
     [SQL_BLOB_TOTAL] = "SELECT coalesce(sum(length(data)) FILTER (WHERE kind <> 2), 0), "
                        "coalesce(sum(length(data)) FILTER (WHERE kind = 2), 0) FROM blobs",
-    /* Loss distributions first, then factorisations, of each the least recently used. A factorisation that a kept
-     * result names stays: a job may come to name that result at any time, and uses go with their results. */
+    /* Loss distributions first, then factorisations; within a kind the least recently used one. A factorisation that a
+     * stored result refers to is kept: a job may refer to that result at any time, and uses are deleted with their
+     * results. */
     [SQL_BLOB_OLDEST] = "SELECT rowid FROM blobs AS b WHERE kind <> 2 AND (kind <> 0 OR NOT EXISTS "
                         "(SELECT 1 FROM uses AS u WHERE u.key = b.key)) ORDER BY kind DESC, used_at LIMIT 1",
     [SQL_CHUNK_OLDEST] = "SELECT rowid FROM blobs INDEXED BY chunks_by_use WHERE kind = 2 ORDER BY used_at LIMIT 1",

@@ -1,5 +1,5 @@
 /*
- * Opening and closing the database.
+ * Opens and closes the database.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 #include "server/ops/log.h"
 #include "server/store/internal.h"
 
-#define PATIENCE_SECONDS 5.0 /* that a batch may take before the database is said not to answer */
+#define PATIENCE_SECONDS 5.0 /* the time that a batch may take before the database is reported as not responding */
 
 static void store_threads(struct store *store)
 {
@@ -30,8 +30,9 @@ static void store_threads(struct store *store)
     store->held_last = &store->held;
 }
 
-/* Jobs tell of other people's data. What is created is private by the process's umask (main.c), and the log and its
- * index are as the database is; here for files that were there before. Those of another owner stay as they are. */
+/* Jobs contain information about private data. New files are private because of the umask of the process (main.c), and
+ * the log and its index inherit the mode of the database; this function is for files that existed before. Files of
+ * another owner are not changed. */
 static void make_private(const char *path)
 {
     static const char *const tails[] = {"", "-wal", "-shm"};
@@ -99,7 +100,7 @@ void store_close(struct store *store)
     pthread_cond_destroy(&store->arrived);
     pthread_mutex_destroy(&store->mutex);
     pthread_mutex_destroy(&store->readers_mutex);
-    owner_release(store->owner); /* last: the next one may open it from here on */
+    owner_release(store->owner); /* last: the next process may open it from here on */
     free(store);
 }
 
@@ -122,16 +123,17 @@ void store_stop(struct store *store)
 void store_settle(struct store *store)
 {
     struct store_update nothing = {0};
-    store_update_jobs_wait(store, &nothing); /* writes are applied in the order of their arrival */
+    store_update_jobs_wait(store, &nothing); /* writes are applied in the order in which they were submitted */
 }
 
 const char *store_trouble(struct store *store)
 {
     double since = atomic_load(&store->busy_since);
     if (since > 0 && clock_monotonic() - since > PATIENCE_SECONDS) {
-        return "the database has not answered for some seconds";
+        return "the database has not responded for several seconds";
     }
-    return atomic_load(&store->held_len) ? "the database could not be written; the ends of jobs wait for that" : NULL;
+    return atomic_load(&store->held_len) ? "the database could not be written; the ends of jobs are waiting for it"
+                                         : NULL;
 }
 
 static enum store_status probe_apply(struct store *store, struct store_write *write)

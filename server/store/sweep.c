@@ -1,6 +1,7 @@
 /*
- * What time removes: finished jobs and groups after --keep, the children of groups that are gone, results that no job names any more and that are as old, and
- * idempotency keys after a day. Small portions, so that no commit of a client waits long behind one.
+ * Deletes what has expired: finished jobs and groups after --keep, the children of deleted groups, results of the same
+ * age that no job refers to, and idempotency keys after a day. It works in small portions, so that commits of clients
+ * do not wait long.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +14,7 @@
 
 #define PORTION 500
 #define DAY_MS (24 * INT64_C(3600000))
-#define ORPHAN_DAYS 30 /* of results, where jobs are kept for ever */
+#define ORPHAN_DAYS 30 /* for results, if jobs are kept forever */
 
 struct sweep {
     char ids[PORTION][UUID_SIZE]; /* of jobs */
@@ -22,7 +23,7 @@ struct sweep {
     size_t hashes_len;
 };
 
-/* Deletes, and takes down whom. */
+/* Deletes the rows and records their ids. */
 static enum store_status take_jobs(struct store *store, struct sweep *sweep, sqlite3_stmt *statement)
 {
     int code;
@@ -77,7 +78,7 @@ static enum store_status sweep_rows(struct store *store, enum store_sql sql, int
     return store__run(store->writer, statement);
 }
 
-/* What a group that has gone left behind. */
+/* Deletes what a deleted group left behind. */
 static enum store_status sweep_orphans(struct store *store, struct sweep *sweep)
 {
     if (sweep_rows(store, SQL_CHILD_ORPHAN, 0) != STORE_OK || sweep_rows(store, SQL_ORPHANS_GONE, 0) != STORE_OK) {
@@ -123,7 +124,7 @@ static bool sweep_all(struct store *store, struct sweep *sweep)
            sweep_rows(store, SQL_KEY_EXPIRE, now - DAY_MS) == STORE_OK;
 }
 
-/* After the commit: who looks now no longer finds the rows. */
+/* After the commit, when readers no longer find the rows. */
 static void tell(const struct store *store, const struct sweep *sweep)
 {
     const struct store_options *options = &store->options;

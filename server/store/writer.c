@@ -1,8 +1,8 @@
 /*
- * The one writer. While a commit waits for the disk, further writes gather in the queue; the next transaction takes
- * them all, so that one fsync pays for as many requests as arrived during the last one. A write that fails takes
- * its transaction down: the batch is then applied again one by one, so that no bystander fails with it. What must not
- * fail, the end of a job, is held and tried again: a full disk may be emptied.
+ * The single writer. While a commit waits for the disk, further writes gather in the queue; the next transaction
+ * applies them all, so one fsync serves all requests that arrived during the last one. A write that fails rolls back
+ * its transaction; the batch is then applied again one by one, so that no other write fails with it. A write that must
+ * not be lost, such as the end of a job, is held and retried: a full disk may be cleared.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -46,7 +46,7 @@ uint64_t store_changes(struct store *store)
     return atomic_load(&store->changes);
 }
 
-/* Applies the batch in one transaction. False: nothing of it happened. */
+/* Applies the batch in one transaction. Returns false if it was rolled back. */
 static bool batch_commit(struct store *store, struct store_write *batch)
 {
     int64_t blob_bytes[STORE_SHELVES];
@@ -96,7 +96,7 @@ static void finish(struct store *store, struct store_write *write, enum store_st
     if (write->is_held) {
         metric_set(METRIC_STORE_HELD, (int64_t)atomic_fetch_sub(&store->held_len, 1) - 1);
     }
-    write->done(write, status); /* owns the write: look no more */
+    write->done(write, status); /* done() owns the write: do not access it any more */
 }
 
 static void batch_run(struct store *store, struct store_write *batch)
@@ -119,8 +119,8 @@ static void batch_run(struct store *store, struct store_write *batch)
     atomic_store(&store->busy_since, 0);
 }
 
-/* Tries again what could not be written, up to the first that still cannot, which then goes behind the others: a disk
- * without room costs one try a second, and one write that never succeeds is in no other's way. */
+/* Retries the held writes up to the first one that still fails, which is moved to the end: a full disk costs one
+ * attempt per second, and a write that never succeeds does not block others. */
 static void held_retry(struct store *store)
 {
     size_t left = atomic_load(&store->held_len);
@@ -140,7 +140,7 @@ static void held_retry(struct store *store)
     }
 }
 
-/* The store closes: one more try for each. */
+/* The store is closing: one last attempt for each. */
 static void held_end(struct store *store)
 {
     while (store->held) {
@@ -159,8 +159,8 @@ static int on_commit(void *store, sqlite3 *db, const char *schema, int pages)
     return SQLITE_OK;
 }
 
-/* Moves the log into the database once it is long, after the writes in it were answered: no client waits for that. A
- * reader may hold the end of it back; then it is tried again when as much has come to it. */
+/* Checkpoints the log when it is long, after its writes have been reported, so that no client waits for it. If a reader
+ * prevents that, it is tried again when the log has grown by the same amount. */
 static void checkpoint(struct store *store)
 {
     if (store->wal_pages < store->wal_bound) {
@@ -177,7 +177,7 @@ static void checkpoint(struct store *store)
     store->wal_pages = 0;
 }
 
-/* Up to BATCH_MAX writes, or NULL after BEAT_SECONDS or when it is time to stop. */
+/* Up to BATCH_MAX writes; NULL after BEAT_SECONDS or when the writer should stop. */
 static struct store_write *batch_take(struct store *store)
 {
     struct timespec until = clock_timespec(clock_monotonic() + BEAT_SECONDS);
@@ -215,7 +215,7 @@ void *store__writer_main(void *argument)
 {
     struct store *store = argument;
     double beat_at = 0;
-    double sweep_at = clock_monotonic() + 1; /* soon: a service that restarts often must expire too */
+    double sweep_at = clock_monotonic() + 1; /* soon, so that a service that restarts often deletes expired rows too */
     store->wal_bound = CHECKPOINT_PAGES;
     sqlite3_wal_hook(store->writer->db, on_commit, store);
     while (!writer_stopping(store)) {
@@ -247,7 +247,7 @@ struct waited {
     bool done;
 };
 
-/* store_submit_wait() keeps the waiter beside the write, so that callers need not know of it. */
+/* store_submit_wait() keeps the waiter next to the write, so that callers do not need it. */
 struct waiting_write {
     struct store_write write;
     struct store_write *inner;

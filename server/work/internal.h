@@ -1,8 +1,8 @@
 /*
- * What the files of server/work/ share: the room's one mutex, and what is open.
+ * Shared by the files of server/work/: the mutex of the works, and what is open.
  *
- * Locks, outer to inner: that of the jobs, then the room's, then what a waiter takes (that of the suspended connections,
- * and libmicrohttpd's). The pools' are leaves, as is the store's queue.
+ * Locks, from outer to inner: that of the jobs, that of the works, then those that waiters take (of the suspended
+ * connections and of libmicrohttpd). The mutexes of the pools and of the queue of the store are leaves.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,16 +15,16 @@
 
 struct works {
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* for sleepers: a part has ended, some work is unwanted */
+    pthread_cond_t changed; /* for sleepers: a part has ended, or a work is unwanted */
     struct map open;        /* by key */
     atomic_bool stopping;
 };
 
-/* A factorisation that is computed in the course of another work, its parent: it has no task of its own. */
+/* A factorisation that is computed as part of another work, its parent. It has no task of its own. */
 struct part {
     struct work work; /* first */
     struct work *parent;
-    struct part *next; /* of the parent's */
+    struct part *next; /* of the parent */
 };
 
 /* A thread that waits for a part. */

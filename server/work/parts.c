@@ -1,6 +1,7 @@
 /*
- * Parts: factorisations under way. Who waits for one sleeps until it ends, or until its own work is unwanted, and lends
- * its place in the pool to others meanwhile. No one waits for what itself waits for the sleeper.
+ * Parts: factorisations in progress. A thread that needs one that is in progress sleeps until it ends, or until its own
+ * work is unwanted, and lends its place in the pool to other tasks meanwhile. It never waits for a work that itself
+ * waits for this one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -42,7 +43,7 @@ static bool open_locked(struct work *parent, const char *hash)
     return true;
 }
 
-/* Whether the work waits, by itself or through others, for what `other` computes. */
+/* Whether the work waits, directly or indirectly, for what `other` computes. */
 static bool depends_locked(const struct work *work, const struct work *other)
 {
     for (const struct sleeper *sleeper = work->sleepers; sleeper; sleeper = sleeper->next) {
@@ -82,7 +83,7 @@ static void sleep_end_locked(struct work *work, struct sleeper *sleeper)
     }
 }
 
-/* Until the part has ended or there is no reason to wait any more. */
+/* Sleeps until the part has ended or there is no reason to wait any more. */
 static void sleep_locked(struct work *work, const struct sleeper *sleeper, double deadline)
 {
     struct timespec until = isinf(deadline) ? (struct timespec){0} : clock_timespec(deadline);
@@ -93,7 +94,7 @@ static void sleep_locked(struct work *work, const struct sleeper *sleeper, doubl
     }
 }
 
-/* True: the part has ended. The room's mutex is let go meanwhile, and so is this thread's place in the pool. */
+/* Returns true if the part has ended. The mutex and the place of this thread in the pool are released meanwhile. */
 static bool await_locked(struct work *work, struct part *part, double deadline)
 {
     struct works *works = work->works;
@@ -111,7 +112,7 @@ static bool await_locked(struct work *work, struct part *part, double deadline)
     return ended;
 }
 
-/* ---------------------------------------------------------------- taking and ending */
+/* ---------------------------------------------------------------- claiming and ending */
 
 enum part_taken part_take(struct work *work, const uint8_t key[32], double deadline)
 {

@@ -1,26 +1,25 @@
 /*
- * A set of threads round one mutex. There are more threads than workers, so that whatever the rules allow to start
- * starts at once: a thread that helps a computation is in the middle of an index that may take a minute, and leaves
- * only then; it holds no worker's place meanwhile.
+ * A set of threads around one mutex. There are more threads than workers, so that every task that may start does so at
+ * once: a thread that helps a computation is in the middle of an index, which may take a minute, and leaves only after
+ * it. It occupies no place of a worker meanwhile.
  *
- * Invariant: tasks that run <= workers, one short one beside them excepted; threads that help begin an index only while
- * tasks that run and threads that help are fewer than the workers, and no task came meanwhile.
+ * Invariant: running tasks <= workers, except for one short task in addition. Helping threads start an index only while
+ * running tasks and helping threads are fewer than the workers, and no task has arrived meanwhile.
  *
- * A task that waits for another's work has no place meanwhile. Tasks that run and tasks that wait like that are twice the
- * workers at most, and whoever may go on does so before the next task begins; as long as one of those that run gets on,
- * all do.
+ * A task that waits for the work of another occupies no place. Running tasks and tasks that wait in this way are at
+ * most twice the workers, and a task that may continue does so before the next task starts. As long as one running task
+ * makes progress, all do.
  *
- * A task that does not end is given up: it has no place any more, and another thread serves the pool in its thread's stead; of
- * those there are as many as workers at most. A thread that helps such a task is not replaced: it counts as helping, so there is less
- * help, and never fewer threads than places.
+ * A task that does not end is abandoned: it loses its place, and another thread serves the pool instead of its thread.
+ * There are at most as many abandoned tasks as workers. A thread that helps such a task is not replaced. It counts as
+ * helping, so there is less help, but never fewer threads than places.
  *
- * A long task in the background may yield: it waits, and has no place meanwhile. Tasks that yielded, in the order in which they
- * did, and tasks that have not begun get free places in turn. No task begins in the background while more than `workers` have
- * yielded, so that there are 2 workers of these at most, and 5 workers + 1 threads, those that are lost apart.
+ * A long background task may yield: it then waits and occupies no place. Tasks that yielded, in the order in which they
+ * did, and tasks that have not started get free places alternately. No background task starts while more than `workers`
+ * have yielded, so there are at most 2 workers of these, and 5 workers + 1 threads, not counting abandoned ones.
  *
- * A computation that wants help posts a loan: a counter of indices that whoever is idle draws from. The thread that
- * posted it draws too and waits only for indices that others have already begun, so a loan ends even if no one ever
- * helps.
+ * A computation that wants help posts a loan: a counter from which idle threads draw indices. The thread that posted it
+ * draws too, and waits only for indices that others have started, so a loan ends even if no thread helps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -36,30 +35,30 @@
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 
-#define OVERTAKEN_MAX 3600.0 /* seconds: however long a task is, later ones overtake it for no longer */
+#define OVERTAKEN_MAX 3600.0 /* seconds: the longest time by which later tasks overtake a long one */
 #define BACKGROUND_SECONDS 60.0
 
 enum { QUEUE_ALONE, QUEUE_SHORT, QUEUE_LONG, QUEUE_BACKGROUND, QUEUE_CHILDREN, QUEUES };
 
-/* Lives on the stack of the thread that posted it. */
+/* On the stack of the thread that posted it. */
 struct loan {
     atomic_size_t next_index;
     size_t count;
     void (*body)(void *arg, size_t index);
     void *arg;
-    size_t helpers; /* guarded by the pool's mutex */
+    size_t helpers; /* protected by the mutex of the pool */
     pthread_cond_t left;
     struct loan *next;
 };
 
-/* A thread, and what the task that it runs said of itself. */
+/* A thread, and the state of its task. */
 struct worker {
     struct pool *pool;
     pthread_t thread;
     bool busy;
-    bool paused; /* its task is, and has no place */
-    bool waits;  /* it does nothing else, until it is told to go on */
-    bool lost;   /* its task was given up */
+    bool paused; /* its task is paused and has no place */
+    bool waits;  /* it only waits, until it is told to continue */
+    bool lost;   /* its task was abandoned */
     bool background;
     double started;
     double seconds;
@@ -69,24 +68,24 @@ struct worker {
 struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    pthread_cond_t place; /* for those that go on: there is one */
-    pthread_cond_t ended; /* a thread has */
+    pthread_cond_t place; /* for tasks that continue: a place is free */
+    pthread_cond_t ended; /* a thread has ended */
     struct heap queues[QUEUES];
-    struct loan *loans; /* the newest first: inner loops before outer ones */
+    struct loan *loans; /* the newest first, so that inner loops come before outer ones */
     size_t workers;
     double short_seconds;
     size_t running;
-    size_t background; /* of those that run */
-    bool child_last;   /* the task that was taken last, of those that go in turn */
+    size_t background; /* background tasks among the running ones */
+    bool child_last;   /* whether the last task that started was a child */
     size_t paused;     /* tasks */
-    size_t resuming;   /* of these: they wait for a place */
-    size_t yielding;   /* of these: they wait for their turn; */
-    uint64_t yielded;  /*   the number of the last one, */
-    uint64_t turn;     /*   and of the last one that went on */
-    bool fresh_last;   /* the last place that was taken went to a task that had not begun */
+    size_t resuming;   /* tasks that wait for a place */
+    size_t yielding;   /* tasks that wait for their turn; */
+    uint64_t yielded;  /* the number of the last one that yielded, */
+    uint64_t turn;     /* and of the last one that continued */
+    bool fresh_last;   /* the last place was given to a task that had not started */
     size_t helpers;
-    bool helped;          /* a loan was posted: there are threads for helping too */
-    atomic_uint arrivals; /* of tasks: who helps looks at it between two indices */
+    bool helped;          /* a loan was posted, so there are threads for helping too */
+    atomic_uint arrivals; /* of tasks; helping threads check it between two indices */
     size_t idle;
     bool stopping;
     enum metric busy;
@@ -96,7 +95,7 @@ struct pool {
     struct worker threads[];
 };
 
-/* Whose task this thread runs; NULL: none's, or it helps. */
+/* The worker whose task this thread runs; NULL: none, or it helps. */
 static _Thread_local struct worker *duty;
 
 /* ---------------------------------------------------------------- the rules */
@@ -122,7 +121,7 @@ static struct pool_task *take_locked(struct pool *pool, int queue)
     return task;
 }
 
-/* A task that must be alone is, and one that need not is not beside it. */
+/* Whether a task that must run alone does so, and no other task runs beside it. */
 static bool alone_locked(const struct pool *pool, double now)
 {
     for (size_t i = 0; i < pool->threads_len; i++) {
@@ -134,20 +133,20 @@ static bool alone_locked(const struct pool *pool, double now)
     return false;
 }
 
-/* Whether so few tasks wait for another's work that one more may begin. */
+/* Whether so few tasks wait for others that one more may start. */
 static bool few_wait_locked(const struct pool *pool)
 {
     assert(pool->yielding <= pool->paused);
     return pool->running + pool->paused - pool->yielding < 2 * pool->workers;
 }
 
-/* Whether there is a place for a task that has not begun. */
+/* Whether there is a place for a task that has not started. */
 static bool place_locked(const struct pool *pool)
 {
     return pool->running + pool->resuming < pool->workers && few_wait_locked(pool);
 }
 
-/* Whether all that runs has been alone for its time, so that the next one that must be alone may start. */
+/* Whether all running tasks have been alone for their time, so that the next one that must be alone may start. */
 static bool served_locked(const struct pool *pool, double now)
 {
     for (size_t i = 0; i < pool->threads_len; i++) {
@@ -159,8 +158,8 @@ static bool served_locked(const struct pool *pool, double now)
     return place_locked(pool);
 }
 
-/* Whether all tasks that run are long, by their estimates or by now, so that a short one may run beside them, whoever has
- * taken the places: those that run, or those that wait for others' work. */
+/* Whether all running tasks, and those that wait for others, are long by their estimate or their running time, so that
+ * a short one may run in addition. */
 static bool all_long_locked(const struct pool *pool, double now)
 {
     size_t quick = 0;
@@ -177,8 +176,9 @@ static size_t background_max(const struct pool *pool)
     return pool->workers > 1 ? pool->workers / 2 : 1;
 }
 
-/* The queue of the task that begins next, given a place, where `background` tasks run in the background and `yielding` more have
- * yielded; -1: none. Of single tasks the first; where children wait too, they and the others go in turn, so that neither starves. */
+/* The queue of the next task to start if there is a place, with `background` background tasks running and `yielding`
+ * more that have yielded; -1: none. The first single task; if children wait too, the two kinds alternate, so that
+ * neither starves. */
 static int first_locked(const struct pool *pool, size_t background, size_t yielding)
 {
     bool room = (background < background_max(pool) && yielding <= pool->workers) || pool->stopping;
@@ -203,7 +203,7 @@ static struct pool_task *take_first_locked(struct pool *pool)
     return first < 0 ? NULL : take_locked(pool, first);
 }
 
-/* Whether the next free place is for a task that yielded. One that must be alone begins when these have ended. */
+/* Whether the next free place goes to a task that yielded. A task that must run alone starts when these have ended. */
 static bool yielder_next_locked(const struct pool *pool)
 {
     return pool->yielding && pool->background < background_max(pool) &&
@@ -211,7 +211,7 @@ static bool yielder_next_locked(const struct pool *pool)
             first_locked(pool, pool->background, pool->yielding) < 0);
 }
 
-/* The task that may start now; NULL: none. A pool that stops has no time for being alone. */
+/* The task that may start now; NULL: none. While the pool stops, tasks need not run alone. */
 static struct pool_task *pick_locked(struct pool *pool, double now)
 {
     if (!pool->stopping) {
@@ -228,7 +228,7 @@ static struct pool_task *pick_locked(struct pool *pool, double now)
     return pool->short_seconds > 0 && all_long_locked(pool, now) ? take_locked(pool, QUEUE_SHORT) : NULL;
 }
 
-/* When the rules may say otherwise although nothing has happened; INFINITY: never. */
+/* The time at which the result of the rules may change without an event; INFINITY: never. */
 static double next_look_locked(const struct pool *pool, double now)
 {
     double next = INFINITY;
@@ -259,7 +259,7 @@ static bool loan_open(const struct loan *loan)
     return atomic_load_explicit(&loan->next_index, memory_order_relaxed) < loan->count;
 }
 
-/* One that may be helped. */
+/* A loan that may be helped. */
 static struct loan *loan_find_locked(struct pool *pool)
 {
     struct loan *loan = pool->running + pool->helpers < pool->workers ? pool->loans : NULL;
@@ -279,7 +279,7 @@ static void help_locked(struct pool *pool, struct loan *loan)
     pthread_mutex_lock(&pool->mutex);
     pool->helpers--;
     if (--loan->helpers == 0) {
-        pthread_cond_signal(&loan->left); /* the loan may be gone once the mutex is released */
+        pthread_cond_signal(&loan->left); /* the loan may be freed once the mutex is released */
     }
 }
 
@@ -310,7 +310,7 @@ static void give_place_locked(const struct worker *worker)
     }
 }
 
-/* The task of a thread has no part any more in what the rules look at. */
+/* Removes the task of a thread from what the rules count. */
 static void leave_locked(struct worker *worker)
 {
     worker->busy = false;
@@ -333,7 +333,7 @@ static void run_locked(struct worker *worker, struct pool_task *task, double now
     worker->alone_seconds = task->alone_seconds;
     take_place_locked(worker);
     pool->fresh_last = true;
-    if (waiting_locked(pool)) { /* perhaps the next one may start too */
+    if (waiting_locked(pool)) { /* the next one may be able to start too */
         pthread_cond_signal(&pool->work);
     }
     if (pool->yielding) {
@@ -387,13 +387,13 @@ static void *worker_main(void *argument)
     }
     pool->alive--;
     pthread_cond_signal(&pool->ended);
-    pthread_cond_broadcast(&pool->work); /* who waited for a place need not any more */
+    pthread_cond_broadcast(&pool->work); /* tasks that waited for a place no longer need one */
     pthread_mutex_unlock(&pool->mutex);
     crash_thread_end();
     return NULL;
 }
 
-/* ---------------------------------------------------------------- making and ending them */
+/* ---------------------------------------------------------------- creating and ending threads */
 
 static bool thread_add_locked(struct pool *pool)
 {
@@ -405,8 +405,8 @@ static bool thread_add_locked(struct pool *pool)
     return started;
 }
 
-/* As many threads as there may be tasks at once, those that are paused included; for those in the middle of helping, as many
- * as workers again, but not before there is someone to help. */
+/* As many threads as there may be tasks at once, including paused ones; and as many as workers for helping, once a loan
+ * was posted. */
 static bool threads_add_locked(struct pool *pool)
 {
     size_t paused = pool->paused < 3 * pool->workers ? pool->paused : 3 * pool->workers;
@@ -484,7 +484,7 @@ void pool_destroy(struct pool *pool)
     free(pool);
 }
 
-/* ---------------------------------------------------------------- what they are given */
+/* ---------------------------------------------------------------- submitting */
 
 void pool_submit(struct pool *pool, struct pool_task *task)
 {
@@ -532,7 +532,7 @@ void pool_pause(void)
         duty->paused = true;
         pool->paused++;
         give_place_locked(duty);
-        (void)threads_add_locked(pool); /* without it the next task begins later */
+        (void)threads_add_locked(pool); /* if this fails, the next task starts later */
         pthread_cond_signal(&pool->work);
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -559,7 +559,7 @@ void pool_resume(bool at_once)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Whether someone could use the place of a task that runs in the background, and there is a thread for it. */
+/* Whether a waiting task could use the place of a running background task, and there is a thread for it. */
 static bool wanted_locked(struct pool *pool)
 {
     if (pool->stopping || pool->queues[QUEUE_ALONE].root ||
@@ -595,7 +595,7 @@ void pool_yield(void)
         duty->waits = false;
         pool->yielding--;
         pool->turn++;
-        if (!pool->stopping) { /* else it is about to end, and needs no place */
+        if (!pool->stopping) { /* otherwise it is about to end and needs no place */
             pool->paused--;
             duty->paused = false;
             pool->fresh_last = false;
@@ -652,7 +652,7 @@ void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, 
     if (count > 1) {
         pthread_mutex_lock(&pool->mutex);
         pool->helped = true;
-        (void)threads_add_locked(pool); /* without it there is less help */
+        (void)threads_add_locked(pool); /* if this fails, there is less help */
         loan.next = pool->loans;
         pool->loans = &loan;
         size_t wanted = count - 1;

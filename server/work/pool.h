@@ -1,6 +1,6 @@
 /*
- * The worker threads: tasks, the quick ones first, and loans of idle workers to a computation that has parallel parts.
- * Thread-safe.
+ * The worker threads. They run tasks, short ones first, and help computations that have parallel parts while they are
+ * idle. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,61 +14,61 @@
 #include "server/ops/metrics.h"
 
 struct pool;
-struct worker; /* a thread of one */
+struct worker; /* a thread of a pool */
 
-/* Embed it, zero but for what it says. run() owns the task: it may free what embeds it. */
+/* Embed it, zero except for the members that are set. run() owns the task: it may free the struct that embeds it. */
 struct pool_task {
     void (*run)(struct pool_task *task);
-    /* How long it will take, as estimated. Of two tasks the one goes first for which the time of its coming and this
-     * add up to less: a short one overtakes, and no task is overtaken by what comes later than it itself takes. */
+    /* The estimated duration. The task with the smallest sum of arrival time and duration goes first, so a short task
+     * overtakes longer ones, and no task is overtaken by one that arrives later by more than its own duration. */
     double seconds;
-    double arrived;       /* monotonic seconds; 0: when it is submitted */
-    bool background;      /* counts as coming a minute later, and half of the workers at most have one */
-    bool child;           /* of a group: where others wait too, workers take one of these and one of those in turn */
-    double alone_seconds; /* nothing else starts beside it for so long; before all others */
-    /* The pool's. */
+    double arrived;       /* monotonic seconds; 0: set when it is submitted */
+    bool background;      /* counts as arriving a minute later; at most half of the workers run one */
+    bool child;           /* of a group: if both kinds wait, workers alternate between children and others */
+    double alone_seconds; /* nothing else starts beside it for this long; goes before all others */
+    /* Private. */
     struct heap_node node;
     struct heap *queue; /* NULL: it does not wait */
 };
 
 /*
- * `workers` tasks run at once. short_seconds > 0: one more, where all of these are longer than that, or have been
- * running for longer, and it is estimated to be shorter; also where tasks that are paused have taken all places. busy: the gauge of threads that have a task, or METRIC_COUNT
- * for none.
+ * At most `workers` tasks run at once. short_seconds > 0: one more, if it is estimated to be shorter, and the running
+ * ones are estimated to be longer or have been running for longer; also if paused tasks have taken all places. busy:
+ * the gauge of threads that have a task, or METRIC_COUNT for none.
  */
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy);
-/* Runs what is queued, then ends the threads. False: one is still busy at the deadline (monotonic seconds), and nothing
- * that it may touch, the pool included, may be freed. NULL is allowed. */
+/* Runs what is queued, then ends the threads. Returns false if one is still busy at the deadline (monotonic seconds);
+ * then nothing that it may access, including the pool, may be freed. NULL is allowed. */
 bool pool_stop(struct pool *pool, double deadline);
-/* The same without a deadline, and frees it. NULL is allowed. */
+/* The same without a deadline; frees the pool. NULL is allowed. */
 void pool_destroy(struct pool *pool);
 void pool_submit(struct pool *pool, struct pool_task *task);
-/* Takes a task back that no thread has begun. False: it is not in the queue (not yet, or no more). */
+/* Withdraws a task that no thread has started. Returns false if it is not in the queue. */
 bool pool_withdraw(struct pool *pool, struct pool_task *task);
-/* The task of this thread waits for another's work from here on: its place is another task's, for as long as no more tasks
- * wait like that than there are workers. Nothing where the thread runs no task. */
+/* The task of this thread waits for another task from here on. Its place is given to another task, as long as no more
+ * tasks wait in this way than there are workers. Does nothing if the thread runs no task. */
 void pool_pause(void);
-/* It goes on, as soon as fewer than `workers` run; before tasks that have not begun. at_once: it does not wait for that,
- * for it is about to end. */
+/* Continues as soon as fewer than `workers` tasks run, before tasks that have not started. at_once: does not wait for
+ * that, because the task is about to end. */
 void pool_resume(bool at_once);
-/* Of a task in the background, now and then: who waits for a place has this one's, and this one goes on when it is its turn again.
- * Nothing where nobody waits who could begin, or where the thread runs no such task. */
+/* Call from a background task from time to time: a waiting task gets its place, and it continues when its turn comes.
+ * Does nothing if no waiting task could start, or if the thread runs no background task. */
 void pool_yield(void);
 enum pool_loss {
-    POOL_LOST,  /* its place is another thread's */
-    POOL_WAITS, /* it does nothing but wait for its turn, and is left as it is */
-    POOL_SPENT  /* as many threads as there are workers are lost already, or no thread can be made */
+    POOL_LOST,  /* its place is given to another thread */
+    POOL_WAITS, /* it only waits for its turn, and is left alone */
+    POOL_SPENT  /* as many threads as there are workers are lost already, or no thread can be created */
 };
 
-/* The thread that calls, while it runs a task; else NULL. */
+/* The calling thread if it runs a task; otherwise NULL. */
 struct worker *pool_worker(void);
-/* Whether that thread's task waits in pool_pause() or pool_yield(). NULL: it does not. */
+/* Whether the task of that thread waits in pool_pause() or pool_yield(). NULL: it does not. */
 bool pool_waits(struct worker *worker);
-/* The task of that thread, which runs and goes on running meanwhile, does not end: its place goes to another thread, which is
- * made. When the task ends, the thread serves the pool again. Once a task. */
+/* Abandons the task of that thread, which must not end during the call: a new thread gets its place. If the task ends
+ * later, its thread serves the pool again. Once per task. */
 enum pool_loss pool_give_up(struct worker *worker);
-/* body(arg, i) for i = 0..count-1, each once, on this thread and on others for as long as fewer than `workers` are at
- * work. Never waits for a worker to become free, so it may be called from a worker, and nested. */
+/* Calls body(arg, i) for i = 0..count-1, each once, on this thread and on others while fewer than `workers` are busy.
+ * Never waits for a worker, so it may be called from a worker, and nested. */
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg);
 
 #endif

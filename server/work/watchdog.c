@@ -1,12 +1,13 @@
 /*
- * A thread that looks at all watches now and then. Time is counted in its own steps, each no longer than two intervals: while
- * the process was stopped, or the machine stood still, no task could poll, and none is to blame.
+ * A thread that checks all watches periodically. Time is counted in its own steps, each at most two intervals long,
+ * because no task can poll while the process or the machine is stopped.
  *
- * A task that waits for its turn in the pool does not poll and is not stuck. Who is given up keeps its thread, for a thread cannot
- * be ended from outside: it may hold locks. If it comes back, its answer comes too late for those who waited, and its thread
- * serves the pool again.
+ * A task that waits for its turn in the pool does not poll and is not stuck. The thread of an abandoned task stays,
+ * because a thread cannot be ended from outside: it may hold locks. If the task ends later, its result is too late for
+ * those who waited, and its thread serves the pool again.
  *
- * The mutex is outside of the pools', and is not held while stuck() runs: that takes the locks of whoever it answers.
+ * The mutex is outside those of the pools, and is not held while stuck() runs, which takes the locks of those that it
+ * answers.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,12 +21,12 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define INTERVAL_SECONDS 1.0 /* or a quarter of the time that is waited, if that is less */
+#define INTERVAL_SECONDS 1.0 /* or a quarter of the time limit, if that is less */
 
 struct watchdog {
     pthread_mutex_t mutex;
     pthread_cond_t wake;    /* there is something to watch, or it stops */
-    pthread_cond_t handled; /* a stuck() has returned */
+    pthread_cond_t handled; /* a call of stuck() has returned */
     pthread_t thread;
     bool stopping;
     bool joined;
@@ -36,7 +37,7 @@ struct watchdog {
     atomic_size_t stuck;
 };
 
-/* ---------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------- checking */
 
 static void count_silence(struct watch *watch, double now, double step)
 {
@@ -54,7 +55,7 @@ static struct watch *find_silent_locked(const struct watchdog *watchdog)
     return watch;
 }
 
-/* False: there is no thread for its place, and the process must end. */
+/* Returns false if there is no thread for its place, so that the process must end. */
 static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
 {
     enum pool_loss loss = watch->worker ? pool_give_up(watch->worker) : POOL_LOST;
@@ -70,8 +71,8 @@ static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
               watch->job ? watch->job : "none", watch->hash ? watch->hash : "none", clock_monotonic() - watch->begun,
               stuck,
               loss == POOL_LOST
-                  ? "it should have ended and does not ask whether to go on; its place has a new thread"
-                  : "it should have ended and does not ask whether to go on; there is no further thread for its place");
+                  ? "it should have stopped and does not respond; its place has a new thread"
+                  : "it should have stopped and does not respond; no further thread is available for its place");
     watch->handled = true;
     pthread_mutex_unlock(&watchdog->mutex);
     if (watch->stuck) {
@@ -123,7 +124,7 @@ static void *watchdog_main(void *argument)
     return NULL;
 }
 
-/* ---------------------------------------------------------------- making and ending it */
+/* ---------------------------------------------------------------- creation and end */
 
 struct watchdog *watchdog_create(double seconds, void (*end)(void *user, const char *hash), void *user)
 {
@@ -179,7 +180,7 @@ size_t watchdog_stuck(const struct watchdog *watchdog)
     return watchdog ? atomic_load(&watchdog->stuck) : 0;
 }
 
-/* ---------------------------------------------------------------- what it watches */
+/* ---------------------------------------------------------------- watches */
 
 void watch_open(struct watchdog *watchdog, struct watch *watch)
 {
@@ -219,7 +220,7 @@ void watch_close(struct watch *watch)
     if (watch->given_up) {
         size_t stuck = atomic_fetch_sub(&watchdog->stuck, 1) - 1;
         metric_add(METRIC_STUCK, -1);
-        log_event(LOG_LEVEL_WARN, "unstuck", "job=%s seconds=%.0f stuck=%zu detail=\"it has ended after all\"",
+        log_event(LOG_LEVEL_WARN, "unstuck", "job=%s seconds=%.0f stuck=%zu detail=\"it has ended\"",
                   watch->job ? watch->job : "none", clock_monotonic() - watch->begun, stuck);
     }
     watch->watchdog = NULL;

@@ -1,6 +1,6 @@
 /*
- * The watchdog: finds tasks that should have ended and do not even ask any more whether to go on, and sees to it that the
- * service goes on without them. Thread-safe.
+ * The watchdog finds tasks that should have stopped and no longer poll, and lets the service continue without them.
+ * Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,48 +15,51 @@
 
 struct watchdog;
 
-/* What the task of this thread is watched by. Embed it; set the first five and leave the rest zero. */
+/* The watch of the task of this thread. Embed it; set the first five members and leave the rest zero. */
 struct watch {
-    const char *job;  /* what the log calls it; or NULL */
-    const char *hash; /* what is to blame if the process ends because of it (server/ops/crash.h); or NULL: nothing */
-    /* Both on the watchdog's thread. Whether the task should have ended by `now` (monotonic seconds): it must neither block nor
-     * call the watchdog. */
+    const char *job;  /* its name in the log; or NULL */
+    const char *hash; /* the computation to which a resulting end of the process is attributed (server/ops/crash.h); or
+                       * NULL: none */
+    /* Both run on the thread of the watchdog. Whether the task should have ended by `now` (monotonic seconds); must
+     * neither block nor call the watchdog. */
     bool (*due)(void *user, double now);
-    void (*stuck)(void *user); /* it has been given up: whoever waits for it is to be answered. Or NULL */
+    void (*stuck)(void *user); /* it has been abandoned: answers those who wait for it. Or NULL */
     void *user;
-    /* The watchdog's. */
+    /* Private. */
     struct watchdog *watchdog; /* NULL: not watched */
-    struct worker *worker;     /* NULL: it is no task of a pool */
-    atomic_bool polled;        /* since the watchdog looked last */
+    struct worker *worker;     /* NULL: it is not a task of a pool */
+    atomic_bool polled;        /* since the last check */
     double begun;              /* monotonic seconds */
-    double silent;             /* seconds since it polled last, of those in which it should have ended */
+    double silent;             /* seconds without a poll, counted while it should have ended */
     bool given_up;
-    bool handled; /* just now: it must not go */
+    bool handled; /* its stuck() is running, so it must not be removed */
     struct watch *prev;
     struct watch *next;
 };
 
 /*
- * A task that is due and has not polled for so many seconds is given up: it is logged and counted, its place in the pool is another
- * thread's, and stuck() is called. If it ends after all, it is forgiven. end() is called, once and as the last thing, when a pool
- * has no further thread to give; hash: of the task that was one too many, or "". NULL: no memory or no thread.
+ * A task that is due and has not polled for `seconds` is abandoned: it is logged and counted, its place in the pool
+ * goes to another thread, and stuck() is called. If it ends later, this is undone. end() is called once, as the last
+ * action, when a pool cannot provide another thread; hash: of the task for which it could not, or "". Returns NULL if
+ * memory or threads run out.
  */
 struct watchdog *watchdog_create(double seconds, void (*end)(void *user, const char *hash), void *user);
-/* It looks no more. NULL is allowed, as below. */
+/* Stops checking. NULL is allowed, as below. */
 void watchdog_stop(struct watchdog *watchdog);
-/* The same, and frees it: every watch has ended. */
+/* Stops checking and frees it; every watch must have ended. */
 void watchdog_destroy(struct watchdog *watchdog);
-/* How many tasks are given up and have not ended yet. */
+/* The number of abandoned tasks that have not ended yet. */
 size_t watchdog_stuck(const struct watchdog *watchdog);
 
-/* From the task's own thread, as watch_close(). Without a watchdog (NULL), or where it is watched already, nothing. */
+/* On the thread of the task, like watch_close(). Does nothing without a watchdog (NULL), or if it is watched
+ * already. */
 void watch_open(struct watchdog *watchdog, struct watch *watch);
-/* Nothing where it is not watched. Waits for a stuck() under way. */
+/* Does nothing if it is not watched. Waits for a running stuck(). */
 void watch_close(struct watch *watch);
-/* The task asks whether to go on; on any thread, and often. */
+/* Records that the task polls; on any thread, and often. */
 static inline void watch_poll(struct watch *watch)
 {
-    if (!atomic_load_explicit(&watch->polled, memory_order_relaxed)) { /* else threads would fight for the line */
+    if (!atomic_load_explicit(&watch->polled, memory_order_relaxed)) { /* avoids contention for the cache line */
         atomic_store_explicit(&watch->polled, true, memory_order_relaxed);
     }
 }

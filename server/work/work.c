@@ -1,5 +1,5 @@
 /*
- * What is open, by kind and key, and who waits for it.
+ * The open works by kind and key, and their waiters.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -76,7 +76,7 @@ static void call_locked(struct waiters *waiters)
     while (waiters->first) {
         struct waiter *waiter = waiters->first;
         waiter__remove_locked(waiter);
-        waiter->fn(waiter->user); /* it may be gone by now */
+        waiter->fn(waiter->user); /* it may have been freed by now */
     }
 }
 
@@ -239,10 +239,11 @@ void work_progress(struct work *work, double fraction, const char *stage, double
         atomic_store(&work->fraction, fmin(fraction, 1));
     }
     atomic_store(&work->stage, stage);
-    if (!isnan(remaining_seconds)) { /* else the estimate stays */
+    if (!isnan(remaining_seconds)) { /* otherwise the estimate remains */
         atomic_store(&work->remaining_seconds, remaining_seconds);
     }
-    /* Here the number is raised before `listened` is read, there it is the other way round: one of both sees the other. */
+    /* The number is raised before `listened` is read; work_listen() does it in the opposite order. So at least one of
+     * the two sees the other. */
     atomic_fetch_add(&work->changes, 1);
     if (atomic_load(&work->listened)) {
         work_tell(work);

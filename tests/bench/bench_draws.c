@@ -136,7 +136,7 @@ static void make_draws(void *with)
     struct draws *draws = with;
     double loss[EPS__LANES], log_weight[EPS__LANES];
     uint32_t first = (uint32_t)(draws->stream.chunk++ * EPS__LANES % CHUNK);
-    draws->law->kind->draw(draws->law, &draws->stream, first, draws->scratch, loss, log_weight);
+    draws->law->class->draw(draws->law, &draws->stream, first, draws->scratch, loss, log_weight);
     for (int lane = 0; lane < EPS__LANES; lane++)
         draws->mean += loss[lane];
 }
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
         drawn, fused, normal, roofline, drawn / roofline, draws.mean / ((double)draws.stream.chunk * EPS__LANES));
     free(normals.out);
     free(draws.scratch);
-    law->kind->destroy(law);
+    law->class->destroy(law);
     eps__setting_close(&setting);
     return 0;
 }

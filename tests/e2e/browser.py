@@ -1,6 +1,6 @@
 """
-Headless Chromium, Debian's, as the tests of the dashboard use it: without a network, as root, in a container with a
-small /dev/shm.
+Headless Chromium from Debian for the tests of the dashboard: without a network, as root, in a container with a small
+/dev/shm.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -19,7 +19,8 @@ from selenium.webdriver.support.ui import Select
 from conftest import PATIENCE, ROOT, Server
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
-OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking",
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+           "--disable-background-networking",
            "--disable-component-update", "--no-first-run", "--force-device-scale-factor=1", "--window-size=1280,1000")
 
 
@@ -34,13 +35,14 @@ class Browser:
         self.server = server
         self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
         self.downloads = folder / "downloads"
-        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(self.downloads)})
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior",
+                                    {"behavior": "allow", "downloadPath": str(self.downloads)})
 
     def quit(self):
         self.driver.quit()
 
     def open(self, view="#/"):
-        """As an address that was typed: the page is loaded anew."""
+        """Opens the address as if it were typed, so that the page is reloaded."""
         self.driver.get("about:blank")
         self.driver.get(self.server.url + "/" + view)
         self.wait(lambda: self.all("h1"))
@@ -49,12 +51,12 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def one(self, selector):
-        """The element, once it is there."""
+        """The element, once it exists."""
         self.wait(lambda: self.all(selector))
         return self.all(selector)[0]
 
     def text(self, selector):
-        """What stands there, seen or not."""
+        """The text of the element, visible or not."""
         script = "const found = document.querySelector(arguments[0]); return found && [found.textContent]"
         return self.wait(lambda: self.run(script, selector))[0]
 
@@ -62,7 +64,7 @@ class Browser:
         return self.one(f'[name="{pointer}"]')
 
     def enter(self, pointer, value):
-        """Into a field of the form, of whatever kind, once it is shown."""
+        """Enters a value into a field of the form, of any kind, once it is visible."""
         element = self.field(pointer)
         self.wait(element.is_displayed)
         if element.tag_name == "select":
@@ -75,7 +77,7 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def wait(self, condition, patience=PATIENCE):
-        """Until the condition holds; an element that the page replaces while it is read is asked for again."""
+        """Waits until the condition holds. If the page replaces an element while it is read, it is read again."""
         deadline = time.monotonic() + patience
         while True:
             with contextlib.suppress(StaleElementReferenceException):
@@ -85,13 +87,13 @@ class Browser:
             time.sleep(0.05)
 
     def chart(self, name):
-        """What the chart holds, out of the library that drew it: {label: [[x, y], ...]}."""
+        """The data of the chart, from the library that drew it: {label: [[x, y], ...]}."""
         self.wait(lambda: self.run("return Boolean(window.Chart.getChart(arguments[0]))", name))
         return self.run("""return Object.fromEntries(window.Chart.getChart(arguments[0]).data.datasets.map(
             (set) => [set.label, set.data.map((point) => [point.x, point.y])]))""", name)
 
     def saved(self, label, name):
-        """What the file holds that the first button of this label saves; it is then gone."""
+        """The content of the file that the first button with this label saves; the file is then deleted."""
         self.wait(lambda: [button for button in self.all("button") if button.text == label])[0].click()
         file = self.downloads / name
         self.wait(file.exists)
@@ -103,7 +105,7 @@ class Browser:
         return self.driver.switch_to.active_element
 
     def screenshot(self, name):
-        """The whole page, to build/screenshots."""
+        """Saves the whole page to build/screenshots."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         height = self.run("return Math.max(document.body.scrollHeight, 600)")
         self.driver.set_window_size(1280, min(height + 150, 5000))
@@ -115,13 +117,13 @@ class Browser:
             "features": [{"name": "prefers-color-scheme", "value": "dark" if on else "light"}]})
 
     def complaints(self):
-        """What the console said since it was last asked: errors of scripts, and what the policy refused."""
+        """The console messages since the last call: script errors, and what the Content-Security-Policy blocked."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    """A server whose jobs are these tests' own."""
+    """A server that only these tests use."""
     running = Server(tmp_path_factory.mktemp("dashboard"))
     yield running
     running.stop()
@@ -136,7 +138,7 @@ def chromium(host, tmp_path_factory):
 
 @pytest.fixture
 def browser(chromium):
-    """After each test the console has nothing to complain of but refusals that the test provoked."""
+    """After each test, the console must have no messages except errors that the test provoked."""
     chromium.dark(False)
     chromium.complaints()
     yield chromium

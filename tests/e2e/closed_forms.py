@@ -1,6 +1,6 @@
 """
-Closed forms to hold the service against, in decimal arithmetic of 400 digits: nothing here shares a line, a library or
-a rounding with what it checks. Slow and plain on purpose.
+Closed forms to compare the service with, in decimal arithmetic with 400 digits. They share no code, library or rounding
+with what they check, and are deliberately slow and simple.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -11,7 +11,7 @@ decimal.getcontext().prec = 400
 
 
 def arctan_inverse(x):
-    """arctan(1/x) of an integer."""
+    """arctan(1/x) for an integer x."""
     power, total, k = Decimal(1) / x, Decimal(0), 0
     while abs(power) > Decimal(10)**-410:
         total += power / (2 * k + 1) * (-1)**k
@@ -24,7 +24,8 @@ PI = 4 * (4 * arctan_inverse(5) - arctan_inverse(239))
 
 
 def phi(x):
-    """The standard normal distribution function for |x| <= 25 or so: its series loses e^{x^2/2} of 400 digits."""
+    """The standard normal distribution function for |x| up to about 25: its series loses e^{x^2/2} of the 400
+    digits."""
     x = Decimal(x)
     term, total, k = x, x, 0
     while abs(term) > Decimal(10)**-390:
@@ -35,7 +36,7 @@ def phi(x):
 
 
 def gaussian_delta(mu, eps):
-    """delta at epsilon of one Gaussian of sensitivity/sigma mu."""
+    """delta at epsilon of one Gaussian with sensitivity/sigma mu."""
     mu, eps = Decimal(mu), Decimal(eps)
     return phi(mu / 2 - eps / mu) - eps.exp() * phi(-mu / 2 - eps / mu)
 
@@ -45,7 +46,7 @@ def poisson_step_delta(p, sigma, eps):
     p, sigma, eps = Decimal(p), Decimal(sigma), Decimal(eps)
 
     def where(ratio):
-        """x with P/Q = ratio at x."""
+        """The x at which P/Q = ratio."""
         return sigma * sigma * ((ratio - 1 + p) / p).ln() + Decimal(1) / 2
 
     x = where(eps.exp())

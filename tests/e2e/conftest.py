@@ -1,6 +1,6 @@
 """
-The real binary under test: each server runs on a free port with a database of its own. A server that does not end
-with status 0 on SIGTERM fails its test, so what a sanitizer has to say at exit is not lost.
+Tests of the real binary. Each server runs on a free port with its own database. A server that does not exit with status
+0 on SIGTERM fails its test, so that sanitizer reports at exit are not lost.
 
 From the environment: EPSILOND (the binary; default build/epsilond).
 
@@ -18,7 +18,7 @@ import time
 import pytest
 import requests
 
-# Who started us may have hangups ignored (nohup); the servers shall not inherit that.
+# The calling process may ignore hangups (nohup); the servers must not inherit that.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ if not os.path.isabs(BINARY):
 
 X86 = os.uname().machine == "x86_64"
 
-# Seconds of waiting before a test gives up: generous, because sanitizers and busy machines are slow.
+# Seconds to wait before a test fails; generous, because sanitizers and busy machines are slow.
 PATIENCE = 120
 
 DP_SGD = {"n": 200, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-6}
@@ -36,12 +36,12 @@ GAUSSIAN = {"n": 100, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "
 # Takes half a minute: a search for the noise multiplier at a tight tolerance, with 501 amplitudes in every step.
 ENDLESS = {"n": 4000, "sampling": {"scheme": "poisson", "p": 0.005, "examples_per_user": 500}, "epsilon": 1.0,
            "delta": 1e-8, "accountant": {"method": "pld", "tolerance": 5e-9}}
-# One job at a time, whatever it is: what comes second waits.
+# One job at a time, short or not: the second one waits.
 ONE_BY_ONE = ("--workers", "1", "--express", "0")
 
 
 def until(condition, patience=PATIENCE):
-    """Waits until the condition holds; a test that waits for what never comes fails here."""
+    """Waits until the condition holds; fails the test if it does not."""
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"this did not come within {patience} s"
@@ -72,12 +72,12 @@ class Server:
         return (self.folder / "log").read_text(errors="replace")
 
     def last_words(self):
-        """For who looks at a failure: the threads, and the end of the log without what polled the metrics."""
+        """For the analysis of failures: the threads, and the end of the log without requests for the metrics."""
         lines = [line for line in self.log_text().splitlines() if "path=/metrics" not in line]
         return "\n".join([*self.threads(), *lines[-40:]])
 
     def stop(self, expect=0):
-        """SIGTERM; returns the seconds until the end."""
+        """Sends SIGTERM; returns the seconds until the end."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         started = time.monotonic()
@@ -97,20 +97,21 @@ class Server:
         self.close()
 
     def fault(self, function="work_unwanted"):
-        """A real fault in whoever calls that function next: its first instruction becomes one that no processor has.
-        The default is what computations call to learn whether to go on. Waits for the end; returns its status."""
+        """Causes a real fault in the next caller of the function, by replacing its first instruction with an invalid
+        one. Computations call the default function to find out whether to continue. Waits for the end; returns the
+        exit status."""
         self.overwrite(function, b"\x0f\x0b" if X86 else bytes(4))
         status = self.process.wait(PATIENCE)
         self.close()
         return status
 
     def loop(self, function):
-        """Whoever calls that function next does not come back from its first instruction, which now jumps to itself, until what
-        is returned is written over it again."""
+        """Makes the next caller of the function loop forever at its first instruction, which is replaced by a jump to
+        itself, until the returned bytes are written back."""
         return self.overwrite(function, b"\xeb\xfe" if X86 else b"\x00\x00\x00\x14")
 
     def overwrite(self, function, code):
-        """Writes over the function's first instructions; returns what stood there."""
+        """Overwrites the first instructions of the function; returns the previous ones."""
         symbols = subprocess.run(["nm", BINARY], capture_output=True, text=True, check=True).stdout
         [offset] = [int(line.split()[0], 16) for line in symbols.splitlines() if line.split()[-1] == function]
         mapped = pathlib.Path(f"/proc/{self.process.pid}/maps").read_text().splitlines()
@@ -123,8 +124,8 @@ class Server:
         return before
 
     def kill_for_memory(self):
-        """Kills it, and has the next one believe that the kernel did so for want of memory: that now counts one more than
-        when this one last lived. False: this kernel does not count."""
+        """Kills the server, and makes the next one believe that the kernel did so because of memory shortage, by
+        lowering the recorded count. Returns False if this kernel has no such count."""
         self.kill()
         lock = pathlib.Path(self.database + "-lock")
         lines = lock.read_bytes()
@@ -138,19 +139,19 @@ class Server:
         self.log.close()
 
     def threads(self):
-        """What each thread of the server is at: its name, its state (R runs, S sleeps), clock ticks, where it sleeps."""
+        """The state of each thread of the server: name, state (R running, S sleeping), clock ticks, where it sleeps."""
         lines = []
         for task in sorted(pathlib.Path(f"/proc/{self.process.pid}/task").glob("*")):
             try:
                 name, fields = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
                 fields = fields.split()
                 lines.append(f"{name}: {fields[0]}, {fields[11]} + {fields[12]} ticks, {(task / 'wchan').read_text()}")
-            except OSError:  # it ended meanwhile
+            except OSError:  # it has ended meanwhile
                 pass
         return lines
 
     def processor_seconds(self):
-        """What the server has used so far, of all processors."""
+        """The processor time that the server has used so far."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -164,7 +165,7 @@ class Server:
         return self.request("POST", path, json=job, **arguments)
 
     def solve(self, job, **arguments):
-        """Posts, waits for the end, demands success; returns the document."""
+        """Posts a job, waits for the end, requires success, and returns the document."""
         answer = self.post(job, "/v1/jobs?wait=300", timeout=300 + PATIENCE, **arguments)
         assert answer.status_code == 200, answer.text
         assert answer.json()["status"] == "succeeded", answer.text
@@ -181,13 +182,14 @@ class Server:
         raise AssertionError(f"{job_id} never became {statuses}: {document}")
 
     def running(self, job_id):
-        """Waits until the job runs and that is on the disk, which comes a commit after it is shown: for who kills."""
+        """Waits until the job is running and this has been committed, which happens after it is shown; for tests that
+        kill the server."""
         document = self.until(job_id, "running")
         until(lambda: self.stored("SELECT status FROM jobs WHERE id = ?", job_id) != [(0,)])
         return document
 
     def stored(self, query, *values):
-        """Rows of the database, as another program sees them."""
+        """Rows of the database, read by another program."""
         with contextlib.closing(sqlite3.connect(self.database, timeout=PATIENCE)) as connection:
             return connection.execute(query, values).fetchall()
 
@@ -199,18 +201,18 @@ class Server:
 
 
 def signal_thread(server, number):
-    """Sends the signal to the thread of the server that has used most of the processor."""
+    """Sends the signal to the thread of the server that has used the most processor time."""
     def used(task):
         fields = pathlib.Path(f"/proc/{server.process.pid}/task/{task}/stat").read_text().rsplit(")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
     busiest = max(os.listdir(f"/proc/{server.process.pid}/task"), key=used)
-    # pthread_kill() from outside: tgkill(2), which Python does not have.
+    # pthread_kill() from another process: tgkill(2), which Python lacks.
     ctypes.CDLL(None).tgkill(server.process.pid, int(busiest), int(number))
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """Shared by the tests that leave no trace in each other's way."""
+    """A server for tests that do not affect each other."""
     running = Server(tmp_path_factory.mktemp("server"))
     yield running
     running.stop()
@@ -218,7 +220,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def launch(tmp_path):
-    """Starts servers of one's own, and stops what still runs."""
+    """Starts separate servers, and stops those that are still running."""
     started = []
 
     def start(*options, **process):
@@ -230,9 +232,9 @@ def launch(tmp_path):
     yield start
     for running in started:
         if running.process.poll() is None:
-            print(running.last_words())  # shown where the test failed
+            print(running.last_words())  # shown if the test failed
     wrong = []
-    for running in started:  # all of them, whatever one of them does
+    for running in started:  # all of them, even if one fails
         if running.process.poll() is None:
             try:
                 running.stop()
@@ -242,7 +244,7 @@ def launch(tmp_path):
 
 
 def check_problem(answer, status, name, pointer=None):
-    """A problem document of this status and type; returns it."""
+    """Checks that the answer is a problem document with this status and type; returns it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
     problem = answer.json()

@@ -1,8 +1,4 @@
-"""
-Server-Sent Events as a client reads them.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""A client for Server-Sent Events."""
 import json
 from dataclasses import dataclass
 
@@ -19,7 +15,7 @@ class Event:
 
 
 class Stream:
-    """One stream; iterating ends when the server ends it. Lines that say nothing are counted."""
+    """One stream; the iteration ends when the server ends the stream. Heartbeats are counted."""
 
     def __init__(self, server, path, last=None, timeout=PATIENCE):
         headers = {} if last is None else {"Last-Event-ID": last}
@@ -43,5 +39,5 @@ class Stream:
 
 
 def follow(server, path, last=None):
-    """All events to the end of the stream."""
+    """All events up to the end of the stream."""
     return list(Stream(server, path, last))

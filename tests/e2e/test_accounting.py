@@ -1,6 +1,6 @@
 """
-The figures of the papers, closed forms and independent recomputations, over HTTP: what one curl gets is right. The
-answer is always the upper end of the bracket, so every check asks on which side of the truth it lies.
+Numbers from papers, closed forms and independent computations, compared with the service over HTTP. The answer is
+always the upper end of the bracket, so every test checks on which side of the true value it lies.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -19,7 +19,8 @@ def pld(tolerance=1e-6):
 
 
 def check_bracket(result, tolerance):
-    """The answer is the bracket's upper end, no direction is above it, and the bracket is as narrow as asked."""
+    """Checks that the answer is the upper end of the bracket, that no direction exceeds it, and that the bracket is as
+    narrow as requested."""
     value, bracket = result[result["solved_for"]], result["bracket"]
     assert bracket["lower"] <= bracket["upper"] == value
     assert bracket["upper"] - bracket["lower"] <= tolerance * value
@@ -33,7 +34,7 @@ def solve(server, job, tolerance=1e-3):
     return result
 
 
-# ---------------------------------------------------------------- figures of the papers
+# ---------------------------------------------------------------- numbers from papers
 
 @pytest.mark.parametrize("sigma,epsilon", [(0.341, 17.648), (0.600, 8.841), (2.231, 1.999)])
 @pytest.mark.parametrize("method", ["gaussian", "pld"])
@@ -87,7 +88,7 @@ def test_composed_gaussians_are_one(server, delta):
         mu = math.sqrt(2052) / sigma
         bracket = solve(server, dict(job, delta=delta, accountant=pld()))["bracket"]
         assert gaussian_delta(mu, bracket["upper"]) <= delta <= gaussian_delta(mu, bracket["lower"])
-        # auto finds the Gaussian behind it.
+        # auto finds the equivalent Gaussian.
         result = solve(server, dict(job, delta=delta))
         assert gaussian_delta(mu, result["bracket"]["upper"]) <= delta
 
@@ -116,7 +117,7 @@ def test_one_poisson_step_at_small_delta(server, delta):
 
 
 def test_a_small_answer_in_delta(server):
-    """What lies under 1e-300 is reported as that, with lower 0."""
+    """A delta under 1e-300 is reported as 1e-300, with lower 0."""
     result = server.solve(dict(ONE, noise_multiplier=1, epsilon=50))["result"]
     assert result["delta"] == 1e-300 and result["bracket"] == {"lower": 0, "upper": 1e-300, "exact": True}
 
@@ -171,7 +172,7 @@ def test_two_steps_by_quadrature(server, adjacency):
 
 
 def test_last_iterate_by_quadrature(server):
-    """n = 9 linear steps are one step of a binomial mixture under variance n sigma^2."""
+    """n = 9 linear steps equal one step of a binomial mixture with variance n sigma^2."""
     n, p, sigma, eps = 9, 0.1, 1.3, 0.5
     x = numpy.linspace(-40, 50, 900001)
     wide = sigma * math.sqrt(n)
@@ -183,8 +184,9 @@ def test_last_iterate_by_quadrature(server):
 
 
 def tilted_composition(p, sigma, n, eps, tilt, spacing=1e-3, span=96.0):
-    """delta_remove of n Poisson steps: losses split onto a grid that keeps their mean, tilted, and one FFT power. No
-    bound, only an estimate; its error is about n spacing^2/8 of variance."""
+    """delta_remove of n Poisson steps: losses are put on a grid such that their mean is preserved, tilted, and composed
+    by one FFT power. This is an estimate and not a bound; its error is about that of a variance larger by n
+    spacing^2/8."""
     x = numpy.linspace(-8 * sigma, 1 + 10 * sigma, 1000001)
     loss = numpy.log1p(p * numpy.expm1((x - 0.5) / sigma**2))
     mass = mixture(x, [1 - p, p], sigma) * (x[1] - x[0]) * numpy.exp(tilt * loss)
@@ -197,7 +199,7 @@ def tilted_composition(p, sigma, n, eps, tilt, spacing=1e-3, span=96.0):
     numpy.add.at(grid, cell.astype(int) % size, mass * (1 - share))
     numpy.add.at(grid, (cell.astype(int) + 1) % size, mass * share)
     composed = numpy.fft.irfft(numpy.fft.rfft(grid)**n, size)
-    # The window lies around the tilted mean.
+    # The window is centred on the tilted mean.
     first = int(n * (mass * loss).sum() / spacing) - size // 2
     losses = ((numpy.arange(size) - first) % size + first) * spacing
     above = losses > eps
@@ -206,7 +208,7 @@ def tilted_composition(p, sigma, n, eps, tilt, spacing=1e-3, span=96.0):
 
 
 def test_poisson_sampling_by_a_tilted_transform(server):
-    """Where dp_accounting is off by 6e-4: 2052 steps at delta 1e-10."""
+    """A case in which dp_accounting is off by 6e-4: 2052 steps at delta 1e-10."""
     p, sigma = 1000 / 342477, 0.402
     result = solve(server, {"n": 2052, "sampling": {"scheme": "poisson", "p": p}, "noise_multiplier": sigma,
                             "delta": 1e-10, "accountant": pld(1e-5)})
@@ -222,7 +224,7 @@ def test_the_three_agree(server, sampling):
     sigma = solve(server, dict(job, epsilon=1.5, delta=1e-7))
     assert sigma["epsilon"] == 1.5 and sigma["delta"] == 1e-7
     upper, lower = sigma["bracket"]["upper"], sigma["bracket"]["lower"]
-    # At the noise answered, epsilon 1.5 and delta 1e-7 hold; with 1% less they do not.
+    # At the returned noise, epsilon 1.5 and delta 1e-7 hold; with 1% less noise they do not.
     assert solve(server, dict(job, noise_multiplier=upper, delta=1e-7))["bracket"]["lower"] <= 1.5
     assert solve(server, dict(job, noise_multiplier=upper, epsilon=1.5))["bracket"]["lower"] <= 1e-7
     assert solve(server, dict(job, noise_multiplier=lower, delta=1e-7))["bracket"]["upper"] >= 1.5
@@ -237,7 +239,7 @@ def test_tolerance_narrows_the_bracket(server):
     widths = [end["upper"] - end["lower"] for end in ends]
     assert widths == sorted(widths, reverse=True) and widths[-1] > 0
     assert widths[-1] < 1e-4 * widths[0]
-    # All of them hold the one truth.
+    # All brackets contain the same true value.
     assert max(end["lower"] for end in ends) <= min(end["upper"] for end in ends)
 
 
@@ -252,7 +254,7 @@ def test_both_directions_stand_beside_each_other(server):
 
 
 def test_a_direction_that_all_but_vanishes(server):
-    """The add direction near and under 1e-300, where the remove direction alone is the answer."""
+    """The add direction near and below 1e-300, where the remove direction alone is the answer."""
     job = {"n": 100, "sampling": {"scheme": "poisson", "p": 0.05}, "noise_multiplier": 1.0}
     for epsilon in (4.9, 5.0, 5.0125, 5.025, 5.036967210358942, 5.05, 8.0):
         result = solve(server, dict(job, epsilon=epsilon))
@@ -261,7 +263,7 @@ def test_a_direction_that_all_but_vanishes(server):
 
 
 def test_sampling_never_makes_an_answer_worse(server):
-    """The Gaussian of the worst pattern is a candidate beside what amplifies."""
+    """The Gaussian of the worst pattern is a candidate next to the amplified bounds."""
     for p in (1, 0.999, 0.1):
         amplified = solve(server, {"n": 20, "matrix": {"family": "square_root"},
                                    "sampling": {"scheme": "poisson", "p": p}, "noise_multiplier": 3, "delta": 1e-6})
@@ -272,10 +274,10 @@ def test_sampling_never_makes_an_answer_worse(server):
 
 
 def test_no_noise_and_no_answer(server):
-    # Nobody takes part more often than delta allows: no noise is needed.
+    # No example takes part with a probability above delta, so no noise is needed.
     result = server.solve({"n": 1, "sampling": {"scheme": "poisson", "p": 0.001}, "epsilon": 1, "delta": 0.01})
     assert result["result"]["noise_multiplier"] == 0
-    # More noise than 1e9 would be needed.
+    # This would require more noise than 1e9.
     document = server.post({"n": 1000, "sampling": {"scheme": "none", "epochs": 1000}, "epsilon": 0, "delta": 1e-30},
                            "/v1/jobs?wait=60").json()
     assert document["status"] == "failed" and document["error"]["type"] == "/problems/unattainable"
@@ -300,6 +302,6 @@ def test_the_curve_agrees_with_single_answers(server, job):
         single = dict(job, epsilon=point["epsilon"])
         del single["curve"]
         bracket = solve(server, single)["bracket"]
-        # Both hold the truth.
+        # Both contain the true value.
         assert point["lower"] <= bracket["upper"] and bracket["lower"] <= point["delta"]
         assert point["delta"] <= bracket["upper"] * 1.01

@@ -1,8 +1,4 @@
-"""
-epsilond backup: whole, of one moment, and made while the server writes.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""epsilond backup: the copy is complete and consistent, and can be made while the server writes."""
 import os
 import resource
 import signal
@@ -63,9 +59,9 @@ def test_what_was_accepted_before_is_in_a_backup_made_while_the_server_writes(la
         kept = {row[0] for row in connection.execute("SELECT id FROM jobs")}
         connection.close()
         assert kept >= set(before)
-    assert copies[0][2] < copies[-1][2]  # it did write
-    assert not list(tmp_path.glob("*copy*-*"))  # nothing beside them
-    # A server goes on from one of them.
+    assert copies[0][2] < copies[-1][2]  # the server did write
+    assert not list(tmp_path.glob("*copy*-*"))  # no other files are left
+    # A server continues from one of the copies.
     (tmp_path / "other").mkdir()
     os.rename(copies[1][0], tmp_path / "other" / "test.db")
     other = Server(tmp_path / "other")
@@ -93,7 +89,7 @@ def test_jobs_that_ran_run_from_the_backup(launch, tmp_path):
 def test_of_a_database_that_no_server_has(launch, tmp_path):
     server = launch()
     server.solve(DP_SGD)
-    server.kill()  # what was committed is in the log
+    server.kill()  # the committed data is in the log
     done = backup(server.database, tmp_path / "copy.db")
     assert done.stdout.startswith("1 jobs of ") and count(tmp_path / "copy.db") == 1
 
@@ -147,6 +143,6 @@ def test_a_backup_that_is_stopped_leaves_nothing(launch, tmp_path):
     until(lambda: list(tmp_path.glob("copy-*")) or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=PATIENCE)
-    if process.returncode != 0:  # else it was quicker
+    if process.returncode != 0:  # otherwise it was faster
         assert process.returncode == 1 and "stopped" in said
         assert [path.name for path in tmp_path.glob("copy*")] == []

@@ -1,7 +1,7 @@
 """
-Batches over HTTP: what the contract's examples give, that sampling is that of a job and its errors too, whose the examples are, how a large
-answer is streamed in bounded memory, and that it ends with its client and with the service. The laws are held by
-tests/unit/sampling/test_batches.c.
+Batches over HTTP: the examples of the contract, sampling that is decoded like that of a job with the same errors, users
+of examples, large replies streamed in bounded memory, and their end with the client and with the service. Their
+distributions are tested by tests/unit/sampling/test_batches.c.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -23,7 +23,7 @@ EXAMPLES = CONTRACT["paths"]["/v1/batches"]["post"]["requestBody"]["content"]["a
 PATH = "/v1/batches"
 POISSON = {"n": 50, "sampling": {"scheme": "poisson", "p": 0.1}, "dataset_size": 1000}
 SHARED = {"n": 60, "sampling": {"scheme": "b_min_sep", "p": 0.2, "separation": 4, "examples_per_user": 2}}
-# 10^7 examples, of which a step has 10^5: more than is ever read here.
+# 10^7 examples, 10^5 per step: more than is ever read here.
 ENDLESS = {"n": 1 << 24, "sampling": {"scheme": "poisson", "p": 0.01}, "dataset_size": 10 ** 7}
 
 
@@ -67,9 +67,10 @@ def test_a_seed_repeats_and_says_so(server):
 
 
 def test_the_sampling_is_a_jobs(server):
-    """Posted as the service returned it, with what follows from it."""
+    """The sampling can be posted as the service returned it, and gives the derived values."""
     job = {"n": 30, "matrix": {"family": "square_root", "bands": 6}, "delta": 1e-6, "noise_multiplier": 1,
-           "sampling": {"scheme": "b_min_sep", "batch_size": 50, "dataset_size": 1000, "truncation": {"max_batch_size": 60}}}
+           "sampling": {"scheme": "b_min_sep", "batch_size": 50, "dataset_size": 1000,
+                        "truncation": {"max_batch_size": 60}}}
     accounted = server.solve(job)
     sampling = accounted["job"]["sampling"]
     assert sampling["separation"] == 6
@@ -91,7 +92,8 @@ def test_of_a_job_they_are_those_that_its_answer_accounts_for(server):
     assert lines_of(named) == lines_of(server.post(dict(asked, seed=3), PATH))
     twice = server.post({"job": job["id"], "seed": 3, "dataset_size": 1000, "n": None, "sampling": None}, PATH)
     assert lines_of(twice) == lines_of(named)
-    wrong = check_problem(server.post({"job": job["id"], "dataset_size": 999}, PATH), 422, "invalid-job", "/dataset_size")
+    wrong = check_problem(server.post({"job": job["id"], "dataset_size": 999}, PATH), 422, "invalid-job",
+                          "/dataset_size")
     assert "sampling.dataset_size" in wrong["detail"]
 
 
@@ -109,10 +111,12 @@ def test_of_a_phase_and_of_the_largest_number(server):
     check_problem(server.post({"job": job, "dataset_size": 9}, PATH), 422, "invalid-job", "?phase")
     for phase, steps in enumerate((5, 6)):
         assert len(lines_of(server.post({"job": job, "dataset_size": 9}, f"{PATH}?phase={phase}"))) == steps
-    groups = lines_of(server.post({"job": job, "dataset_size": 9}, f"{PATH}?phase=1"))  # two, by the bands
-    assert not {i for line in groups[::2] for i in line["indices"]} & {i for line in groups[1::2] for i in line["indices"]}
+    groups = lines_of(server.post({"job": job, "dataset_size": 9}, f"{PATH}?phase=1"))  # two, from the bands
+    assert not {i for line in groups[::2] for i in line["indices"]} & {i for line in groups[1::2]
+                                                                       for i in line["indices"]}
     check_problem(server.post(POISSON, PATH + "?phase=0"), 422, "invalid-job", "?phase")
-    largest = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 1e-5, "noise_multiplier": 2})
+    largest = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 1e-5,
+                            "noise_multiplier": 2})
     assert len(lines_of(server.post({"job": largest["id"], "dataset_size": 9}, PATH))) == largest["result"]["n"]
 
 
@@ -138,7 +142,8 @@ def test_a_job_or_a_sampling(server, request_, pointers):
 
 def test_only_a_succeeded_job_has_batches(launch):
     server = launch()
-    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30}, "/v1/jobs?wait=60").json()["id"]
+    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30},
+                         "/v1/jobs?wait=60").json()["id"]
     problem = check_problem(server.post({"job": failed, "dataset_size": 9}, PATH), 409, "conflict")
     assert "this job is failed" in problem["detail"]
 
@@ -163,11 +168,14 @@ def test_what_is_wrong_is_named(server, change, pointers):
 
 
 def test_bodies_that_are_none(server):
-    check_problem(server.request("POST", PATH, data="[1", headers={"Content-Type": "application/json"}), 400, "malformed-json")
+    check_problem(server.request("POST", PATH, data="[1", headers={"Content-Type": "application/json"}), 400,
+                  "malformed-json")
     check_problem(server.post([1], PATH), 422, "invalid-job", "")
-    refused = check_problem(server.request("POST", PATH, data="{}", headers={"Content-Type": "text/plain"}), 415, "media-type")
+    refused = check_problem(server.request("POST", PATH, data="{}", headers={"Content-Type": "text/plain"}), 415,
+                            "media-type")
     assert "application/x-ndjson" in refused["detail"]
-    check_problem(server.request("POST", "/v1/jobs", data=json.dumps(DP_SGD), headers={"Content-Type": "application/x-ndjson"}),
+    check_problem(server.request("POST", "/v1/jobs", data=json.dumps(DP_SGD),
+                                 headers={"Content-Type": "application/x-ndjson"}),
                   415, "media-type")
 
 
@@ -193,8 +201,8 @@ def test_lists_of_users_are_checked(server):
     assert [error["pointer"] for error in problem["errors"]] == [f"/users/{j}" for j in (1, 2, 3, 4, 5, 6, 8)]
     assert problem["errors"][0]["detail"].startswith("line 3 must be")
     crowd = check_problem(post_lines(server, SHARED, [(1,), (2,), (1.0,), (1,)]), 422, "invalid-job", "/users")
-    assert "example 3" in crowd["errors"][0]["detail"]  # 1.0 is 1, as everywhere
-    assert post_lines(server, SHARED, [(1,), ("1",), ("1",), (1,)]).status_code == 200  # and "1" is another
+    assert "example 3" in crowd["errors"][0]["detail"]  # 1.0 is 1, as in all requests
+    assert post_lines(server, SHARED, [(1,), ("1",), ("1",), (1,)]).status_code == 200  # and "1" is a different user
     body = json.dumps(SHARED) + '\n{"users":[1]}\n{"users":[1}\n'
     malformed = server.request("POST", PATH, data=body, headers={"Content-Type": "application/x-ndjson"})
     assert check_problem(malformed, 400, "malformed-json")["detail"].startswith("line 3 of the body: line 1, column 12")
@@ -203,13 +211,14 @@ def test_lists_of_users_are_checked(server):
 
 
 def memory_of(server):
-    """MiB in use, and at most so far."""
+    """MiB in use, now and at the maximum so far."""
     status = dict(line.split(":", 1) for line in open(f"/proc/{server.process.pid}/status"))
     return [int(status[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")]
 
 
 def test_a_large_answer_takes_little_memory(launch):
-    """Two million examples and a thousand steps: a hundred megabytes of lines, from some tens of memory."""
+    """Two million examples and a thousand steps: a hundred megabytes of lines, with some tens of megabytes of
+    memory."""
     server = launch()
     request = {"n": 1000, "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 20}, "dataset_size": 2 * 10 ** 6}
     read, steps, before = 0, 0, memory_of(server)[0]
@@ -244,7 +253,7 @@ def test_a_client_that_hangs_up_ends_it(launch):
 
 
 def test_others_are_answered_meanwhile(launch):
-    """More endless answers than the side pool has threads, all of them being read."""
+    """More endless replies than the side pool has threads, all of them being read."""
     server = launch()
     done = server.solve(DP_SGD)
     connections = [ask(server, ENDLESS) for _ in range(5)]
@@ -287,13 +296,13 @@ def test_a_stop_ends_it(launch):
             tail = (tail + piece)[-5:]
     except ConnectionError:
         pass
-    assert tail != b"0\r\n\r\n"  # not as if that were all
+    assert tail != b"0\r\n\r\n"  # it must not look complete
     for connection in (lazy, busy):
         connection.close()
 
 
 def narrow(server, asked=None):
-    """A client of a small window, which has begun to read."""
+    """A client with a small receive window that has started to read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
     connection.settimeout(60)
@@ -306,26 +315,26 @@ def narrow(server, asked=None):
 
 
 def stalled(server, connection):
-    """Reads nothing for twice as long as a stream's reader may before others come first."""
+    """Reads nothing for twice the time for which the reader of a stream may pause before others take precedence."""
     time.sleep(3)
     assert server.metric('epsilond_http_connections_closed_total{reason="expired"}') == 0
 
 
 def test_who_pauses_keeps_its_place(launch):
-    """Evaluating, compiling, writing a checkpoint: what was sent before is taken, and then more."""
+    """For example to evaluate, compile or write a checkpoint: what was sent before is read, and then more."""
     server = launch("--request-seconds", "1")
     with narrow(server) as slow, narrow(server) as lazy:
         for connection in (slow, lazy):
             stalled(server, connection)
         read = 0
-        while read < 20 << 20:  # more than sockets hold
+        while read < 20 << 20:  # more than the sockets can hold
             read += len(slow.recv(1 << 20))
         lazy.close()
     until(lambda: server.metric("epsilond_drawn_bytes") == 0)
 
 
 def test_the_kernel_waits_as_well(launch):
-    """A closed window is no dead client, whatever other connections' TCP_USER_TIMEOUT is."""
+    """A closed window does not mean that the client is gone, in spite of TCP_USER_TIMEOUT on other connections."""
     server = launch("--request-seconds", "1")
     with narrow(server) as slow:
         time.sleep(75)  # listen.c: 60
@@ -336,13 +345,13 @@ def test_the_kernel_waits_as_well(launch):
 
 
 def test_who_pauses_makes_room(launch):
-    """Where the memory of streams is taken, the one that has stalled longest goes, and no other."""
+    """If the memory for streams is in use, the stream that has stalled longest is closed, and no other."""
     server = launch("--request-seconds", "1", "--draw-bytes", "300MiB")
     bins = {"n": 10000, "sampling": {"scheme": "balls_in_bins", "bins": 10000}, "dataset_size": 10 ** 7}
     lazy, busy = narrow(server, bins), narrow(server, bins)
     held = server.metric("epsilond_drawn_bytes")
     more = dict(bins, dataset_size=int(10 ** 7 * (300 * MIB - held) / held * 2.4))
-    check_problem(server.post(more, PATH, stream=True), 503, "queue-full")  # nobody has stalled yet
+    check_problem(server.post(more, PATH, stream=True), 503, "queue-full")  # none has stalled yet
     for _ in range(30):
         assert busy.recv(1 << 16)
         time.sleep(0.1)
@@ -365,7 +374,7 @@ def test_memory_is_counted_before_it_is_had(launch):
     assert held.recv(1000).startswith(b"HTTP/1.1 200")
     refused = check_problem(server.post(bins, PATH), 503, "queue-full")
     assert "--draw-bytes" in refused["detail"]
-    assert lines_of(server.post(POISSON, PATH))  # little is always possible
+    assert lines_of(server.post(POISSON, PATH))  # a small request is always possible
     held.close()
     until(lambda: server.metric("epsilond_drawn_bytes") == 0)
     check_problem(server.post(dict(bins, dataset_size=10 ** 8), PATH), 422, "too-costly")
@@ -378,7 +387,7 @@ def test_too_much_is_told_beforehand(launch):
 
 
 def test_keys_are_not_told(launch):
-    """Neither the seed nor what was drawn is in the log or the database."""
+    """Neither the seed nor the batches are in the log or the database."""
     server = launch()
     server.post(dict(POISSON, seed=987654321), PATH)
     server.stop()

@@ -1,6 +1,6 @@
 """
-The Python client of api/python, against the live server; and what it does where no answer comes, against one that is told
-to fail.
+The Python client of api/python with a real server, and its behaviour without responses, with a server that is told to
+fail.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -27,13 +27,15 @@ sys.path.insert(0, str(PACKAGE))
 import epsilond  # noqa: E402
 from epsilond import arrays, transport  # noqa: E402
 
-TOEPLITZ = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0,
+TOEPLITZ = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "none"},
+            "noise_multiplier": 2.0,
             "delta": 1e-6}
 DENSE = {"n": 3, "matrix": {"family": "dense", "rows": [[1], [0.5, 1], [0.25, 0.5, 1]], "normalization": "none"},
          "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
 
 PHASES = {"phases": [{"n": 20, "sampling": {"scheme": "poisson", "p": 0.1}},
-                     {"n": 10, "sampling": {"scheme": "cyclic_poisson", "p": 0.1}, "matrix": {"family": "square_root", "bands": 2}, "count": 3}],
+                     {"n": 10, "sampling": {"scheme": "cyclic_poisson", "p": 0.1},
+                      "matrix": {"family": "square_root", "bands": 2}, "count": 3}],
           "noise_multiplier": 1.0, "delta": 1e-6}
 
 
@@ -84,7 +86,7 @@ def test_a_job_without_an_answer_is_an_exception_where_one_is_wanted(launch):
     with pytest.raises(epsilond.JobFailed) as failed:
         client.solve({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30})
     assert failed.value.type == "unattainable" and failed.value.job["status"] == "failed"
-    assert client.wait(failed.value.job)["status"] == "failed"  # it is none, where only the end is
+    assert client.wait(failed.value.job)["status"] == "failed"  # there is nothing to wait for when only the end is left
 
     def cancel():
         until(lambda: list(client.jobs(status="running")))
@@ -117,7 +119,7 @@ def test_a_key_is_one_job(client):
     assert client.submit(dict(GAUSSIAN, n=4001), key="sweep-17")["id"] == first["id"]
     with pytest.raises(epsilond.Conflict):
         client.submit(dict(GAUSSIAN, n=4002), key="sweep-17")
-    assert client.submit(dict(GAUSSIAN, n=4001))["id"] != first["id"]  # each call has a key of its own
+    assert client.submit(dict(GAUSSIAN, n=4001))["id"] != first["id"]  # each call uses a new key
 
 
 def test_events_are_followed_to_the_end(launch):
@@ -198,13 +200,13 @@ def test_a_plan_ends_in_a_job_that_can_be_posted(launch):
     assert "/batch_size" in wrong.value.pointers
 
 
-# ---------------------------------------------------------------- what belongs to an answer
+# ---------------------------------------------------------------- results of a job
 
 def test_phases_and_what_is_spent_in_them(server, client):
     job = client.solve(PHASES)
     spent = client.spend(job)
     assert spent == server.get(job["links"]["spend"]).json()["points"]
-    assert [point["step"] for point in spent if point["step"] in (20, 50)] == [20, 50]  # where the phases end
+    assert [point["step"] for point in spent if point["step"] in (20, 50)] == [20, 50]  # the ends of the phases
     assert spent[-1]["step"] == 50 and spent[-1]["epsilon"] == pytest.approx(job["result"]["epsilon"], rel=0.02)
     epsilons = [point["epsilon"] for point in spent]
     assert epsilons == sorted(epsilons)
@@ -227,7 +229,8 @@ def test_curve_error_and_statement(server, client):
     assert client.statement_facts(job)["guarantee"]["epsilon"] == job["result"]["epsilon"]
     with pytest.raises(epsilond.Conflict):
         client.curve(client.solve({"n": 64, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 0.7,
-                                   "sampling": {"scheme": "b_min_sep", "p": 0.02}, "delta": 1e-3, "accountant": "monte_carlo"}))
+                                   "sampling": {"scheme": "b_min_sep", "p": 0.02}, "delta": 1e-3,
+                                   "accountant": "monte_carlo"}))
 
 
 def test_matrices_are_numpy_arrays(server, client):
@@ -266,9 +269,11 @@ def test_without_numpy_matrices_are_lists(server, client):
         client = epsilond.Client(sys.argv[1])
         print(json.dumps([client.matrix(job, part) for job in sys.argv[2:] for part in ("encoder", "noise")]))
         """
-    done = subprocess.run([sys.executable, "-c", program, server.url, *jobs], capture_output=True, text=True, check=True,
+    done = subprocess.run([sys.executable, "-c", program, server.url, *jobs], capture_output=True, text=True,
+                          check=True,
                           timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
-    assert json.loads(done.stdout) == [client.matrix(job, part).tolist() for job in jobs for part in ("encoder", "noise")]
+    assert json.loads(done.stdout) == [client.matrix(job, part).tolist() for job in jobs
+                                       for part in ("encoder", "noise")]
 
 
 def test_arrays_of_every_version_and_broken_ones(tmp_path):
@@ -292,7 +297,7 @@ def test_arrays_of_every_version_and_broken_ones(tmp_path):
             arrays.read_array(file)
 
 
-# ---------------------------------------------------------------- what a training draws
+# ---------------------------------------------------------------- batches and noise
 
 def test_batches_are_formed_as_they_are_accounted(client):
     job = client.solve({"n": 200, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 2, "delta": 1e-6,
@@ -311,10 +316,12 @@ def test_batches_are_formed_as_they_are_accounted(client):
 
 def test_batches_of_shared_examples(client):
     users = [[i // 2] for i in range(60)]
-    request = {"n": 30, "dataset_size": 60, "sampling": {"scheme": "b_min_sep", "p": 0.2, "separation": 5, "examples_per_user": 2}}
+    request = {"n": 30, "dataset_size": 60, "sampling": {"scheme": "b_min_sep", "p": 0.2, "separation": 5,
+                                                         "examples_per_user": 2}}
     last = {}
     for batch in client.batches(request, users):
-        assert all(batch["step"] - last.get(users[i][0], -5) >= 5 for i in batch["indices"])  # within a step they do not mind
+        assert all(batch["step"] - last.get(users[i][0], -5) >= 5 for i in batch["indices"])  # their order within a
+                                                                                              # step does not matter
         last.update({users[i][0]: batch["step"] for i in batch["indices"]})
     assert last
 
@@ -336,7 +343,8 @@ def test_noise_is_of_the_matrix_that_was_accounted(client):
     assert wrong.value.pointers == ["/dimensions"]
     with pytest.raises(epsilond.NotFound):
         next(client.noise("00000000-0000-7000-8000-000000000000", dimensions=3))
-    phases = client.solve({"phases": [{"n": n, "sampling": {"scheme": "none"}} for n in (5, 7)], "noise_multiplier": 2, "delta": 1e-6})
+    phases = client.solve({"phases": [{"n": n, "sampling": {"scheme": "none"}} for n in (5, 7)], "noise_multiplier": 2,
+                           "delta": 1e-6})
     assert [len(list(client.noise(phases, dimensions=1, phase=phase))) for phase in (0, 1)] == [5, 7]
 
 
@@ -347,9 +355,10 @@ def test_every_violation_has_its_place(client):
         client.submit({"n": 0, "sampling": {"scheme": "poisson", "p": 1.5}, "noise": 1, "delta": 1e-6})
     assert wrong.value.pointers == ["/n", "/noise", "/sampling/p", ""]
     assert wrong.value.status == 422 and wrong.value.type == "invalid-job"
-    assert "/sampling/p: must lie in [1e-20, 1]" in str(wrong.value) and "the whole: give exactly two" in str(wrong.value)
+    assert "/sampling/p: must lie in [1e-20, 1]" in str(wrong.value) and "request: give exactly two" in str(wrong.value)
     with pytest.raises(epsilond.Unsupported) as unsupported:
-        client.submit({"n": 1000, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "poisson", "p": 0.01},
+        client.submit({"n": 1000, "matrix": {"family": "square_root", "bands": 4},
+                       "sampling": {"scheme": "poisson", "p": 0.01},
                        "noise_multiplier": 1, "delta": 1e-6, "accountant": "pld"})
     assert "mmcc" in unsupported.value.accountants and "mmcc" in str(unsupported.value)
 
@@ -380,7 +389,7 @@ def test_index_health_and_readiness(server, client):
         nobody = epsilond.Client("http://127.0.0.1:%d" % unused.getsockname()[1])
         assert not nobody.healthy() and not nobody.ready()
     for url in ("localhost:8080", "ftp://localhost", "http://"):
-        with pytest.raises(ValueError, match="no address"):
+        with pytest.raises(ValueError, match="not an address"):
             epsilond.Client(url)
 
 
@@ -426,10 +435,11 @@ def test_waiting_outlasts_a_restart(launch):
     assert [document["status"] for document in ended] == ["canceled"]
 
 
-# ---------------------------------------------------------------- where no answer comes
+# ---------------------------------------------------------------- no response
 
 class Moody(http.server.ThreadingHTTPServer):
-    """Does with each request what its script says: "drop" it, drop it once it "answered", or a (status, headers, body)."""
+    """Handles each request as its script says: "drop" it, drop it after it is "answered", or send (status, headers,
+    body)."""
 
     def __init__(self, *script):
         self.script, self.seen = list(script), []
@@ -510,7 +520,7 @@ def test_retry_after_is_respected(moody):
     problem = json.dumps({"type": "/problems/queue-full", "status": 503, "detail": "full"}).encode()
     server = moody((503, {"Retry-After": "3600"}, problem))
     with pytest.raises(epsilond.Busy, match="full"):
-        epsilond.Client(server.url).get("1")  # no use in trying
+        epsilond.Client(server.url).get("1")  # a retry would be useless
     assert len(server.seen) == 1
 
 
@@ -536,7 +546,8 @@ def test_a_deletion_whose_answer_was_lost_is_one(moody):
 
 def test_a_broken_stream_is_taken_up_where_it_was(moody):
     stream = {"Content-Type": "text/event-stream", "Connection": "close"}
-    server = moody((200, stream, b': hello\n\nevent: progress\nid: 7\ndata: {"fraction":\ndata: 0.5}\n\nid: 8\nevent: progr'),
+    server = moody((200, stream,
+                    b': hello\n\nevent: progress\nid: 7\ndata: {"fraction":\ndata: 0.5}\n\nid: 8\nevent: progr'),
                    "drop", (200, {**stream, "Content-Length": 99}, b'event: progress\r\nid:9\r\ndata: {}\r\n\r\n'),
                    (200, stream, b'event: job\nid: final\ndata: {"id": "1"}\n\nevent: progress\ndata: {}\n\n'))
     events = list(epsilond.Client(server.url).events("1"))
@@ -548,14 +559,14 @@ def test_a_broken_stream_is_taken_up_where_it_was(moody):
 
 
 def test_what_is_drawn_is_whole_or_an_exception(moody, tmp_path):
-    """What breaks off and has no id is not asked again: it would be other noise."""
+    """An interrupted stream without an id is not retried, because it would be other noise."""
     numpy.save(tmp_path / "rows.npy", numpy.ones((3, 2)))
     whole = (tmp_path / "rows.npy").read_bytes()
     chunked = {"Transfer-Encoding": "chunked", "Content-Length": None}
     for data in (whole[:-16], whole[:-1], whole):
         server = moody((200, chunked, b"%x\r\n%s\r\n" % (len(data), data)))
         rows = epsilond.Client(server.url).noise("1", dimensions=2)
-        if data == whole:  # all the rows that there are: what ends them is of no interest
+        if data == whole:  # all rows were received, so what follows does not matter
             assert len(list(rows)) == 3
             continue
         assert next(rows).tolist() == [1, 1]
@@ -568,18 +579,19 @@ def test_what_is_drawn_is_whole_or_an_exception(moody, tmp_path):
         assert next(batches) == {"step": 0}
         with pytest.raises(epsilond.Unreachable, match="broke off"):
             list(batches)
-    server = moody("drop", (503, {"Retry-After": "0"}, b""), (200, {}, b'{"step": 0}\n'))  # nothing was seen of it yet
+    server = moody("drop", (503, {"Retry-After": "0"}, b""), (200, {}, b'{"step": 0}\n'))  # nothing was received yet
     assert list(epsilond.Client(server.url).batches({"n": 1})) == [{"step": 0}]
 
 
 def test_noise_that_breaks_off_is_taken_up_again(moody, tmp_path):
-    """By its id, from the row that is missing; for retry_seconds since the last row."""
+    """It is resumed by its id from the missing row, for retry_seconds after the last row."""
     rows = numpy.arange(8.0).reshape(4, 2)
 
     def part(first, rows_of_it, lost):
         numpy.save(tmp_path / "rows.npy", rows[first:])
         data = (tmp_path / "rows.npy").read_bytes()[:128 + 16 * rows_of_it + lost]
-        return 200, {"Transfer-Encoding": "chunked", "Content-Length": None, "X-Stream": "ab"}, b"%x\r\n%s\r\n" % (len(data), data)
+        return 200, {"Transfer-Encoding": "chunked", "Content-Length": None,
+                     "X-Stream": "ab"}, b"%x\r\n%s\r\n" % (len(data), data)
 
     server = moody(part(0, 1, 7), "drop", part(1, 0, 3), (503, {"Retry-After": "0"}, b""), part(1, 2, 0), part(3, 1, 0))
     drawn = epsilond.Client(server.url).noise("1", dimensions=2, part="decoder")
@@ -596,16 +608,17 @@ def test_noise_that_breaks_off_is_taken_up_again(moody, tmp_path):
 
 
 def test_noise_goes_on_where_the_service_cut_it(client):
-    """In the middle of a row, as where another needs the memory of one who pauses."""
+    """In the middle of a row, as when another client needs the memory of one that pauses."""
     job = client.solve(TOEPLITZ)
     rows = client.noise(job, dimensions=400_000)
     drawn = [next(rows) for _ in range(3)]
-    other = client.noise(job, dimensions=400_000, stream=rows.stream)  # it takes the stream over
+    other = client.noise(job, dimensions=400_000, stream=rows.stream)  # it takes over the stream
     assert (next(other) == drawn[0]).all()
     other.close()
     drawn.extend(rows)
     assert len(drawn) == 64 and rows.row == 64
-    assert all((row == again).all() for row, again in zip(drawn, client.noise(job, dimensions=400_000, stream=rows.stream)))
+    again = client.noise(job, dimensions=400_000, stream=rows.stream)
+    assert all((row == other).all() for row, other in zip(drawn, again))
 
 
 def test_noise_goes_on_in_another_program(client):
@@ -618,9 +631,9 @@ def test_noise_goes_on_in_another_program(client):
     rest = list(client.noise(job, **asked, stream=rows.stream, first_row=rows.row))
     whole = numpy.array(list(client.noise(job, **asked, stream=rows.stream)))
     assert len(rest) == 54 and (whole == numpy.array(used + rest)).all()
-    with pytest.raises(epsilond.NotFound, match="train from the beginning"):
+    with pytest.raises(epsilond.NotFound, match="Restart the training"):
         next(client.noise(job, **asked, stream="0" * 64, first_row=1))
-    with pytest.raises(epsilond.Invalid, match="goes with stream"):
+    with pytest.raises(epsilond.Invalid, match="requires stream"):
         next(client.noise(job, **asked, first_row=1))
     with pytest.raises(epsilond.Conflict):
         next(client.noise(job, dimensions=4, stream=rows.stream, first_row=1))
@@ -648,7 +661,7 @@ def test_what_the_client_sends(moody):
 # ---------------------------------------------------------------- the whole contract
 
 def asked_for(monkeypatch):
-    """Method, path and names in the query of each request from now on."""
+    """Method, path and query parameters of each request from now on."""
     asked, send = [], transport.Transport._send
 
     def recorded(self, connection, method, target, *rest):
@@ -661,7 +674,7 @@ def asked_for(monkeypatch):
 
 
 def use_it_all(client):
-    """Every method there is, with every argument that goes into a query."""
+    """Calls every method with every argument that becomes a query parameter."""
     client.index(), client.healthy(), client.ready()
     assert "epsilond_http_requests_total" in client.metrics() and "openapi: 3.1" in client.contract()
     with pytest.raises(epsilond.NotFound) as nobody:
@@ -675,7 +688,8 @@ def use_it_all(client):
     list(client.batches({"n": 2, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 4}))
     assert len(list(client.batches(job=job, phase=1, dataset_size=9, seed=2))) == 10
     list(client.noise(client.solve(TOEPLITZ), dimensions=1)), list(client.noise(job, dimensions=1, phase=1))
-    request = {"n": 4, "batch_size": 1, "dataset_size": 4, "epsilon": 1, "delta": 1e-5, "families": ["identity"], "schemes": ["none"]}
+    request = {"n": 4, "batch_size": 1, "dataset_size": 4, "epsilon": 1, "delta": 1e-5, "families": ["identity"],
+               "schemes": ["none"]}
     _, sweep = (client.wait(client.sweep(GAUSSIAN, {"/n": [1, 2]})) for _ in range(2))
     _, plan = (client.wait(client.plan(request)) for _ in range(2))
     assert len(list(client.points(sweep))) == 2
@@ -686,7 +700,7 @@ def use_it_all(client):
 
 
 def test_the_client_does_what_the_contract_offers(launch, monkeypatch):
-    """Each operation and each parameter of a query, but for the page for people."""
+    """The client uses every operation and every query parameter of the contract, except the dashboard."""
     monkeypatch.setattr("epsilond.client.PAGE", 1)
     asked = asked_for(monkeypatch)
     use_it_all(epsilond.Client(launch().url))
@@ -705,10 +719,12 @@ def test_the_client_does_what_the_contract_offers(launch, monkeypatch):
 
 def test_noise_with_a_seed_is_for_tests(client):
     job = client.solve(TOEPLITZ)
-    drawn = [numpy.array(list(client.noise(factorization=job["result"]["factorization"]["id"], noise_multiplier=1, dimensions=2, part="decoder",
+    drawn = [numpy.array(list(client.noise(factorization=job["result"]["factorization"]["id"], noise_multiplier=1,
+                                           dimensions=2, part="decoder",
                                            dtype="float64", seed=7, workload=workload)))
              for workload in (None, {"type": "prefix_sum"}, {"type": "momentum", "momentum": 0.5})]
-    assert drawn[0].shape == (64, 2) and numpy.array_equal(drawn[0], drawn[1]) and not numpy.array_equal(drawn[0], drawn[2])
+    assert drawn[0].shape == (64, 2) and numpy.array_equal(drawn[0], drawn[1])
+    assert not numpy.array_equal(drawn[0], drawn[2])
 
 
 # ---------------------------------------------------------------- the package
@@ -719,11 +735,12 @@ def test_the_version_is_the_service_s(client):
 
 
 def test_pip_installs_the_folder(server, tmp_path):
-    """With what Debian has: nothing is fetched."""
+    """With the packages of Debian: nothing is downloaded."""
     shutil.copytree(PACKAGE, tmp_path / "source", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     python = tmp_path / "venv" / "bin" / "python"
     for command in ([sys.executable, "-m", "venv", "--system-site-packages", str(tmp_path / "venv")],
-                    [str(python), "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", str(tmp_path / "source")]):
+                    [str(python), "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation",
+                     str(tmp_path / "source")]):
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     program = """if True:
@@ -731,13 +748,14 @@ def test_pip_installs_the_folder(server, tmp_path):
         folder = pathlib.Path(epsilond.__file__).parent
         print(folder, (folder / "py.typed").exists(), epsilond.Client(sys.argv[1]).healthy())
         """
-    done = subprocess.run([str(python), "-c", program, server.url], capture_output=True, text=True, timeout=PATIENCE, check=True,
+    done = subprocess.run([str(python), "-c", program, server.url], capture_output=True, text=True, timeout=PATIENCE,
+                          check=True,
                           cwd=tmp_path)
     assert done.stdout.split()[1:] == ["True", "True"] and str(tmp_path / "venv") in done.stdout
 
 
 def test_what_the_readme_shows_is_so(server):
-    """Its Python, in one program: what a comment says of a line is what the line prints."""
+    """The Python code of the README, as one program: a comment on a line is the output of that line."""
     blocks = re.findall(r"^```python\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)
     program = "\n".join(blocks).replace("http://localhost:8080", server.url)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=True,
@@ -748,12 +766,12 @@ def test_what_the_readme_shows_is_so(server):
         assert f"\n{shown}\n" in done.stdout
 
 
-def test_the_readme_scales_the_noise_as_it_is_accounted(client):
+def test_the_page_on_drawing_scales_the_noise_as_it_is_accounted(client):
     """
-    The loop of the README, with gradients of 0: what is left of 4 steps is their noise, each row times the clip norm, over the
+    The loop of api/DRAWING.md, with gradients of 0: what is left of 4 steps is their noise, each row times the clip norm, over the
     expected batch size; and the rows have the noise multiplier's deviation.
     """
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "api/DRAWING.md").read_text()
     (loop,) = re.findall(r"\*\*How to scale it\.\*\*.*?^```python\n(.*?)^```$", text, re.M | re.S)
     rows, seen = [], []
 
@@ -770,8 +788,10 @@ def test_the_readme_scales_the_noise_as_it_is_accounted(client):
         seen.append((len(indices), clip))
         return numpy.zeros(len(parameters))
 
-    job = client.solve({"n": 4, "sampling": {"scheme": "poisson", "batch_size": 50, "dataset_size": 1000}, "epsilon": 2, "delta": 1e-5})
-    names = {"client": Recording, "job": job, "examples": range(1000), "parameters": numpy.zeros(100_000), "clipped_sum": clipped_sum, "clip": 3.0,
+    job = client.solve({"n": 4, "sampling": {"scheme": "poisson", "batch_size": 50, "dataset_size": 1000}, "epsilon": 2,
+                        "delta": 1e-5})
+    names = {"client": Recording, "job": job, "examples": range(1000), "parameters": numpy.zeros(100_000),
+             "clipped_sum": clipped_sum, "clip": 3.0,
              "learning_rate": 0.5, "batch_size": 50}
     exec(loop, names)  # pylint: disable=exec-used
     assert len(rows) == len(seen) == 4 and {clip for _, clip in seen} == {3.0}

@@ -1,8 +1,4 @@
-"""
-The command line: solve, options, environment, and what goes wrong at the start.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The command line: solve, options, environment, and errors at startup."""
 import json
 import os
 import signal
@@ -41,7 +37,7 @@ def test_solve_answers_as_the_service_does(server, tmp_path):
 def test_solve_prints_the_problem(text, name):
     ended = run("solve", "-", input=text)
     assert ended.returncode == 1
-    assert text or "there is nothing to read" in json.loads(ended.stdout)["detail"]
+    assert text or "the body is empty" in json.loads(ended.stdout)["detail"]
     assert json.loads(ended.stdout)["type"] == f"/problems/{name}"
 
 

@@ -1,6 +1,6 @@
 """
-The contract of record against the service: every example is posted, every route is described, and what the service
-answers fits the schemas.
+Compares the service with the OpenAPI document: every example is posted, every route is described, and the responses
+match the schemas.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -95,7 +95,7 @@ def test_documents_fit_their_schemas(server):
 
 
 def test_events_fit_their_schema(server):
-    """Each alone, and what it has as data."""
+    """Checks each event and its data."""
     def told(links):
         for block in server.get(links["events"]).text.strip().split("\n\n"):
             fields = [line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")]
@@ -104,7 +104,8 @@ def test_events_fit_their_schema(server):
 
     job = server.solve(DP_SGD)
     sweep = server.post({"base": DP_SGD, "grid": {"/noise_multiplier": [1, 2]}}, "/v1/sweeps").json()
-    plan = server.post({"n": 10, "batch_size": 10, "dataset_size": 100, "epsilon": 1, "delta": 1e-5, "schemes": ["none"],
+    plan = server.post({"n": 10, "batch_size": 10, "dataset_size": 100, "epsilon": 1, "delta": 1e-5,
+                        "schemes": ["none"],
                         "families": ["identity"]}, "/v1/plans").json()
     for document, name in (job, "Job"), (sweep, "Sweep"), (plan, "Plan"):
         events = list(told(document["links"]))
@@ -137,17 +138,19 @@ def test_the_index_links_to_what_is_there(server):
 
 
 def test_what_is_served_is_what_the_contract_says(server):
-    """Asked, and not only listed: what is not served is refused as unsupported."""
+    """Sends a job for each: one that is not listed as served must be rejected as unsupported."""
     index, schemas = server.get("/v1").json(), CONTRACT["components"]["schemas"]
     for listed, name in (("families", "FamilyName"), ("schemes", "SchemeName"), ("accountants", "AccountantName")):
         assert sorted(index[listed]) == sorted(schemas[name]["x-served"])
-    schemes = {"none": {}, "poisson": {"p": 0.1}, "cyclic_poisson": {"p": 0.1, "groups": 2}, "balls_in_bins": {"bins": 2},
+    schemes = {"none": {}, "poisson": {"p": 0.1}, "cyclic_poisson": {"p": 0.1, "groups": 2},
+               "balls_in_bins": {"bins": 2},
                "b_min_sep": {"p": 0.1, "separation": 2}}
     for scheme in schemas["SchemeName"]["enum"]:
         answer = server.post({"n": 4, "sampling": {"scheme": scheme, **schemes[scheme]}, "epsilon": 1, "delta": 0.1})
         assert (answer.status_code == 422) == (scheme not in index["schemes"]), answer.text
     for accountant in schemas["AccountantName"]["enum"]:
-        job = {"n": 4, "matrix": {"family": "tree"}, "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1, "delta": 0.1,
+        job = {"n": 4, "matrix": {"family": "tree"}, "sampling": {"scheme": "poisson", "p": 0.1}, "epsilon": 1,
+               "delta": 0.1,
                "accountant": accountant}
         if accountant in ("pld", "gaussian"):
             job.update(matrix={"family": "identity"})

@@ -1,8 +1,4 @@
-"""
-The curve, the matrix and the per-step error of a succeeded job, in each of their representations.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The curve, the matrix and the error per step of a succeeded job, in all representations."""
 import csv
 import io
 import json
@@ -38,14 +34,14 @@ def test_curve_as_json_and_csv(server):
     rows = list(csv.DictReader(io.StringIO(answer.text)))
     assert list(rows[0]) == ["epsilon", "delta", "lower", "remove", "add"]
     assert [{name: float(value) for name, value in row.items()} for row in rows] == points
-    # The curve passes through the answer: at its epsilon delta is about what was asked.
+    # The curve passes through the answer: at its epsilon, delta is approximately the requested one.
     deltas = numpy.interp(document["result"]["epsilon"], [p["epsilon"] for p in points],
                           numpy.log([p["delta"] for p in points]))
     assert abs(deltas - numpy.log(1e-6)) < 0.1
 
 
 def test_a_curve_that_is_under_its_end_from_the_start_has_a_range(server):
-    """Delta is at most the probability of ever taking part; the points were all at epsilon 0."""
+    """Delta is at most the probability of taking part at all. A defect had put all points at epsilon 0."""
     points = server.solve({"n": 2, "sampling": {"scheme": "poisson", "p": 1.15e-19}, "noise_multiplier": 1.3,
                            "curve": True})["result"]["curve"]
     assert [point["epsilon"] for point in points] == [i / 200 for i in range(201)]
@@ -67,7 +63,7 @@ def test_a_job_for_the_curve_has_it_in_its_result(server):
 
 
 def test_no_curve_where_no_noise_is_needed(server):
-    # Without noise delta is at most the probability of taking part at all, about 0.1.
+    # Without noise, delta is at most the probability of taking part at all, about 0.1.
     document = server.solve({"n": 10, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 0.5})
     assert document["result"]["noise_multiplier"] == 0
     problem = check_problem(server.get(document["links"]["curve"]), 409, "conflict")
@@ -155,7 +151,7 @@ def test_matrix_by_its_bands(server, matrix):
     assert numpy.array_equal(bands, by_bands(encoder, bands.shape[1]))
     answer = server.get(path + "?part=encoder&form=bands").json()
     assert answer == {"part": "encoder", "bands": bands.tolist()}
-    # The formula of the documentation, row by row from the bands alone.
+    # The documented formula, row by row from the bands only.
     noise = numpy.random.default_rng(1).standard_normal(12)
     x = numpy.zeros(12)
     for t in range(12):
@@ -197,7 +193,7 @@ def test_error_per_step(server):
     assert variance.mean() == pytest.approx(error["mean_squared"], rel=1e-12)
     assert variance.max() == pytest.approx(error["max_squared"], rel=1e-12)
     assert variance[-1] == pytest.approx(error["last_squared"], rel=1e-12)
-    # Against the decoder itself.
+    # Compared with the decoder itself.
     decoder = npy(server, document["links"]["matrix"] + "?part=decoder")
     decoder = numpy.array([[decoder[i - j] if i >= j else 0 for j in range(64)] for i in range(64)])
     assert numpy.allclose(variance, 4 * (decoder ** 2).sum(axis=1), rtol=1e-12)
@@ -238,7 +234,7 @@ def test_no_error_where_there_is_no_inverse(server):
 
 @pytest.mark.parametrize("n", [309, 312, 322])
 def test_no_error_beyond_doubles(server, n):
-    """The variances of the last steps overflow: by sigma^2, by their sum, or by themselves."""
+    """The variances of the last steps overflow: through sigma^2, their sum, or by themselves."""
     job = {"n": n, "matrix": {"family": "toeplitz", "coefficients": [1, 3], "normalization": "none"},
            "sampling": {"scheme": "none"}, "noise_multiplier": 1e9, "delta": 1e-6}
     document = server.solve(job)
@@ -248,7 +244,8 @@ def test_no_error_beyond_doubles(server, n):
 
 
 def test_error_over_many_orders_of_magnitude(server):
-    """Rows of B that grow to 1e85: the first step is the square of 1/C[0, 0], which a transform's rounding buries."""
+    """Rows of B that grow to 1e85: the first step is the square of 1/C[0, 0], which the rounding of a transform would
+    hide."""
     job = {"n": 1200, "matrix": {"family": "square_root"}, "sampling": {"scheme": "none"}, "noise_multiplier": 1,
            "workload": {"type": "toeplitz", "coefficients": [1, 1.1] + [0.01] * 70}, "delta": 1e-6}
     document = server.solve(job)
@@ -276,7 +273,7 @@ def test_a_curve_that_was_lost_is_computed_when_asked_for(launch):
     server = launch()
     wanted = server.get(server.solve(DP_SGD)["links"]["curve"]).json()
     server.stop()
-    # The command computes no curve: its result is like one whose process ended right after the answer.
+    # The command computes no curve: its result is like that of a process that ended right after the answer.
     other = dict(DP_SGD, delta=1e-5)
     subprocess.run([BINARY, "solve", "--db", server.database, "-"], text=True, timeout=PATIENCE,
                    input=json.dumps(other), stdout=subprocess.DEVNULL, check=True)

@@ -1,5 +1,5 @@
 """
-A job's page: the statement, what phases cost, and what is spent on the way, against the API.
+The page of a job: the statement, the cost of phases, and epsilon in the course of training, compared with the API.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -13,7 +13,8 @@ from browser import browser, chromium, host  # noqa: F401
 from conftest import DP_SGD, GAUSSIAN, ROOT
 
 PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
-BANDS = {"n": 32, "matrix": {"family": "banded", "bands": 4}, "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
+BANDS = {"n": 32, "matrix": {"family": "banded", "bands": 4},
+         "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 4},
          "noise_multiplier": 1.0, "delta": 1e-6}
 
 
@@ -22,13 +23,13 @@ def statement(server, job, kind="text/markdown"):
 
 
 def plain(text):
-    """Of inline Markdown the text."""
+    """The text of inline Markdown."""
     text = re.sub(r"(?<!\\)`([^`]*)`|\*\*", lambda match: match.group(1) or "", text)
     return re.sub(r"\\(.)", r"\1", text)
 
 
 def shown_lines(text):
-    """What a reader of this Markdown sees, a line a block, row or item."""
+    """What a reader of this Markdown sees: one line per block, row or item."""
     lines, fenced = [], False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -43,9 +44,10 @@ def shown_lines(text):
     return lines
 
 
-@pytest.mark.parametrize("job", [dict(PHASES, label="warm-up | *and* <i>tuning</i> \\ `x`"), BANDS, dict(GAUSSIAN, label="**2**")])
+@pytest.mark.parametrize("job", [dict(PHASES, label="warm-up | *and* <i>tuning</i> \\ `x`"), BANDS,
+                                 dict(GAUSSIAN, label="**2**")])
 def test_the_statement_can_be_read(browser, host, job):
-    """All of it, in its order, and of its marks none."""
+    """All of it is shown, in order, without Markdown characters."""
     document = host.solve(job)
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#statement h3")
@@ -64,7 +66,8 @@ def test_the_statement_can_be_taken_along(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#statement h3")
     assert browser.saved("Save as Markdown", "privacy-statement.md") == statement(host, document)
-    assert json.loads(browser.saved("Save as JSON", "privacy-statement.json")) == json.loads(statement(host, document, "application/json"))
+    assert json.loads(browser.saved("Save as JSON", "privacy-statement.json")) == json.loads(statement(host, document,
+                                                                                                       "application/json"))
     [button] = [one for one in browser.all("#statement-place button") if one.text == "Copy Markdown"]
     button.send_keys(Keys.ENTER)
     browser.wait(lambda: button.text == "Copied")
@@ -77,7 +80,8 @@ def test_the_statement_can_be_taken_along(browser, host):
 
 
 def test_phases_are_told_apart(browser, host):
-    """The table, the curve of what was spent with its marks where phases end, and each phase's error and matrix."""
+    """The table, the curve of epsilon in the course of training with its marks at the ends of phases, and the error and
+    matrix of each phase."""
     document = host.solve(PHASES)
     phases = document["result"]["phases"]
     browser.open(f"#/jobs/{document['id']}")
@@ -111,17 +115,18 @@ def test_what_is_spent_is_computed_when_asked_for(browser, host):
     line = browser.chart("spend")
     points = host.get(document["links"]["spend"]).json()["points"]
     assert line["epsilon"] == [[0, 0]] + [[point["step"], point["epsilon"]] for point in points]
-    # Between two points the line is as high as the later one: a straight line is no bound.
+    # Between two points the line has the height of the later one, because a straight line is not a bound.
     assert browser.run("return window.Chart.getChart('spend').data.datasets[0].stepped") == "after"
     assert [step for step, _ in line["end of a phase"]] == [469, 469 + 1172, 469 + 1172 + 20 * 100]
-    assert browser.focused().text == "Spent on the way"  # the button has gone
-    assert browser.saved("Save as CSV", "curve.csv") == host.get(document["links"]["curve"], headers={"Accept": "text/csv"}).text
+    assert browser.focused().text == "Epsilon during training"  # the button has disappeared
+    assert browser.saved("Save as CSV", "curve.csv") == host.get(document["links"]["curve"],
+                                                                 headers={"Accept": "text/csv"}).text
     assert "computed" in browser.text("#announcer") or "Saved" in browser.text("#announcer")
     browser.screenshot("spend")
 
 
 def test_what_is_spent_of_one_mechanism(browser, host):
-    """Of steps that compose it is drawn, too; where none do, the service says why."""
+    """If the steps compose it is drawn, too; otherwise the service says why not."""
     document = host.solve(DP_SGD)
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#spend-ask").click()
@@ -136,9 +141,10 @@ def test_what_is_spent_of_one_mechanism(browser, host):
 
 
 def test_what_has_no_curve_is_not_asked_for_one(browser, host):
-    """Of a drawn value, and of no noise: the page says so, and nothing is refused."""
+    """For a result from draws, and for no noise: the page says so without a failed request."""
     drawn = host.solve(dict(BANDS, sampling={"scheme": "b_min_sep", "p": 0.02}, delta=1e-3, accountant="monte_carlo"))
-    silent = host.solve(dict(DP_SGD, sampling={"scheme": "poisson", "p": 1e-9}, noise_multiplier=None, epsilon=10, delta=0.5))
+    silent = host.solve(dict(DP_SGD, sampling={"scheme": "poisson", "p": 1e-9}, noise_multiplier=None, epsilon=10,
+                             delta=0.5))
     assert drawn["result"]["guarantee"] != "deterministic" and silent["result"]["noise_multiplier"] == 0
     for document in (drawn, silent):
         browser.open(f"#/jobs/{document['id']}")
@@ -150,12 +156,13 @@ def test_what_has_no_curve_is_not_asked_for_one(browser, host):
 
 
 def test_millions_of_steps_that_were_found_are_not_drawn(browser, host):
-    document = host.solve(dict(DP_SGD, n="max", sampling={"scheme": "poisson", "p": 0.001}, noise_multiplier=5, epsilon=2))
+    document = host.solve(dict(DP_SGD, n="max", sampling={"scheme": "poisson", "p": 0.001}, noise_multiplier=5,
+                               epsilon=2))
     assert document["result"]["n"] > 65536
     browser.open(f"#/jobs/{document['id']}")
     browser.chart("curve")
     for place in ("error", "matrix"):
-        assert "ask the service" in browser.text(f"#{place}-place")
+        assert "request the numbers from the service" in browser.text(f"#{place}-place")
 
 
 def test_a_job_has_one_colour_wherever_it_is_compared(browser, host):

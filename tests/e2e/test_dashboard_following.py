@@ -1,8 +1,4 @@
-"""
-The dashboard's live pages: they follow by events, and by polling where there are none.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The live pages of the dashboard, which follow resources by events, and by polling if there are none."""
 import contextlib
 import time
 
@@ -11,25 +7,27 @@ import pytest
 from browser import Browser, browser, chromium, host  # noqa: F401
 from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, until
 
-# Row by row: some news every second, for a minute or more.
-STEADY = {"n": 1024, "matrix": {"family": "square_root"}, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0,
+# Row by row: there is news every second, for a minute or more.
+STEADY = {"n": 1024, "matrix": {"family": "square_root"}, "sampling": {"scheme": "poisson", "p": 0.01},
+          "noise_multiplier": 1.0,
           "delta": 1e-6, "accountant": {"method": "mmcc", "tolerance": 1e-5}}
 
 
 def requests_to(server, route):
-    """How many were answered, whatever was; streams are counted at their end."""
+    """The number of requests answered, with any status; streams are counted at their end."""
     series = f'epsilond_http_requests_total{{route="GET {route}"'
-    return sum(float(line.rsplit(" ", 1)[1]) for line in server.get("/metrics").text.splitlines() if line.startswith(series))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in server.get("/metrics").text.splitlines()
+               if line.startswith(series))
 
 
 def streams(server):
-    """Requests that wait; in these tests, streams of events."""
+    """Waiting requests, which are event streams in these tests."""
     return server.metric("epsilond_http_requests_waiting")
 
 
 @contextlib.contextmanager
 def followed(server, browser):
-    """A job that runs, and its page; canceled in the end."""
+    """A running job and its page; the job is canceled at the end."""
     job = server.post(STEADY).json()
     server.until(job["id"], "running")
     browser.open(f"#/jobs/{job['id']}")
@@ -41,13 +39,13 @@ def followed(server, browser):
 
 
 def test_a_job_is_followed_by_its_events_alone(browser, host):
-    """What is shown goes on, and nothing is asked for meanwhile; its end is shown, too, and ends the stream."""
+    """The display continues without further requests; the end is shown, too, and ends the stream."""
     with followed(host, browser) as job:
         browser.wait(lambda: streams(host) == 1)
         asked = requests_to(host, "/v1/jobs/{id}")
         seen = set()
         browser.wait(lambda: seen.add(browser.text("main p.quiet")) or len(seen) >= 4)
-        assert requests_to(host, "/v1/jobs/{id}") <= asked + 1  # one that was under way
+        assert requests_to(host, "/v1/jobs/{id}") <= asked + 1  # one may have been in progress
         host.post(None, job["links"]["cancel"])
         browser.wait(lambda: "canceled" in browser.text("#state"))
         assert browser.text("#answer") == "Canceled" and "canceled" in browser.text("#announcer")
@@ -105,7 +103,7 @@ def test_another_view_ends_the_stream(browser, host):
 
 @pytest.fixture
 def without_events(browser):
-    """As where a proxy refuses streams."""
+    """As behind a proxy that rejects streams."""
     browser.driver.execute_cdp_cmd("Network.enable", {})
     browser.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/events"]})
     yield browser
@@ -128,7 +126,7 @@ def test_without_events_it_is_followed_by_polling(without_events, host):
 
 
 def test_a_stream_that_breaks_is_bridged_and_taken_up(launch, tmp_path):
-    """The server goes away and comes again while its job is looked at; what is missed meanwhile is said."""
+    """The server stops and starts again while its job is shown; the page reports the interruption."""
     server = launch()
     browser = Browser(server, tmp_path / "chromium")
     try:
@@ -148,14 +146,15 @@ def test_a_stream_that_breaks_is_bridged_and_taken_up(launch, tmp_path):
 
 GROUPS = {
     "sweeps": ({"base": DP_SGD, "grid": {"/noise_multiplier": [1.1, 2.1]}}, "#points tbody tr"),
-    "plans": ({"n": 40, "batch_size": 10, "dataset_size": 100, "epsilon": 4, "delta": 1e-5, "families": ["identity", "square_root"],
+    "plans": ({"n": 40, "batch_size": 10, "dataset_size": 100, "epsilon": 4, "delta": 1e-5,
+               "families": ["identity", "square_root"],
                "schemes": ["none"], "max_bands": 2}, "#candidates tbody tr"),
 }
 
 
 @pytest.mark.parametrize("kind", GROUPS)
 def test_sweeps_and_plans_are_followed(launch, tmp_path, kind):
-    """While another job keeps them waiting, nothing is asked for; then they are seen to fill and to end."""
+    """While another job keeps them waiting, there are no requests; then they fill up and end."""
     request, rows = GROUPS[kind]
     server = launch(*ONE_BY_ONE)
     before = server.post(ENDLESS).json()
@@ -168,7 +167,7 @@ def test_sweeps_and_plans_are_followed(launch, tmp_path, kind):
         browser.wait(lambda: "0 of" in browser.text("#state") and streams(server) == 1)
         asked = requests_to(server, route)
         time.sleep(5)
-        assert requests_to(server, route) <= asked + 2  # what the first event brought
+        assert requests_to(server, route) <= asked + 2  # those that the first event caused
         server.post(None, before["links"]["cancel"])
         browser.wait(lambda: "succeeded" in browser.text("#state"))
         done = server.get(group["links"]["self"]).json()
@@ -187,8 +186,10 @@ def every_point(server, sweep):
 
 
 def test_a_long_sweep_is_shown_whole(browser, host):
-    """More points than a page has: the table fills while they are answered, and keeps the focus; the chart has all of them."""
-    grid = {"/noise_multiplier": [1 + number / 100 for number in range(300)], "/n": [100, 100, 200]}  # and equal points
+    """More points than fit in a page: the table fills while they are computed, and keeps the focus; the chart has all
+    of them."""
+    grid = {"/noise_multiplier": [1 + number / 100 for number in range(300)], "/n": [100, 100, 200]}  # with equal
+                                                                                                      # points
     sweep = host.post({"base": GAUSSIAN, "grid": grid}, "/v1/sweeps").json()
     browser.open(f"#/sweeps/{sweep['id']}")
     browser.wait(lambda: "succeeded" in browser.text("#points tbody tr"))

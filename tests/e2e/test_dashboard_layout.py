@@ -1,8 +1,4 @@
-"""
-What stands where on the page, on a telephone and on a wide screen: what is asked comes first, and nothing is cut off.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The layout of the pages on a phone and on a wide screen: the result comes first, and nothing is cut off."""
 import json
 
 import pytest
@@ -11,10 +7,12 @@ from browser import browser, chromium, host  # noqa: F401
 from conftest import ROOT
 
 QUESTION = "Epsilon at delta 1e-6, sigma 6, 64 steps, square_root 4 under b_min_sep"
-SPACED = {"n": 64, "matrix": {"family": "square_root", "bands": 4}, "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 4},
+SPACED = {"n": 64, "matrix": {"family": "square_root", "bands": 4},
+          "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 4},
           "noise_multiplier": 6, "delta": 1e-6}
 PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json").read_text())
-SWEEP = {"base": {"n": 100, "matrix": {"family": "square_root"}, "delta": 1e-6, "sampling": {"scheme": "cyclic_poisson", "p": 0.02}},
+SWEEP = {"base": {"n": 100, "matrix": {"family": "square_root"}, "delta": 1e-6,
+                  "sampling": {"scheme": "cyclic_poisson", "p": 0.02}},
          "grid": {"/noise_multiplier": [0.8, 1.2], "/matrix/bands": [1, 2, 4]}}
 PLAN = {"epochs": 4, "batch_size": 100, "dataset_size": 400, "epsilon": 4, "delta": 1e-5, "max_bands": 8,
         "families": ["identity", "inverse_square_root", "blt", "banded"]}
@@ -22,20 +20,23 @@ PLAN = {"epochs": 4, "batch_size": 100, "dataset_size": 400, "epsilon": 4, "delt
 
 @pytest.fixture(scope="module")
 def views(host):  # noqa: F811
-    """The page's address of each kind, all of them final."""
+    """The address of a page of each kind, all final."""
     sweep, plan = (host.post(body, f"/v1/{kind}").json() for kind, body in (("sweeps", SWEEP), ("plans", PLAN)))
     for group in (sweep, plan):
         assert host.get(group["links"]["self"] + "?wait=300", timeout=400).json()["status"] == "succeeded"
-    jobs = [host.solve(job)["id"] for job in (SPACED, PHASES, dict(SPACED, label="a label that is quite as long as labels may well be",
+    jobs = [host.solve(job)["id"] for job in (SPACED, PHASES,
+                                              dict(SPACED, label="a label that is quite as long as labels may well be",
                                                                    noise_multiplier=7))]
-    return {"home": "#/", "plans": "#/plans", "sweeps": "#/sweeps", "new": "#/new", "load": "#/load", "compare": f"#/compare?ids={','.join(jobs)}",
-            "job": f"#/jobs/{jobs[0]}", "phases": f"#/jobs/{jobs[1]}", "labelled": f"#/jobs/{jobs[2]}", "sweep": f"#/sweeps/{sweep['id']}",
+    return {"home": "#/", "plans": "#/plans", "sweeps": "#/sweeps", "new": "#/new", "load": "#/load",
+            "compare": f"#/compare?ids={','.join(jobs)}",
+            "job": f"#/jobs/{jobs[0]}", "phases": f"#/jobs/{jobs[1]}", "labelled": f"#/jobs/{jobs[2]}",
+            "sweep": f"#/sweeps/{sweep['id']}",
             "plan": f"#/plans/{plan['id']}"}
 
 
 @pytest.fixture
 def wide(browser):  # noqa: F811
-    """wide(390): the window is so wide."""
+    """wide(390): sets the width of the window."""
     def resize(width):
         browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
@@ -43,7 +44,8 @@ def wide(browser):  # noqa: F811
     browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-READY = {"home": "#jobs tbody tr", "plans": "#plans tbody tr", "sweeps": "#sweeps tbody tr", "new": "#submit", "load": "#load-chart",
+READY = {"home": "#jobs tbody tr", "plans": "#plans tbody tr", "sweeps": "#sweeps tbody tr", "new": "#submit",
+         "load": "#load-chart",
          "compare": "#comparison", "job": "#statement h4", "phases": "#statement h4", "labelled": "#statement h4",
          "sweep": "#points tbody tr", "plan": "#candidates tbody tr"}
 
@@ -54,7 +56,7 @@ def show(browser, views, name):  # noqa: F811
 
 
 def box(browser, selector):  # noqa: F811
-    """Where it is on the whole page: left, top, right, bottom."""
+    """The position on the whole page: left, top, right, bottom."""
     return browser.run("""const box = arguments[0].getBoundingClientRect();
         return [box.left, box.top + scrollY, box.right, box.bottom + scrollY]""", browser.one(selector))
 
@@ -62,7 +64,7 @@ def box(browser, selector):  # noqa: F811
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("name", sorted(READY))
 def test_no_page_is_wider_than_its_window(browser, views, wide, name, width):  # noqa: F811
-    """Tables scroll inside of their frames, which lie within the window."""
+    """Tables scroll inside their frames, which fit in the window."""
     wide(width)
     show(browser, views, name)
     assert browser.run("return document.documentElement.scrollWidth") <= width
@@ -86,7 +88,7 @@ def test_tables_use_the_width_of_the_window(browser, views, wide, name):  # noqa
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("name", ["job", "phases", "labelled", "plan"])
 def test_the_answer_stands_first_and_whole(browser, views, wide, name, width):  # noqa: F811
-    """On the first screen, before what can be done with it."""
+    """On the first screen, before the actions."""
     wide(width)
     show(browser, views, name)
     left, top, right, bottom = box(browser, "#answer")
@@ -95,10 +97,14 @@ def test_the_answer_stands_first_and_whole(browser, views, wide, name, width):  
     assert browser.run("return arguments[0].scrollWidth <= arguments[0].clientWidth", browser.one("#answer"))
 
 
-@pytest.mark.parametrize("name, columns", [("home", "#jobs tbody tr :nth-child(3)"), ("plans", "#plans tbody tr :nth-child(-n+3)"), ("plan", "#best tbody tr :nth-child(-n+4)"),
-                                           ("plan", "#candidates tbody tr :nth-child(-n+4)"), ("sweep", "#points tbody tr :nth-child(-n+3)")])
+@pytest.mark.parametrize("name, columns", [("home", "#jobs tbody tr :nth-child(3)"),
+                                           ("plans", "#plans tbody tr :nth-child(-n+3)"),
+                                           ("plan", "#best tbody tr :nth-child(-n+4)"),
+                                           ("plan", "#candidates tbody tr :nth-child(-n+4)"),
+                                           ("sweep", "#points tbody tr :nth-child(-n+3)")])
 def test_a_telephone_shows_what_matters_of_a_table(browser, views, wide, name, columns):  # noqa: F811
-    """The answer of a job; rank, mechanism, error and noise of a candidate; what was varied and found, before anything is scrolled."""
+    """The answer of a job; rank, mechanism, error and noise of a candidate; what was varied and found, before
+    scrolling."""
     wide(390)
     show(browser, views, name)
     cells = browser.run("""return [...document.querySelectorAll(arguments[0])].filter((one) => /^T[DH]$/.test(one.tagName))
@@ -125,7 +131,8 @@ def test_the_curve_is_above_the_caches(browser, views, wide, width):  # noqa: F8
 def test_the_statement_is_whole(browser, views, wide, name, width):  # noqa: F811
     wide(width)
     show(browser, views, name)
-    shown, whole = browser.run("return [arguments[0].clientHeight, arguments[0].scrollHeight]", browser.one("#statement"))
+    shown, whole = browser.run("return [arguments[0].clientHeight, arguments[0].scrollHeight]",
+                               browser.one("#statement"))
     assert shown == whole > 500
     shown, whole = browser.run("return [arguments[0].clientWidth, arguments[0].scrollWidth]", browser.one("#statement"))
     assert shown == whole
@@ -160,6 +167,6 @@ def test_questions_of_each_kind(browser, host, job, words):  # noqa: F811
 
 
 def test_what_is_proven_is_not_said_to_be_unsampled(browser, views):  # noqa: F811
-    """The batches of this run are sampled: what was not drawn is the number."""
+    """The batches of this run are sampled; "deterministic" refers to the computation of the number."""
     show(browser, views, "job")
     assert browser.text("#guarantee") == "Proven: computed without random draws, and holds with certainty."

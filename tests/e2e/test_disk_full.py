@@ -1,6 +1,6 @@
 """
-A disk that takes nothing more: what was accepted is neither lost nor stranded, and everyone is told the truth. The
-process's limit on the size of files stands for the disk; taking it away is like making room.
+A full disk: accepted jobs are neither lost nor stuck, and clients get correct information. The file size limit of the
+process simulates the disk; lifting it simulates freed space.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -13,7 +13,7 @@ import pytest
 from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 
 pytestmark = pytest.mark.sanitized
-# Runs for some seconds.
+# Runs for several seconds.
 SLOW = {"n": 400000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
         "accountant": {"method": "pld", "tolerance": 1e-6}}
 
@@ -51,10 +51,10 @@ def test_an_end_that_cannot_be_written_is_written_later(launch):
     joined = server.post(dict(SLOW, label="joined")).json()["id"]
     disk(server, True)
     until(lambda: server.metric("epsilond_store_held") >= 1)
-    # The job has ended, but it is not final before that is on the disk.
+    # The job has ended, but it is not final before the end is written.
     started = time.monotonic()
     answer = server.get(f"/v1/jobs/{job_id}?wait=2")
-    assert time.monotonic() - started > 1.9  # who waits does wait
+    assert time.monotonic() - started > 1.9  # a waiting request does wait
     assert answer.json()["status"] == "running" and answer.json()["progress"]["stage"] == "store"
     check_problem(server.post(None, f"/v1/jobs/{job_id}/cancel"), 503, "queue-full")
     check_problem(server.request("DELETE", f"/v1/jobs/{job_id}"), 409, "conflict")
@@ -108,12 +108,12 @@ def check_refused(started, database):
     assert started.returncode == 1 and started.stdout == "", started
     last = started.stderr.splitlines()[-1]
     assert last.startswith(f"epsilond: the disk is full: there is no room to write {database} ("), started.stderr
-    assert "make room" in last and "I/O error" not in last
+    assert "free some space" in last and "I/O error" not in last
 
 
 @pytest.mark.parametrize("room, there", [(4096, False), (32768, False), (102400, False), (4096, True)])
 def test_a_start_on_a_full_disk_says_so(launch, tmp_path, room, there):
-    """However far it comes: to the log's index, or into a migration; of a new database, and of one that is there."""
+    """At any stage: the index of the log, or a migration; with a new database and an existing one."""
     database = tmp_path / "new.db"
     if there:
         server = launch()
@@ -128,7 +128,7 @@ def test_a_start_on_a_full_disk_says_so(launch, tmp_path, room, there):
 
 
 def test_a_start_on_a_real_full_disk_says_so(tmp_path):
-    """A file system of 64 KiB in memory, where this machine lets us have one."""
+    """A file system of 64 KiB in memory, if this machine allows creating one."""
     alone = ["unshare", "--user", "--map-root-user", "--mount"]
     mount = f"mount -t tmpfs -o size=64k none {tmp_path}"
     if subprocess.run([*alone, "sh", "-c", mount], capture_output=True).returncode != 0:

@@ -1,8 +1,4 @@
-"""
-What was accepted survives: kill -9, power switches, repeated crashes, restarts, damage, and a graceful stop.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""Accepted work survives kill -9, power loss, repeated crashes, restarts, damage, and a graceful stop."""
 import json
 import signal
 import sqlite3
@@ -16,7 +12,7 @@ import requests
 from conftest import (BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, signal_thread,
                       until)
 
-# Takes some seconds, and ends.
+# Takes several seconds, and ends.
 SLOW = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
         "accountant": {"method": "pld", "tolerance": 1e-6}, "label": "slow"}
 
@@ -70,7 +66,8 @@ def test_the_third_crash_fails_the_job(launch):
 
 
 def test_who_is_killed_from_outside_is_never_blamed(launch):
-    """Whatever the signal and however often: it says nothing of the one job that runs, nor of the thread that takes it."""
+    """Whatever the signal and however often it is sent, it is not attributed to the running job or to the thread that
+    receives it."""
     server = launch(*ONE_BY_ONE)
     job_id = server.post(ENDLESS).json()["id"]
     for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT, signal.SIGKILL):
@@ -133,7 +130,7 @@ def test_idempotency(launch):
     assert replay.headers["Location"] == first.headers["Location"]
     check_problem(server.post(dict(GAUSSIAN, label="b"), headers=key), 409, "conflict")
     check_problem(server.post(DP_SGD, headers=key), 409, "conflict")
-    # An error is not stored under its key.
+    # An error is not recorded under its key.
     other = {"Idempotency-Key": "9b1c-2"}
     check_problem(server.post(dict(GAUSSIAN, n=0), headers=other), 422, "invalid-job")
     assert server.post(GAUSSIAN, headers=other).status_code == 200
@@ -143,7 +140,7 @@ def test_idempotency(launch):
     replay = server.post(dict(GAUSSIAN, label="a"), headers=key)
     assert replay.status_code == 200 and replay.headers["Idempotent-Replayed"] == "true"
     assert replay.text == first.text
-    # After a DELETE the replay finds nothing and starts nothing.
+    # After a DELETE, the replay finds nothing and starts nothing.
     assert server.request("DELETE", first.headers["Location"]).status_code == 204
     count = len(server.get("/v1/jobs").json()["items"])
     check_problem(server.post(dict(GAUSSIAN, label="a"), headers=key), 404, "not-found")
@@ -293,7 +290,7 @@ def test_stop_under_load(launch):
     for thread in threads:
         thread.join()
     assert set(statuses) <= {200, 202, 503}
-    # Whatever was answered is in the database, and nothing in it is half done.
+    # Everything that was answered is in the database, and no write is incomplete.
     server.start()
     with sqlite3.connect(server.database) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,8 +1,4 @@
-"""
-Streams of events: what they say, when they end, and what they cost.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""Event streams: their content, their end, and their cost."""
 import itertools
 import time
 
@@ -48,7 +44,7 @@ def test_a_final_job_is_told_once(server):
     path = document["links"]["events"]
     (only,) = follow(server, path)
     assert (only.name, only.data) == ("job", document)
-    # A client that comes back after the end has heard everything, and is told not to come again.
+    # A client that reconnects after the end has received everything, and is told not to reconnect.
     assert server.get(path, headers={"Last-Event-ID": only.id}).status_code == 204
     assert len(follow(server, path, last="3")) == 1
     check_problem(server.get(path, headers={"Last-Event-ID": "x"}), 422, "invalid-job")
@@ -73,7 +69,7 @@ def test_who_comes_back_is_not_told_the_same_again(launch):
 
 
 def test_cancel_of_one_ends_its_stream_alone(launch):
-    """Two jobs of one run: each has a stream, and the run goes on."""
+    """Two jobs of one run: each has a stream, and the run continues."""
     server = launch(*ONE_BY_ONE)
     one, other = server.post(ENDLESS).json(), server.post(ENDLESS).json()
     server.until(other["id"], "running")
@@ -107,7 +103,7 @@ def test_a_client_that_hangs_up_leaves_nothing(launch):
     waiting = server.post(GAUSSIAN).json()
     before = server.metric("epsilond_http_connections")
     streams = [Stream(server, waiting["links"]["events"]) for _ in range(20)]
-    readers = [iter(stream) for stream in streams]  # one that is forgotten closes its stream
+    readers = [iter(stream) for stream in streams]  # a stream that is garbage-collected is closed
     for reader in readers:
         next(reader)
     until(lambda: server.metric("epsilond_http_requests_waiting") == 20)
@@ -118,13 +114,13 @@ def test_a_client_that_hangs_up_leaves_nothing(launch):
 
 
 def ticks(server):
-    """Of all threads but the one that computes, which has the most."""
+    """Of all threads except the one that computes, which has the most."""
     return sum(sorted(int(line.split(", ")[1].split()[0]) + int(line.split(" + ")[1].split()[0])
                       for line in server.threads())[:-1])
 
 
 def test_streams_with_nothing_to_say_cost_nothing(launch):
-    """500 of them: no thread for any, and no computing. Then all are told of the end."""
+    """500 idle streams: they use no thread and no processor time. Then all receive the end."""
     server = launch(*ONE_BY_ONE)
     server.until(server.post(ENDLESS).json()["id"], "running")
     waiting = server.post(GAUSSIAN).json()
@@ -133,7 +129,8 @@ def test_streams_with_nothing_to_say_cost_nothing(launch):
     for one in sockets:
         one.sendall(wire.head(server, f"GET {waiting['links']['events']} HTTP/1.1"))
     until(lambda: server.metric("epsilond_http_requests_waiting") == 500)
-    assert len(server.threads()) <= threads + 2  # readers of the database and helpers, whatever the number of streams
+    assert len(server.threads()) <= threads + 2  # readers of the database and helpers, independent of the number of
+                                                 # streams
     before = ticks(server)
     time.sleep(3)
     assert ticks(server) - before <= 10, server.threads()
@@ -147,7 +144,7 @@ def test_streams_with_nothing_to_say_cost_nothing(launch):
 
 
 def test_a_client_that_does_not_read_is_sent_away(launch):
-    """The document is counted among the replies in memory, and the connection has a deadline."""
+    """The document is counted in the memory of replies, and the connection has a deadline."""
     server = launch("--request-seconds", "1")
     coefficients = [1.0] + [0.123456789012345 / (i + 1) for i in range(200000)]
     document = server.solve({"n": 200001, "matrix": {"family": "toeplitz", "coefficients": coefficients},

@@ -1,6 +1,6 @@
 """
-The example of api/python is run as its first lines say. JAX and scikit-learn come from PyPI into build/; where it is out of
-reach the test is skipped, and says so.
+Runs the example of api/python as described in its first lines. JAX and scikit-learn are installed from PyPI into
+build/; if PyPI is not reachable, the test is skipped with a message.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -21,13 +21,14 @@ RUNNING = 180
 
 @pytest.fixture(scope="module")
 def python():
-    """An interpreter that has what the examples need."""
+    """An interpreter with the packages of the example."""
     home = ROOT / "build" / "example"
     stamp = home / "installed"
     if not stamp.exists() or stamp.read_text() != NEEDED.read_text():
         try:
             for command in ([sys.executable, "-m", "venv", "--clear", str(home)],
-                            [str(home / "bin" / "pip"), "install", "-q", "--retries", "1", "--timeout", "20", "-r", str(NEEDED)]):
+                            [str(home / "bin" / "pip"), "install", "-q", "--retries", "1", "--timeout", "20", "-r",
+                             str(NEEDED)]):
                 done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALLING, check=False)
                 if done.returncode != 0:
                     said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
@@ -51,5 +52,5 @@ def test_a_network_is_trained_and_its_privacy_is_stated(server, python):
     sigma, accuracy = re.search(r"^noise multiplier (\S+),.*\naccuracy (\S+) on", said, re.M).groups()
     job = server.get("/v1/jobs?label=digits&limit=1").json()["items"][0]
     assert float(sigma) == pytest.approx(job["result"]["noise_multiplier"], rel=1e-3)
-    assert float(accuracy) > 0.8  # 0.9 to 0.94 in what was seen; 0.1 is chance
+    assert float(accuracy) > 0.8  # observed: 0.9 to 0.94; chance: 0.1
     assert said.endswith(server.get(job["links"]["statement"]).text + "\n")

@@ -1,6 +1,6 @@
 """
-Factorisations through the service: every family that it serves, each found again by its id, optimised ones computed
-once (also across a kill), and what is wrong with a matrix said with its member.
+Factorisations through the service: every served family, each found again by its id; optimised ones are computed once
+(also across a kill); errors in a matrix are reported at their member.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -86,7 +86,7 @@ def test_every_family_is_found_by_its_id(server, matrix):
         assert encoder.shape[1] == 24
         if decoder is None:
             continue
-        # Prefix sums: decoder times encoder is the matrix of ones on and below the diagonal.
+        # Prefix sums: decoder times encoder is the lower-triangular matrix of ones.
         assert numpy.allclose(decoder @ encoder, numpy.tril(numpy.ones((24, 24))), atol=1e-8)
         assert numpy.allclose(noise @ encoder, numpy.eye(24), atol=1e-8)
         mean = (decoder ** 2).sum(axis=1).mean() * 4
@@ -100,7 +100,7 @@ def test_every_family_is_found_by_its_id(server, matrix):
     {"family": "blt", "decay": [0.9, 0.5], "scale": [0.3, 0.2]},
 ], ids=name_of)
 def test_noise_from_the_buffers_of_a_blt(server, matrix):
-    """What a trainer that knows nothing but the result draws, by the contract's formula, is C^-1 z."""
+    """What a trainer draws with only the result, by the formula of the contract, is C^-1 z."""
     first = server.solve(job_of(matrix))
     for document in (first, server.solve(job_of(stored(first)))):
         blt = document["result"]["factorization"]["blt"]
@@ -168,7 +168,7 @@ def test_who_waits_for_an_optimum_can_be_canceled(launch):
 
 
 def test_who_waits_for_an_optimum_lends_its_worker(launch):
-    """Two workers: one optimises, one waits for that, and a third job ends meanwhile."""
+    """Two workers: one optimises, one job waits for that, and a third job finishes meanwhile."""
     server = launch("--workers", "2", "--express", "0", "--max-operations", "1e18")
     matrix = {"family": "banded", "bands": 64, "gap": 1e-12}
     need(server, matrix)
@@ -177,7 +177,7 @@ def test_who_waits_for_an_optimum_lends_its_worker(launch):
         server.until(job_id, "running")
     assert server.solve(job_of({"family": "square_root", "bands": 4}))["status"] == "succeeded"
     assert [server.get(f"/v1/jobs/{job_id}").json()["status"] for job_id in ids] == ["running"] * 2
-    for job_id in reversed(ids):  # the one that waits first
+    for job_id in reversed(ids):  # the one that waits comes first
         began = time.monotonic()
         assert server.request("POST", f"/v1/jobs/{job_id}/cancel").json()["status"] == "canceled"
         assert time.monotonic() - began < 5
@@ -200,7 +200,8 @@ def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):
                                       "normalization": "none", "stamps": 1}
     # The same without the service.
     solved = subprocess.run([BINARY, "solve", "--db", server.database, "-"], text=True, timeout=PATIENCE,
-                            input=json.dumps(job_of(stored(scaled, normalization="none"), n=48)), stdout=subprocess.PIPE, check=True)
+                            input=json.dumps(job_of(stored(scaled, normalization="none"), n=48)),
+                            stdout=subprocess.PIPE, check=True)
     assert json.loads(solved.stdout)["result"]["factorization"] == scaled["result"]["factorization"]
 
 
@@ -208,7 +209,8 @@ def test_stored_outlives_restarts_and_the_job_that_computed_it(launch):
 def test_a_factorisation_of_a_kept_job_is_not_evicted(launch, phases):
     server = launch("--cache-bytes", "65536")
     job = job_of({"family": "square_root", "bands": 5})
-    training = [{"n": 9, "sampling": {"scheme": "poisson", "p": 0.1}}, {name: job[name] for name in ("n", "matrix", "sampling")}]
+    training = [{"n": 9, "sampling": {"scheme": "poisson", "p": 0.1}},
+                {name: job[name] for name in ("n", "matrix", "sampling")}]
     asked = {name: job[name] for name in ("noise_multiplier", "epsilon", "delta") if name in job}
     first = server.solve({"phases": training, **asked} if phases else job)
     factorization = (first["result"]["phases"][1] if phases else first["result"])["factorization"]
@@ -218,7 +220,7 @@ def test_a_factorisation_of_a_kept_job_is_not_evicted(launch, phases):
     assert server.metric("epsilond_cache_evictions_total") > 0
     again = server.solve(job_of({"family": "stored", "id": factorization["id"]}))
     assert again["result"]["factorization"]["id"] == factorization["id"]
-    if phases:  # what is shown of the phase is the matrix that was used
+    if phases:  # the matrix shown for the phase is the one that was used
         shown = server.get(first["links"]["matrix"] + "?phase=1").json()["coefficients"]
         assert shown == server.get(again["links"]["matrix"]).json()["coefficients"]
 

@@ -1,6 +1,6 @@
 """
-Poisson sampling with few bands over HTTP: beside mmcc, whose epsilon is larger, moments stand in the candidates; what nobody
-derived is refused, with the member that is to blame.
+Poisson sampling with few bands over HTTP: the candidates contain moments as well as mmcc, whose epsilon is larger;
+cases without a derivation are rejected, with the member at fault.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -39,7 +39,7 @@ def test_the_noise_that_is_found_gives_the_epsilon(server):
 
 
 def test_independent_steps_are_not_better_than_exact(server):
-    """pld knows the law of independent steps; moments are above it in both directions, and not by much."""
+    """pld is exact for independent steps; moments are larger in both directions, but not by much."""
     job = dict(BANDED, matrix={"family": "identity"})
     exact, moments = (server.solve(dict(job, accountant=name))["result"] for name in ("pld", "renyi"))
     for direction in ("remove", "add"):

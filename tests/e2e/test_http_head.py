@@ -1,8 +1,4 @@
-"""
-Heads that could be read in two ways, targets that hide something, and requests that a page of another site makes.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""Ambiguous request heads, targets with hidden parts, and requests from pages of other sites."""
 import json
 import socket
 
@@ -87,13 +83,13 @@ def test_what_could_be_smuggled_is_400_and_ends_the_connection(server, data):
     assert replies[0].status == 400 or b"99999" in data
     assert replies[0].headers["connection"].lower() == "close"
     assert b"404" not in replies[0].rest
-    if replies[0].headers.get("content-type") == "application/problem+json":  # else libmicrohttpd's own words
+    if replies[0].headers.get("content-type") == "application/problem+json":  # otherwise the text of libmicrohttpd
         assert replies[0].json()["type"] == "/problems/malformed-request"
     assert server.metric("epsilond_jobs_accepted_total") == accepted
 
 
 def test_what_is_right_is_read_as_it_was_meant(server):
-    """The same shapes, right: a request behind each is answered, on the same connection."""
+    """The same forms, but valid: a request that follows on the same connection is answered."""
     local = b"Host: " + wire.host(server).encode()
     for first in (post(LENGTH, host=local), post(b"content-length:\t%d" % len(JOB), host=local),
                   post(LENGTH, b"X-Latin: \xe9\tb", b"X-Empty:", b"X-Spaces: \t ", b"Cookie: a=b; c=d", host=local),
@@ -110,17 +106,17 @@ TRAILERS = {"no trailer": b"", "a trailer": b"X: y\r\n", "no name": b": a\r\n", 
 @pytest.mark.parametrize("encoding", [b"Transfer-Encoding: chunked", b"transfer-encoding:CHUNKED"])
 @pytest.mark.parametrize("trailer", TRAILERS.values(), ids=TRAILERS.keys())
 def test_a_chunked_body_ends_its_connection(server, encoding, trailer):
-    """Where it ends is a matter of opinion: a request in its trailer is none."""
+    """Implementations disagree about its end, so a request in its trailer must not be executed."""
     body = b"%x;ext=\"\n\"\r\n%s\r\n0\r\n%s" % (len(JOB), JOB, trailer)
     replies, closed = wire.converse(server, post(encoding, body=body, host=b"Host: " + wire.host(server).encode()) +
                                     b"\r\n" + SECOND)
     assert len(replies) <= 1 and closed
     assert all(reply.status in (200, 202, 400) and not reply.rest for reply in replies)
-    assert replies or trailer  # a trailer may be waited for, and then there is no more to come
+    assert replies or trailer  # the server may wait for a trailer, and no more data follows
 
 
 def test_a_head_in_pieces_is_read_as_a_whole_one(server):
-    """However the bytes arrive: the buffer that they are read into grows, and is used again."""
+    """However the bytes arrive: the buffer into which they are read grows and is reused."""
     one = wire.head(server, "GET /healthz HTTP/1.1", "X-Long: " + "x" * 9000, "Cookie: a=b", "X-Empty:", "X-Short: y")
     with wire.connect(server) as connection, connection.makefile("rb") as stream:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -151,7 +147,7 @@ NULS = {"behind the path": b"GET /v1\0 HTTP/1.1", "within the path": b"GET /v1\0
 
 @pytest.mark.parametrize("line", NULS.values(), ids=NULS.keys())
 def test_a_nul_in_the_request_line_is_400(server, line):
-    """It would end what is read here, and not what a proxy reads."""
+    """It would end the head for this server, but not for a proxy."""
     replies, closed = wire.converse(server, line + b"\r\nHost: " + wire.host(server).encode() + b"\r\n\r\n" + SECOND)
     assert [reply.status for reply in replies] == [400] and closed
 
@@ -172,12 +168,13 @@ def port(server):
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:PORT", "127.0.0.1.evil.example:PORT", "192.0.2.7:PORT",
                                   "localhost.evil.example", "[2001:db8::1]:PORT", "localhost@evil.example", "0x7f.1"])
 def test_foreign_hosts_read_and_change_nothing(server, host):
-    """A name that an attacker's DNS points at this machine: a page under that name is of our Origin, and would read."""
+    """The DNS of an attacker points a name to this machine: a page under that name has our Origin and could read."""
     host = host.replace("PORT", str(port(server)))
     job_id = server.solve(GAUSSIAN)["id"]
     for method, path in (("POST", "/v1/jobs"), ("POST", f"/v1/jobs/{job_id}/cancel"), ("DELETE", f"/v1/jobs/{job_id}"),
                          ("GET", "/v1/jobs"), ("GET", f"/v1/jobs/{job_id}"), ("GET", f"/v1/jobs/{job_id}/events"),
-                         ("GET", "/"), ("GET", "/metrics"), ("GET", "/healthz"), ("GET", "/nowhere"), ("OPTIONS", "/v1"),
+                         ("GET", "/"), ("GET", "/metrics"), ("GET", "/healthz"), ("GET", "/nowhere"),
+                         ("OPTIONS", "/v1"),
                          ("PUT", "/v1/jobs")):
         answer = ask(server, method, path, host=host)
         if "@" in host:
@@ -201,7 +198,7 @@ def test_pages_of_other_sites_change_nothing(server, origin):
 
 
 def test_a_page_cannot_cancel_a_job(launch):
-    """What any page that someone had open could do: a POST without a body asks no leave of the browser."""
+    """Any open page could do this: for a POST without a body, browsers ask no permission."""
     server = launch()
     job_id = server.post(ENDLESS).json()["id"]
     page = {"Origin": "https://news.example", "Content-Type": "text/plain"}
@@ -216,13 +213,13 @@ def test_our_own_names_and_pages_may(server):
                  f"localhost.:{number}"):
         assert ask(server, "POST", "/v1/jobs", host=name).status_code in (200, 202), name
         assert ask(server, "POST", "/v1/jobs", host=name, origin=f"http://{name}").status_code in (200, 202), name
-    # The port of a URL may go without saying.
+    # The port of a URL may be omitted.
     assert ask(server, "POST", "/v1/jobs", host="localhost", origin="http://localhost:80").status_code in (200, 202)
     assert ask(server, "POST", "/v1/jobs", host="localhost:443", origin="https://localhost").status_code in (200, 202)
 
 
 def test_a_refusal_costs_no_body(server):
-    """It comes before a body that waits for leave to come."""
+    """It is sent before the client is asked for the body."""
     data = b"POST /v1/jobs HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n" \
            b"Content-Length: 100\r\n\r\n"
     replies, closed = wire.converse(server, data)
@@ -233,7 +230,7 @@ def test_hosts_are_allowed_by_name(launch):
     server = launch("--allow-host", "dp.example.com, Other.example", "--allow-host", "third.example")
     for name in ("dp.example.com", "OTHER.EXAMPLE:8443", "third.example"):
         assert ask(server, "POST", "/v1/jobs", host=name).status_code in (200, 202)
-        # A proxy that ends TLS and asks us under our own name.
+        # A proxy that terminates TLS and forwards under our own name.
         assert ask(server, "POST", "/v1/jobs", origin=f"https://{name}").status_code in (200, 202)
     check_problem(ask(server, "POST", "/v1/jobs", host="x.dp.example.com"), 403, "forbidden")
     check_problem(ask(server, "POST", "/v1/jobs", host="dp.example.com", origin="https://x.example"), 403, "forbidden")
@@ -242,7 +239,7 @@ def test_hosts_are_allowed_by_name(launch):
 
 
 def test_a_wildcard_is_known_by_its_addresses(launch):
-    """As in a container, whose published port is reached under the numbers of the machine around it."""
+    """As in a container, whose published port is reached under the addresses of the host."""
     server = launch("--listen", "0.0.0.0:0")
     server.url = server.url.replace("0.0.0.0", "127.0.0.1")
     for name in ("localhost:8080", "127.0.0.1:8080", "192.168.1.7:8080", "[2001:db8::1]", "10.0.0.1"):
@@ -267,7 +264,7 @@ def test_head_and_options_are_answered_everywhere(server):
 
 
 def test_no_answer_is_sniffed(server):
-    """JSON with a label in it is no page, whatever the label looks like."""
+    """JSON with a label in it must not be interpreted as a page, whatever the label looks like."""
     job_id = server.solve(dict(GAUSSIAN, label="<html><script>alert(1)</script>"))["id"]
     for path in ("", "/curve", "/error", "/matrix", "/statement", "/nowhere"):
         for accept in ("application/json", "text/csv", "*/*", "image/png"):

@@ -1,5 +1,6 @@
 """
-Connections and requests that take what others need: idle ones, slow ones, those that hang up, those that never read.
+Connections and requests that occupy shared resources: idle ones, slow ones, disconnecting ones, and those that never
+read.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -26,7 +27,7 @@ GET_HEALTH = "GET /healthz HTTP/1.1"
 
 
 def ask(server, line, *headers, source=None):
-    """One request on a connection of its own."""
+    """One request on its own connection."""
     with socket.create_connection(wire.address(server), 60, (source, 0) if source else None) as connection:
         connection.sendall(wire.head(server, line, *headers))
         with connection.makefile("rb") as stream:
@@ -34,7 +35,7 @@ def ask(server, line, *headers, source=None):
 
 
 def status(server, line):
-    """Of one request; None where the connection is closed instead."""
+    """The status of one request; None if the connection is closed instead."""
     with contextlib.suppress(ConnectionError):
         reply = ask(server, line)
         return reply and reply.status
@@ -47,7 +48,7 @@ def endless(server):
 
 
 def poll_long(server, job_id, count, source=None):
-    """So many connections that wait for the job's end."""
+    """Opens `count` connections that wait for the end of the job."""
     waiting = server.metric("epsilond_http_requests_waiting")
     sockets = []
     for _ in range(count):
@@ -63,11 +64,12 @@ def close_all(sockets):
         one.close()
 
 
-# ---------------------------------------------------------------- how many
+# ---------------------------------------------------------------- number
 
 @pytest.mark.sanitized
 def test_the_longest_idle_makes_room(launch):
-    server = launch("--max-connections", "10", "--http-threads", "1")  # of two, one may see late that it is idle
+    server = launch("--max-connections", "10", "--http-threads", "1")  # with two threads, one may notice late that a
+                                                                       # connection is idle
     sockets = []
     for _ in range(40):
         sockets.append(wire.connect(server))
@@ -83,7 +85,7 @@ def test_the_longest_idle_makes_room(launch):
 
 @pytest.mark.sanitized
 def test_heads_that_never_end_make_room(launch):
-    """Slowloris: as many as there may be, each with a line now and then."""
+    """Slowloris: the maximum number of connections, each sending a line from time to time."""
     server = launch("--max-connections", "10")
     sockets = [wire.connect(server) for _ in range(40)]
     for one in sockets:
@@ -103,11 +105,11 @@ def test_a_place_is_kept_for_health(launch, limit):
     sockets = poll_long(server, job_id, 5)
 
     def fill():
-        while status(server, "GET /v1 HTTP/1.1") != 503:  # the sixth; that of our session is idle, and goes
+        while status(server, "GET /v1 HTTP/1.1") != 503:  # the sixth; the idle one of our session is evicted
             sockets.append(wire.connect(server))
             sockets[-1].sendall(wire.head(server, f"GET /v1/jobs/{job_id}?wait=300 HTTP/1.1"))
             assert len(sockets) < 200
-            time.sleep(0.01 * len(sockets))  # until its head is read, it is idle too, and may go
+            time.sleep(0.01 * len(sockets))  # until its head has been read it counts as idle too, and may be evicted
 
     fill()
     for path in ("/healthz", "/readyz"):
@@ -118,7 +120,7 @@ def test_a_place_is_kept_for_health(launch, limit):
     assert reply.status == 503 and reply.headers["connection"] == "close" and int(reply.headers["retry-after"]) > 0
     assert "connections" in reply.json()["detail"]
     assert ask(server, f"POST /v1/jobs/{job_id}/cancel HTTP/1.1").status == 503
-    # Nor do those help who take the places that are kept and ask nothing.
+    # Nor can connections that take the reserved places and send nothing prevent it.
     idle = []
     for _ in range(60):
         idle.append(wire.connect(server))
@@ -145,13 +147,13 @@ def test_one_address_leaves_room_for_others(launch):
 
 @pytest.mark.sanitized
 def test_newcomers_find_a_place(launch):
-    """However many addresses someone has: 35 places for all, 3 for addresses with few, 2 for networks with few."""
+    """However many addresses a client has: 35 places for all, 3 for addresses with few, 2 for networks with few."""
     server = launch("--max-connections", "40", "--max-per-address", "20", "--http-threads", "1")
     job_id = endless(server)
-    server.close()  # our session's connection would be one more
+    server.close()  # the connection of our session would be one more
 
     def take(source, most):
-        """Connections that follow the job, as many as are let in."""
+        """Opens as many connections that follow the job as are admitted."""
         sockets = []
         for _ in range(most):
             connection = socket.create_connection(wire.address(server), 60, (source, 0))
@@ -167,15 +169,15 @@ def test_newcomers_find_a_place(launch):
     held = [take(f"127.0.0.{host}", 30) for host in (2, 3)]
     assert [len(sockets) for sockets in held] == [20, 15]
     assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.3").status == 503
-    # Another address of that network is a newcomer, a few of them.
+    # Another address of that network is a newcomer, and may have a few.
     assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.4").status == 200
     held.append(take("127.0.0.4", 30))
     assert len(held[-1]) == 3
     assert ask(server, "GET /v1 HTTP/1.1", source="127.0.0.5").status == 503
-    # What is left is for other networks.
+    # The rest is for other networks.
     for host in range(1, 6):
         assert ask(server, "GET /v1 HTTP/1.1", source=f"127.0.{host}.1").status == 200
-    # Who is idle makes room for a newcomer, and those who have many take no place of one who has few.
+    # Idle connections are evicted for a newcomer, and a client with many never evicts one of a client with few.
     with socket.create_connection(wire.address(server), 60, ("127.0.9.1", 0)) as connection:
         connection.sendall(wire.head(server, "GET /v1 HTTP/1.1"))
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
@@ -199,7 +201,7 @@ def test_without_file_descriptors_the_log_says_so_once(launch):
     before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
     limit = descriptors(server) + 8
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
-    # First of all with connections that are busy, so that none can make room.
+    # First with busy connections, of which none can be evicted.
     job_id = endless(server)
     sockets = []
     for _ in range(30):
@@ -211,7 +213,7 @@ def test_without_file_descriptors_the_log_says_so_once(launch):
     assert len(server.log_text()) < 20000
     close_all(sockets)
     until(lambda: status(server, GET_HEALTH) == 200)
-    # Then with idle ones, which do.
+    # Then with idle ones, which can be.
     sockets = [wire.connect(server) for _ in range(30)]
     for _ in range(10):
         assert ask(server, GET_HEALTH).status == 200
@@ -236,7 +238,7 @@ def test_fewer_descriptors_mean_fewer_connections(launch, tmp_path, monkeypatch)
     assert " event=descriptors " in server.log_text() and " event=accept " not in server.log_text()
 
 
-# ---------------------------------------------------------------- how long
+# ---------------------------------------------------------------- duration
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("way", ["close", "reset", "shutdown"])
@@ -253,9 +255,9 @@ def test_who_hangs_up_waits_no_more(launch, way):
             wire.hung_up(one)
         one.close()
     until(lambda: server.metric("epsilond_http_requests_waiting") == 0)
-    assert time.monotonic() - started < 100  # and not the 300 for which they asked
-    until(lambda: server.metric("epsilond_http_connections") <= 1)  # the one that asks
-    # The same while a POST waits: the job stays.
+    assert time.monotonic() - started < 100  # and not the 300 that they requested
+    until(lambda: server.metric("epsilond_http_connections") <= 1)  # the one that requests the metrics
+    # The same while a POST waits: the job remains.
     with wire.connect(server) as connection:
         body = json.dumps(dict(ENDLESS, label="kept")).encode()
         connection.sendall(wire.head(server, "POST /v1/jobs?wait=300 HTTP/1.1", "Content-Type: application/json",
@@ -266,7 +268,7 @@ def test_who_hangs_up_waits_no_more(launch, way):
 
 
 def drip(connection, data, seconds):
-    """Sends a byte now and then until the other side closes; the seconds that it took."""
+    """Sends a byte from time to time until the other side closes; returns the seconds until then."""
     started = time.monotonic()
     with contextlib.suppress(ConnectionError):
         for byte in data:
@@ -283,7 +285,7 @@ def drip(connection, data, seconds):
 
 @pytest.mark.sanitized
 def test_slow_heads_and_bodies_have_deadlines(launch):
-    """Each byte comes in time for the one before, and still there is an end."""
+    """Each byte arrives in time after the previous one, but there is still a deadline."""
     server = launch("--idle-seconds", "1", "--request-seconds", "1")
     with wire.connect(server) as connection:
         assert 0.5 < drip(connection, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 1000, 0.2)
@@ -299,7 +301,7 @@ def test_slow_heads_and_bodies_have_deadlines(launch):
         started = time.monotonic()
         assert wire.hung_up(connection) and time.monotonic() - started > 0.5
     assert server.metric('epsilond_http_connections_closed_total{reason="expired"}') >= 3
-    # A wait is no slowness.
+    # Waiting does not count as slow.
     job_id = endless(server)
     answer = server.get(f"/v1/jobs/{job_id}?wait=3")
     assert answer.json()["status"] == "running"
@@ -307,7 +309,7 @@ def test_slow_heads_and_bodies_have_deadlines(launch):
 
 
 def narrow(server, line, *headers):
-    """A client with a small window who asks, and does not read."""
+    """A client with a small window that sends a request and does not read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(PATIENCE)
@@ -328,13 +330,13 @@ def test_who_does_not_read_is_left(launch):
         until(lambda: server.metric("epsilond_spool_bytes") > 0)
         started = time.monotonic()
         until(lambda: server.metric("epsilond_spool_bytes") == 0)
-        assert time.monotonic() - started > 3  # a second, and one for each MiB
+        assert time.monotonic() - started > 3  # one second, plus one for each MiB
         assert connection.recv(64).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.sanitized
 def test_clients_without_a_network_are_noticed(server):
-    """Probes go out on connections that say nothing: the kernel shows the timer."""
+    """Probes are sent on silent connections: the kernel shows the timer."""
     address, port = wire.address(server)
 
     def probed():
@@ -347,10 +349,10 @@ def test_clients_without_a_network_are_noticed(server):
         until(probed)
 
 
-# ---------------------------------------------------------------- how much
+# ---------------------------------------------------------------- memory
 
 def stall(server, size):
-    """A body that lacks its last byte."""
+    """A body without its last byte."""
     connection = wire.connect(server)
     connection.sendall(wire.head(server, "POST /v1/jobs HTTP/1.1", "Content-Type: application/json",
                                  f"Content-Length: {size}"))
@@ -359,7 +361,7 @@ def stall(server, size):
 
 
 def test_curves_that_wait_are_counted_as_they_are_held(launch):
-    """Each has the text of its job."""
+    """Each holds the text of its job."""
     server = launch(*ONE_BY_ONE, "--queue-bytes", "2MiB")
     numbers = [1] + [1 / (2 + i) for i in range(20000)]
     links = [server.solve(dict(GAUSSIAN, n=len(numbers), noise_multiplier=1.0 + i,
@@ -388,7 +390,7 @@ def test_stalled_bodies_are_bounded(launch):
     until(lambda: server.metric("epsilond_http_requests_in_flight") >= 121)
     assert server.metric("epsilond_http_body_bytes") <= 8 * MIB
     assert resident(server) - before < 40 * MIB
-    # Those that did not fit are told so, and small jobs still come in.
+    # Those that did not fit are told so, and small jobs are still accepted.
     for one in sockets:
         one.sendall(b" ")
     statuses = []
@@ -448,14 +450,14 @@ def test_large_bodies_do_not_delay_small_ones(launch):
 
 
 def test_lists_do_not_delay_others(launch):
-    """They are written one after the other, beside the threads that speak HTTP: of requests that are there together the
-    last one, which is no list, is answered first."""
+    """Lists are written one after the other, by a thread other than the HTTP threads: of several requests that arrive
+    together, the last one, which is not for a list, is answered first."""
     server = launch("--http-threads", "1")
     server.solve(GAUSSIAN)
     for _ in range(120):
         assert server.post(dict(GAUSSIAN, label="x" * 200)).status_code == 200
     sockets = [wire.connect(server) for _ in range(81)]
-    for one in sockets:  # accepted, and waiting for a request
+    for one in sockets:  # accepted and waiting for a request
         one.sendall(wire.head(server, GET_HEALTH))
         assert one.recv(4096).startswith(b"HTTP/1.1 200")
     server.process.send_signal(signal.SIGSTOP)
@@ -504,7 +506,7 @@ def test_files_of_unread_matrices_are_bounded(launch):
     close_all(sockets)
     until(lambda: server.metric("epsilond_spool_bytes") == 0)
     assert len(server.get(path, headers={"Accept": "application/x-npy"}).content) == 128 + 8 * MATRIX["n"]
-    # A file that is larger than all may be does not fill it either.
+    # A file that exceeds the total limit does not use it up either.
     wide = server.solve(dict(MATRIX, n=1 << 22))["id"]
     check_problem(server.get(f"/v1/jobs/{wide}/matrix", headers={"Accept": "application/x-npy"}), 503, "queue-full")
     until(lambda: server.metric("epsilond_spool_bytes") == 0)
@@ -523,7 +525,7 @@ def test_a_matrix_is_not_drawn_for_who_has_gone(launch):
 
 @pytest.mark.sanitized
 def test_who_hangs_up_has_no_place_in_line(launch):
-    """Behind two matrices that take long, more clients than connections may be come and go."""
+    """With two slow matrices in front, more clients than connections are allowed can come and go."""
     server = launch("--max-per-address", "30", "--workers", "1")
     job_id = server.solve(dict(MATRIX, n=1 << 23, matrix={"family": "square_root", "bands": 64}))["id"]
     line = wire.head(server, f"GET /v1/jobs/{job_id}/error HTTP/1.1")

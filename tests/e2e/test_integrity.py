@@ -1,6 +1,6 @@
 """
-Nothing accepted is changed: what a damaged disk, an expiry or an older build left is noticed, said, and never answered
-from.
+Accepted data is never changed: damage from a disk, an expiry or an older build is detected and reported, and never used
+in an answer.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -24,7 +24,7 @@ def edit(database, statement, *values):
 
 
 def solved(job):
-    """What the job's epsilon is, by a process that has no database."""
+    """The epsilon of the job, computed by a process without a database."""
     done = subprocess.run([BINARY, "solve"], input=json.dumps(job), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["result"]["epsilon"]
 
@@ -32,7 +32,8 @@ def solved(job):
 def test_a_result_that_expired_is_not_answered_from_memory(launch):
     server = launch("--keep", "0.3")
     server.solve(GAUSSIAN)
-    until(lambda: "event=expired" in server.log_text())  # the first look for what is due comes a second after the start
+    until(lambda: "event=expired" in server.log_text())  # the first check for expired rows is one second after the
+                                                         # start
     again = server.solve(GAUSSIAN)
     server.kill()
     server.start("--keep", "0")
@@ -51,7 +52,7 @@ def queued_behind(launch, job):
     return server, job_id
 
 
-# A digit of p: the job is another, as right as the first.
+# A digit of p: the result is another valid job.
 FLIP = "job = replace(job, '\"p\":0.01', '\"p\":0.03')"
 
 
@@ -63,18 +64,18 @@ def test_a_flipped_digit_in_a_queued_job_is_not_computed(launch, damage):
     until(lambda: server.metric("epsilond_checksum_failures_total") >= 1)
     assert "event=checksum" in server.log_text()
     answer = server.get(f"/v1/jobs/{job_id}?wait=60")
-    if answer.status_code == 200:  # the row is whole, but its text is not what was accepted
+    if answer.status_code == 200:  # the row is intact, but its text is not what was accepted
         assert answer.json()["status"] == "failed"
         assert answer.json()["error"]["type"] == "/problems/internal"
     else:
         assert "checksum" in check_problem(answer, 500, "internal")["detail"]
-    # Under the right job's name stands no wrong answer.
+    # No wrong answer is stored under the job.
     assert server.solve(DP_SGD)["result"]["epsilon"] == solved(DP_SGD)
     assert server.request("DELETE", f"/v1/jobs/{job_id}").status_code == 204
 
 
 def test_a_damaged_state_is_no_loss(launch):
-    """The job is whole: it is computed (again)."""
+    """The job itself is intact, so it is computed (again)."""
     server = launch()
     finished = server.solve(DP_SGD)
     server.stop()
@@ -84,7 +85,8 @@ def test_a_damaged_state_is_no_loss(launch):
     assert done["result"]["epsilon"] == finished["result"]["epsilon"]
 
 
-@pytest.mark.parametrize("damage", ["status = 77", "status = -3", "status = 'x'", "status = 1", "hash = 'x'", "job = '{'",
+@pytest.mark.parametrize("damage", ["status = 77", "status = -3", "status = 'x'", "status = 1", "hash = 'x'",
+                                    "job = '{'",
                                     "label = x'ff'", "finished_at = 1", "version = 0", "id = id || 'x'"])
 def test_a_damaged_row_is_told_and_crashes_nothing(launch, damage):
     server = launch()
@@ -107,12 +109,12 @@ def test_a_damaged_row_is_told_and_crashes_nothing(launch, damage):
         assert server.get(bad["links"][link]).status_code in (404, 500)
     assert server.metric("epsilond_checksum_failures_total") > 0
     server.stop()
-    server.start()  # and the next start is one
+    server.start()  # the next start counts as one
     assert server.get(f"/v1/jobs/{good['id']}").json() == good
 
 
 def test_rows_of_an_older_build_are_served(launch):
-    """Before there were digests there was none."""
+    """Older builds did not write digests."""
     server = launch()
     finished = server.solve(GAUSSIAN)
     server.stop()

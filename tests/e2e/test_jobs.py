@@ -1,8 +1,4 @@
-"""
-A job's life over HTTP: submitting, waiting, reading, listing, joining, cancelling, forgetting.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The lifecycle of a job over HTTP: submit, wait, read, list, join, cancel, delete."""
 import re
 import threading
 import time
@@ -67,7 +63,7 @@ def test_a_returned_job_is_the_same_job(server):
     for name, value in first["result"].items():
         if name not in ("cache", "elapsed_seconds"):
             assert document["result"][name] == value
-    # The label is no part of the identity, nor is how numbers are written.
+    # The label is not part of the identity, nor is the notation of numbers.
     third = server.request("POST", "/v1/jobs", headers={"Content-Type": "application/json"}, data="""
         {"delta": 0.000001, "noise_multiplier": 2, "n": 1e2, "sampling": {"scheme": "none", "epochs": null}}""")
     assert third.status_code == 200
@@ -122,14 +118,14 @@ def test_list_pages(launch):
 
 
 def test_list_is_never_older_than_what_was_answered(launch):
-    """Pages are kept while nothing changes, and each change is in the next one: those in the database, and those of a job that
-    is not final, which is known before it is written."""
+    """Pages are cached while nothing changes, and each change is in the next one: changes in the database, and those of
+    a job that is not final, which are visible before they are written."""
     server = launch(*ONE_BY_ONE)
     paths = ["/v1/jobs", "/v1/jobs?limit=2", "/v1/jobs?label=a", "/v1/jobs?status=succeeded", "/v1/jobs?status=running"]
     tags = {}
 
     def told(*changed):
-        """Lists, twice each; those that changed have another tag, and the others the same."""
+        """Requests the lists twice each; those that changed have another tag, and the others the same."""
         lists = {}
         for path in paths:
             first = server.get(path)
@@ -150,7 +146,7 @@ def test_list_is_never_older_than_what_was_answered(launch):
     long = server.post(ENDLESS).json()["id"]
     server.running(long)
     waits = server.post(dict(GAUSSIAN, noise_multiplier=9, label="a")).json()["id"]
-    del tags[paths[0]], tags[paths[1]], tags[paths[4]]  # progress moves
+    del tags[paths[0]], tags[paths[1]], tags[paths[4]]  # progress changes
     for _ in range(20):
         listed = {item["id"]: item for item in server.get("/v1/jobs").json()["items"]}
         assert listed[waits]["status"] == "queued" and listed[long]["status"] == "running"
@@ -169,14 +165,15 @@ def test_list_is_never_older_than_what_was_answered(launch):
     assert server.request("DELETE", f"/v1/jobs/{done[0]}").status_code == 204
     every, _, _, succeeded, _ = told(paths[0], paths[3])
     assert done[0] not in [item["id"] for item in every + succeeded]
-    for limit in range(1, 40):  # more pages than are kept
+    for limit in range(1, 40):  # more pages than are cached
         assert len(server.get(f"/v1/jobs?limit={limit}").json()["items"]) == min(limit, 4)
     told()
 
 
 def test_list_tells_progress_that_nobody_writes_down(launch):
     server = launch(*ONE_BY_ONE)
-    drawn = server.post({"n": 500, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1, "delta": 1e-3,
+    drawn = server.post({"n": 500, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1,
+                         "delta": 1e-3,
                          "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 4},
                          "accountant": {"method": "monte_carlo", "samples": 10 ** 8}}).json()
     server.running(drawn["id"])
@@ -226,7 +223,7 @@ def test_equal_jobs_are_computed_once(launch):
     assert server.until(second["id"], "running")["attempts"] == 1
     assert server.metric("epsilond_jobs_joined_total") == 1
     assert server.metric("epsilond_workers_busy") == 1
-    # Cancelling one leaves the other.
+    # Canceling one does not affect the other.
     assert server.post(None, f"/v1/jobs/{first['id']}/cancel").status_code == 202
     assert server.get(f"/v1/jobs/{first['id']}").json()["status"] == "canceled"
     assert server.get(f"/v1/jobs/{second['id']}").json()["status"] == "running"
@@ -264,7 +261,7 @@ def test_cancel_within_two_seconds(launch):
     document = server.until(job_id, "canceled")
     assert time.monotonic() - started < 2
     assert document["finished_at"]
-    # The worker is free again as fast.
+    # The worker is free again just as fast.
     until(lambda: not server.metric("epsilond_workers_busy"), 10)
     again = server.post(None, f"/v1/jobs/{job_id}/cancel")
     assert again.status_code == 200
@@ -320,7 +317,7 @@ def test_delete(launch):
 
 
 def test_a_failed_job_is_200_with_its_problem(server):
-    # 1e-300 at epsilon 0 needs more noise than there may be.
+    # 1e-300 at epsilon 0 needs more noise than the maximum.
     answer = server.post({"n": 1000, "sampling": {"scheme": "poisson", "p": 1}, "epsilon": 0, "delta": 1e-300},
                          "/v1/jobs?wait=100")
     assert answer.status_code == 200
@@ -365,7 +362,7 @@ def test_a_result_says_what_computed_it(server):
     {"n": 1024, "matrix": {"family": "optimal", "gap": 1e-9}, "noise_multiplier": 4, "delta": 1e-6,
      "sampling": {"scheme": "none", "epochs": 16, "separation": 64}}], ids=["mmcc", "optimal"])
 def test_a_long_job_moves_and_says_how_long_it_takes(launch, job):
-    """It was at 0 until its end."""
+    """The progress used to stay at 0 until the end."""
     server = launch("--max-operations", "1e18")
     job_id = server.post(job).json()["id"]
     server.until(job_id, "running")

@@ -1,8 +1,4 @@
-"""
-What one client can make the service hold: bytes of memory as the kernel counts them, not bytes of text.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The memory that one client can make the service use, as counted by the kernel."""
 import os
 import pathlib
 import re
@@ -13,26 +9,26 @@ import pytest
 from conftest import GAUSSIAN, ONE_BY_ONE, check_problem, until
 
 MIB = 1 << 20
-# Takes minutes in 25 MB of its own.
+# Takes minutes and 25 MB of memory.
 QUIET = {"n": 400, "matrix": {"family": "optimal", "gap": 1e-9, "objective": "max_squared"},
          "sampling": {"scheme": "none", "epochs": 20, "separation": 20}, "epsilon": 8, "delta": 1e-6}
 
 
 def resident(server, field="VmRSS"):
-    """Bytes of memory that the server's process has now (VmHWM: has had at most)."""
+    """The memory of the server process in bytes, now (VmHWM: at the maximum)."""
     status = open(f"/proc/{server.process.pid}/status").read()
     return 1024 * int(re.search(rf"{field}:\s+(\d+) kB", status)[1])
 
 
 def dense(n, noise_multiplier):
-    """A job whose text has two bytes a number: decoded, it is a hundred times larger than it need be."""
+    """A job whose text has two bytes per number; decoded, it would be much larger."""
     rows = "[" + ",".join("[" + ",".join(["1"] * (i + 1)) + "]" for i in range(n)) + "]"
     return ('{"n":%d,"matrix":{"family":"dense","rows":%s},"sampling":{"scheme":"none"},"noise_multiplier":%r,'
             '"delta":1e-6}' % (n, rows, noise_multiplier))
 
 
 def busy(launch, *options):
-    """A server whose only worker is taken, and that keeps nothing it need not."""
+    """A server whose only worker is busy, and that caches nothing."""
     server = launch(*ONE_BY_ONE, "--memory-bytes", "1MiB", *options)
     running = server.post(QUIET).json()["id"]
     server.until(running, "running")
@@ -53,8 +49,9 @@ def test_queued_jobs_are_counted_as_they_are_held(launch):
         assert accepted < 100
     problem = check_problem(answer, 503, "queue-full")
     assert "--queue-bytes" in problem["detail"]
-    assert accepted >= 20  # a fair use of 24 MiB
-    assert resident(server) - before < 96 * MIB  # with what decoding one of them takes; decoded, all take 200
+    assert accepted >= 20  # a reasonable use of 24 MiB
+    assert resident(server) - before < 96 * MIB  # including the memory for decoding one of them; all of them decoded
+                                                 # would take 200
     server.post(None, f"/v1/jobs/{running}/cancel")
 
 
@@ -66,7 +63,7 @@ def test_canceled_jobs_hold_nothing(launch):
         job_id = post_text(server, text % (i + 1)).json()["id"]
         assert server.post(None, f"/v1/jobs/{job_id}/cancel").json()["status"] == "canceled"
         if i == 9:
-            before = resident(server)  # what decoding one of them takes has been taken
+            before = resident(server)  # the memory for decoding one of them has been allocated
     assert resident(server) - before < 48 * MIB
     server.post(None, f"/v1/jobs/{running}/cancel")
 
@@ -103,13 +100,13 @@ def test_the_database_has_a_bound(launch):
     check_problem(server.post(dict(GAUSSIAN, n=78)), 503, "queue-full")
     check_problem(server.get("/readyz"), 503, "queue-full")
     assert 2 * MIB <= server.metric("epsilond_database_bytes") < 8 * MIB
-    # What was accepted ends, can be read, and replayed.
+    # Accepted jobs end, and can be read and replayed.
     replay = server.post(dict(GAUSSIAN, n=77), headers={"Idempotency-Key": "kept"})
     assert replay.json()["id"] == kept and replay.headers["Idempotent-Replayed"] == "true"
     server.post(None, f"/v1/jobs/{running}/cancel")
     assert server.until(kept, "succeeded")
     assert server.get(first["links"]["self"]).json()["result"] == first["result"]
-    # The bound holds over a restart, and what is deleted makes room.
+    # The limit also holds after a restart, and deleted jobs make room.
     server.stop()
     server.start()
     for job_id in posted:
@@ -121,7 +118,7 @@ def test_the_database_has_a_bound(launch):
 
 @pytest.mark.sanitized
 def test_files_are_private(launch):
-    """Even where they were not when the service found them."""
+    """Even if they were not private when the service found them."""
     old = os.umask(0)
     try:
         server = launch()

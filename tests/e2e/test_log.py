@@ -1,8 +1,4 @@
-"""
-The log: one line a request and one line a job's end, which name the request, the client and the accountant.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The log: one line per request and one line per end of a job, with the request, the client and the accountant."""
 import re
 import shlex
 
@@ -15,7 +11,7 @@ UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def ends(server, job_id):
-    """What the lines say that tell of the job's end."""
+    """The content of the log lines for the end of the job."""
     lines = [shlex.split(line) for line in server.log_text().splitlines() if " event=job-end " in line]
     return [found for found in (dict(word.split("=", 1) for word in line) for line in lines) if found["job"] == job_id]
 
@@ -93,13 +89,14 @@ def test_points_and_candidates_are_ended_in_the_name_of_who_posted_them(launch):
     candidates = {"n": 8, "batch_size": 10, "dataset_size": 40, "epsilon": 4, "delta": 1e-5, "families": ["identity"]}
     plan = post(server, candidates, "planned", "/v1/plans")
     server.get(f"/v1/plans/{plan}?wait=100")
-    # Some of this one are for the next process.
+    # Some of its jobs are left for the next process.
     endless = {"base": dict(ENDLESS, epsilon=None), "grid": {"/epsilon": [1, 2, 3, 4, 5, 6]}}
     later = post(server, endless, "later", "/v1/sweeps")
     server.stop()
     server.start()
     assert server.post(None, f"/v1/sweeps/{later}/cancel").status_code == 202
-    for parent, name, client in ((sweep, "swept", "127.0.0.1"), (plan, "planned", "127.0.0.1"), (later, "later", "unknown")):
+    for parent, name, client in ((sweep, "swept", "127.0.0.1"), (plan, "planned", "127.0.0.1"),
+                                 (later, "later", "unknown")):
         jobs = [row[0] for row in server.stored("SELECT id FROM jobs WHERE parent = ? ORDER BY id", parent)]
         assert jobs
         for job in jobs:
@@ -107,8 +104,9 @@ def test_points_and_candidates_are_ended_in_the_name_of_who_posted_them(launch):
             assert (found["request"], found["client"]) == (name, client)
         line = [line for line in server.log_text().splitlines() if f" event=group-end group={parent} " in line]
         assert len(line) == 1 and f" request={name} " in line[0]
-    # What a group brings forth after a restart has its name, too.
-    more = {"base": dict(DP_SGD, noise_multiplier=None, n=20000), "grid": {"/noise_multiplier": [1 + i / 8 for i in range(30)]}}
+    # Jobs that a group creates after a restart carry its request id, too.
+    more = {"base": dict(DP_SGD, noise_multiplier=None, n=20000),
+            "grid": {"/noise_multiplier": [1 + i / 8 for i in range(30)]}}
     more = post(server, more, "more", "/v1/sweeps")
     server.kill()
     server.start()
@@ -127,7 +125,7 @@ def test_a_job_that_waits_for_the_next_process_keeps_its_name(launch):
     server.start()
     server.until(waiting, "succeeded")
     found = end(server, waiting)
-    assert (found["request"], found["client"]) == ("waiting", "unknown")  # addresses are not kept
+    assert (found["request"], found["client"]) == ("waiting", "unknown")  # addresses are not stored
     for attempt in (1, 2, 3):
         assert server.running(running)["attempts"] == attempt
         server.fault()

@@ -1,6 +1,6 @@
 """
-MMCC over HTTP: the figures of the reference and the paper's comparison with groups, what is said about the bad events,
-and what a client is told where it does not apply.
+MMCC over HTTP: the numbers of the reference and the comparison with groups in the paper, the reporting of bad events,
+and the errors where it does not apply.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -39,19 +39,21 @@ def test_auto_takes_the_amplified_bound(server):
 
 
 def test_more_random_sampling_beats_groups(server):
-    """Figure 6, where epsilon is small: restarted trees of height 4, each example in every step with p, or in one
-    group of eight with 8 p."""
+    """Figure 6, where epsilon is small: restarted trees of height 4, with each example in every step with probability
+    p, or in one group of eight with probability 8 p."""
     job = {"n": 128, "matrix": {"family": "tree", "stamps": 16, "normalization": "none"}, "noise_multiplier": 64.0,
            "delta": 1e-6, "sampling": {"scheme": "poisson", "p": 1 / 16}}
     everywhere = server.solve(job)["result"]["epsilon"]
-    grouped = server.solve(dict(job, sampling={"scheme": "cyclic_poisson", "p": 1 / 2, "groups": 8}))["result"]["epsilon"]
+    grouped = server.solve(dict(job, sampling={"scheme": "cyclic_poisson", "p": 1 / 2,
+                                               "groups": 8}))["result"]["epsilon"]
     assert everywhere < grouped
 
 
 def test_the_curve_ends_at_its_floor(server):
     job = server.solve(dict(TREE, noise_multiplier=20 * math.sqrt(6)))
     points = server.get(job["links"]["curve"]).json()["points"]
-    floor = job["result"]["delta"] * min(job["result"]["directions"][name]["bad_event_share"] for name in ("remove", "add"))
+    floor = job["result"]["delta"] * min(job["result"]["directions"][name]["bad_event_share"]
+                                         for name in ("remove", "add"))
     deltas = [point["delta"] for point in points]
     assert deltas == sorted(deltas, reverse=True)
     assert floor * 0.99 <= deltas[-1] <= 2 * job["result"]["delta"]

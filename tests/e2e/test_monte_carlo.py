@@ -1,7 +1,7 @@
 """
-Monte Carlo over HTTP: what was drawn stands in the result, with a seed that can be asked for again; the same bits whatever
-the number of workers and through a kill -9; an end within a moment of being told; no answer that was cut short in the
-cache; and what is refused, with the member that is to blame.
+Monte Carlo over HTTP: the result reports its draws with a seed that can be requested again; the same bits for any
+number of workers and after a kill -9; a fast stop on request; truncated results are not cached; and unsupported jobs
+are rejected, with the member at fault.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -15,7 +15,7 @@ import pytest
 
 from conftest import BINARY, ONE_BY_ONE, check_problem, until
 
-# Answered by some thousands of draws.
+# Answered by several thousand draws.
 SPACED = {"n": 32, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.05}}
 EPSILON = dict(SPACED, noise_multiplier=1, delta=1e-2, accountant="monte_carlo")
 DELTA = dict(SPACED, noise_multiplier=1, epsilon=0.5, accountant="monte_carlo")
@@ -26,26 +26,26 @@ def tuned(job, **members):
     return dict(job, accountant={"method": "monte_carlo", **members})
 
 
-# Some seconds of draws, which come to the database block by block; and more than anyone waits for.
+# Several seconds of draws, which are stored in the database block by block; and more than any test waits for.
 SLOW = tuned(DELTA, samples=1_000_000)
 ENDLESS = tuned(DELTA, samples=2_000_000_000)
 
 
 def steady(result):
-    """The result but for its times and for what was in the caches."""
+    """The result without its times and cache information."""
     return {name: value for name, value in result.items()
             if name not in ("cache", "elapsed_seconds", "compute_seconds")}
 
 
 def solved(job, workers):
-    """As `epsilond solve` answers, without a database."""
+    """The result of `epsilond solve`, without a database."""
     ended = subprocess.run([BINARY, "solve", "--workers", str(workers), "--log-level", "error"], input=json.dumps(job),
                            capture_output=True, text=True, timeout=300, check=True)
     return json.loads(ended.stdout)["result"]
 
 
 def edit(server, *statements):
-    """Changes the database of a server that has stopped; returns the rows changed by each."""
+    """Changes the database of a server that has stopped; returns the number of rows changed by each statement."""
     with contextlib.closing(sqlite3.connect(server.database)) as connection:
         changed = [connection.execute(statement).rowcount for statement in statements]
         connection.commit()
@@ -53,27 +53,27 @@ def edit(server, *statements):
 
 
 def drawn(result):
-    """The directions that were: the one that decides, and the other where it might have."""
+    """The directions that used draws: the decisive one, and the other if it could have been."""
     directions = [d for d in ("remove", "add") if result["monte_carlo"][d]]
     worse = max(result["directions"], key=lambda d: result["directions"][d]["value"])
     assert worse in directions
     for direction in {"remove", "add"} - set(directions):
         assert result["directions"][direction]["value"] <= result["directions"][worse]["value"]
-        assert any(f"drew nothing for {direction}" in hint for hint in result["hints"])
+        assert any(f"drew no samples for {direction}" in hint for hint in result["hints"])
     return directions
 
 
-# ---------------------------------------------------------------- who is told of it
+# ---------------------------------------------------------------- hints
 
 def test_a_loose_answer_says_who_draws(server):
-    """And what is drawn is tighter, as the hint has it; an answer of 0, and who asked for another accountant, is told nothing."""
+    """Drawing is tighter, as the hint says; an answer of 0, and a job that names another accountant, get no hint."""
     def hints(job):
-        return [hint for hint in server.solve(job)["result"]["hints"] if "ask for monte_carlo" in hint]
+        return [hint for hint in server.solve(job)["result"]["hints"] if "use monte_carlo" in hint]
 
     def delta(job):
         return server.solve(job)["result"]["delta"]
 
-    for bands, separation, times, text in ((4, 4, 1.05, "at least 5% tighter"), (4, 2, 10, "far tighter")):
+    for bands, separation, times, text in ((4, 4, 1.05, "at least 5% tighter"), (4, 2, 10, "much tighter")):
         job = {"n": 12, "matrix": {"family": "square_root", "bands": bands}, "noise_multiplier": 1, "epsilon": 1,
                "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": separation}}
         assert [text in hint for hint in hints(job)] == [True]
@@ -123,18 +123,19 @@ def test_a_noise_multiplier_is_verified_before_it_is_released(server):
         draws = result["monte_carlo"][direction]
         assert result["directions"][direction]["accountant"] == "monte_carlo"
         assert draws["estimate"] <= draws["threshold"] < 1e-2
-    # No less than the epsilon asked for, by many more draws.
+    # At least the requested epsilon, by many more draws.
     again = server.solve(tuned(EPSILON, samples=1_000_000) | {"noise_multiplier": result["noise_multiplier"]})["result"]
     assert 0.8 < again["epsilon"] < 1.02
 
 
 def test_no_separation_is_poisson(server):
-    """Independent steps, which pld knows exactly: never under it, and with many draws not much over. Draws of users of several
-    examples are those of b_min_sep alone."""
+    """Independent steps, for which pld is exact: never below it, and with many draws close to it. Draws for users with
+    several examples are supported for b_min_sep only."""
     job = {"n": 32, "noise_multiplier": 1, "delta": 1e-2}
     pairs = {"p": 0.025, "examples_per_user": 2}
     exact = server.solve(dict(job, sampling={"scheme": "poisson", **pairs}, accountant="pld"))["result"]
-    drawn = server.solve(tuned(dict(job, sampling={"scheme": "b_min_sep", "separation": 1, "warm_start": False, **pairs}),
+    drawn = server.solve(tuned(dict(job, sampling={"scheme": "b_min_sep", "separation": 1, "warm_start": False,
+                                                   **pairs}),
                                samples=400_000))["result"]
     for direction in ("remove", "add"):
         low = exact["directions"][direction]["value"]
@@ -165,10 +166,10 @@ def test_a_seed_of_the_clients_own_is_an_assumption(server):
     derived = server.solve(EPSILON)
     seed = derived["result"]["monte_carlo"]["remove"]["seed"]
     assert "seed" not in derived["job"]["accountant"] and 0 <= seed <= 2**53
-    assert any("of which the seed is a hash" in text for text in derived["result"]["assumptions"])
+    assert any("whose hash is the seed" in text for text in derived["result"]["assumptions"])
     own = server.solve(tuned(EPSILON, seed=seed))
     assert own["job"]["accountant"]["seed"] == seed
-    assert any(f"the seed {seed}, which is the client's own" in text for text in own["result"]["assumptions"])
+    assert any(f"the seed {seed}, which the client set" in text for text in own["result"]["assumptions"])
     assert own["result"]["epsilon"] == derived["result"]["epsilon"]
     other = server.solve(tuned(EPSILON, seed=7))["result"]
     for direction in drawn(other):
@@ -199,7 +200,8 @@ def test_a_kill_in_the_middle_makes_no_difference(launch):
     assert kept >= 5
     server.start()
     document = server.get(f"/v1/jobs/{job_id}?wait=300").json()
-    assert document["status"] == "succeeded" and document["attempts"] == 1  # a kill from outside counts against no job
+    assert document["status"] == "succeeded" and document["attempts"] == 1  # a kill from outside does not count as an
+                                                                            # attempt
     assert steady(document["result"]) == expected
     assert server.metric('epsilond_cache_lookups_total{kind="chunk",result="hit"}') == kept
     assert server.metric('epsilond_cache_lookups_total{kind="chunk",result="miss"}') > 0
@@ -233,7 +235,7 @@ def test_draws_keep_their_bound(launch):
 def test_a_cancel_is_heard_at_once(launch):
     server = launch(*ONE_BY_ONE)
     seconds = []
-    for number in range(3):  # the best of three: other programs run here too
+    for number in range(3):  # the best of three, because other programs are running
         job_id = server.post(dict(ENDLESS, epsilon=0.4 + number / 10)).json()["id"]
         server.running(job_id)
         time.sleep(0.5)
@@ -273,7 +275,7 @@ def test_an_answer_that_was_cut_short_is_its_own_jobs(launch):
     assert result["guarantee"] == "high_probability" and 0 < result["delta"] < 0.08
     for draws in result["monte_carlo"].values():
         assert 0 < draws["samples"] < 200_000_000
-    # The same job again is computed again, and may be answered better: the first stays what it was.
+    # An equal job is computed again and may get a better answer; the first one is unchanged.
     second = server.solve(job)
     assert second["result"]["cache"]["result"] == "miss" and second["result"]["compute_seconds"] > 0
     assert second["result"]["delta"] < 0.08 and second["id"] != first["id"]
@@ -282,7 +284,7 @@ def test_an_answer_that_was_cut_short_is_its_own_jobs(launch):
     for document in (first, second):
         assert server.get(document["links"]["self"]).json() == document
     assert server.solve(job)["result"]["cache"]["result"] == "miss"
-    # One that is in time is as ever.
+    # A job that finishes in time is not affected.
     whole = tuned(DELTA, max_seconds=1000)
     assert server.solve(whole)["result"]["cache"]["result"] == "miss"
     assert server.solve(whole)["result"]["cache"]["result"] == "hit"
@@ -304,7 +306,7 @@ def test_an_audit_is_beside_the_answer(server, method):
         assert set(audit) == {"samples", "lower", "ratio"} and audit["samples"] >= 20_000
         assert 0 <= audit["lower"] <= result["epsilon"]
         assert audit["ratio"] == (pytest.approx(result["epsilon"] / audit["lower"]) if audit["lower"] else None)
-    if method != "gaussian":  # whose bound is twenty times too much
+    if method != "gaussian":  # whose bound is twenty times too large
         assert result["audit"]["remove"]["ratio"] < 2
 
 
@@ -317,7 +319,7 @@ def test_an_audit_of_noise_is_of_delta(server):
                   422, "unsupported", "/accountant/audit")
 
 
-# ---------------------------------------------------------------- what there is not
+# ---------------------------------------------------------------- what is not available
 
 @pytest.mark.sanitized
 def test_there_is_no_curve(server):
@@ -331,7 +333,7 @@ def test_there_is_no_curve(server):
 
 @pytest.mark.sanitized
 def test_there_is_no_curve_where_draws_proved_nothing_better(server):
-    """The answer is deterministic, and its accountant is still one without a curve."""
+    """The answer is deterministic, but its accountant still has no curve."""
     document = server.solve(tuned({"n": 4, "matrix": {"family": "square_root", "bands": 2}, "noise_multiplier": 1,
                                    "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 2}, "delta": 1e-3},
                                   samples=1024))

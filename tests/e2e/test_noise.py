@@ -1,6 +1,6 @@
 """
-POST /v1/noise: rows of C^-1 z and B z, of a job or a stored factorisation, in each form; that they have the law that was
-accounted; that a stream takes bounded memory, and ends with its client or the service.
+POST /v1/noise: rows of C^-1 z and B z for a job or a stored factorisation, in each format; that they have the
+distribution that was accounted for; that a stream uses bounded memory and ends with its client or the service.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -34,7 +34,7 @@ def ask(server, request, accept=NPY, **arguments):
 
 
 def draw(server, accept=NPY, **request):
-    """The rows, as numpy reads them."""
+    """The rows, read by numpy."""
     answer = ask(server, request, accept)
     assert answer.status_code == 200, answer.text
     assert answer.headers["Content-Type"] == accept
@@ -67,8 +67,8 @@ def part(server, document, name):
     {"family": "tree"}, {"family": "tree", "decoder": "full"}, {"family": "fourier"},
     {"family": "square_root", "bands": 4, "stamps": 3}], ids=lambda matrix: "-".join(map(str, matrix.values())))
 def test_noise_has_the_law_that_was_accounted(server, matrix):
-    """The rows of C^-1 z have the covariance sigma^2 C^-1 C^-T: whitened, d of them have that of I but for chance; of B z
-    likewise. Of draws under a seed, so that a right service always passes: a wrong one fails by far."""
+    """The rows of C^-1 z have the covariance sigma^2 C^-1 C^-T: whitened, d of them have approximately the covariance
+    I; similarly for B z. The draws are seeded, so a correct service always passes; a wrong one fails by far."""
     document = server.solve({"n": 12, "matrix": matrix, "sampling": {"scheme": "none"}, "epsilon": 1, "delta": 1e-6})
     sigma, d = document["result"]["noise_multiplier"], 20000
     for name in "noise", "decoder":
@@ -155,7 +155,7 @@ def test_a_stored_factorisation_gives_the_noise_of_its_job(server):
 
 @sanitized
 def test_jobs_of_every_kind_of_answer(server):
-    """The multiplier is the answer's, the one of the curve, or 0 where no noise is needed."""
+    """The noise multiplier is that of the answer, that of the curve, or 0 if no noise is needed."""
     for multiplier in 1.5, 3.0:
         curve = server.solve({"n": 20, "sampling": {"scheme": "none"}, "noise_multiplier": multiplier, "curve": True})
         x = draw(server, job=curve["id"], dimensions=1000, seed=5, dtype="float64")
@@ -173,7 +173,7 @@ PHASES = {"phases": [{**{name: BANDED[name] for name in ("n", "matrix", "samplin
 
 @sanitized
 def test_each_phase_has_its_noise(server):
-    """That of a job which is the phase alone, at the phase's noise multiplier."""
+    """The noise is that of a job that consists of the phase only, at the noise multiplier of the phase."""
     document = server.solve(PHASES)
     asked = {"dimensions": 5, "dtype": "float64", "seed": 6}
     for index, phase in enumerate(PHASES["phases"]):
@@ -195,7 +195,7 @@ def test_the_phase_is_asked_for_where_there_are_phases(server):
     document, other = server.solve(PHASES), server.solve(BANDED)
     job = {"job": document["id"], "dimensions": 1}
     problem = check_problem(server.post(job, "/v1/noise"), 422, "invalid-job", "?phase")
-    assert "phases are 0 to 2" in problem["detail"]
+    assert "phases of the job are 0 to 2" in problem["detail"]
     for wrong in "3", "x", "-1", "":
         check_problem(server.post(job, f"/v1/noise?phase={wrong}"), 422, "invalid-job", "?phase")
     check_problem(server.post({"job": other["id"], "dimensions": 1}, "/v1/noise?phase=0"), 422, "invalid-job", "?phase")
@@ -205,7 +205,7 @@ def test_the_phase_is_asked_for_where_there_are_phases(server):
 
 @sanitized
 def test_noise_of_the_largest_number(server):
-    """As of the job with the number that was found; where that is 0 there is none."""
+    """As for the job with the number that was found; if that is 0 there is none."""
     asked = {"dimensions": 3, "dtype": "float64", "seed": 2}
     poisson = {"sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-6}
     found = server.solve({**poisson, "n": "max", "epsilon": 2})
@@ -288,7 +288,7 @@ def test_a_singular_matrix_has_no_noise(server):
 
 @sanitized
 def test_it_is_the_matrix_that_was_used(launch):
-    """Where the notes of the factorisation are lost, the job's own matrix is computed again, and is the same."""
+    """If the stored factorisation is lost, the matrix of the job is computed again, and is the same."""
     server = launch()
     document = server.solve({**BANDED, "matrix": {"family": "banded", "bands": 4}})
     asked = {"job": document["id"], "dimensions": 3, "seed": 4, "dtype": "float64"}
@@ -312,7 +312,8 @@ def digest(*values):
 
 @sanitized
 def test_noise_of_another_matrix_is_refused(launch):
-    """A result whose factorisation is not kept, and is not what computing it again gives: as after an update of the program."""
+    """A result whose factorisation is not stored, and for which computing it again gives a different one, as after an
+    update of the program."""
     server = launch()
     job = server.solve(BANDED)["id"]
     server.stop()
@@ -320,20 +321,21 @@ def test_noise_of_another_matrix_is_refused(launch):
         connection.create_function("digest", -1, digest)
         columns = "hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, max_squared, last_squared, accountant"
         assert connection.execute(f"SELECT digest({columns}, factorization) = figures_checksum FROM results").fetchall() == [(1,)]
-        connection.execute(f"UPDATE results SET factorization = ?1, figures_checksum = digest({columns}, ?1)", ("ab" * 32,))
+        connection.execute(f"UPDATE results SET factorization = ?1, figures_checksum = digest({columns}, ?1)",
+                           ("ab" * 32,))
     server.start()
     problem = check_problem(ask(server, {"job": job, "dimensions": 3}), 409, "conflict")
     assert "factorisation" in problem["detail"]
 
 
 def resident(server):
-    """The most memory that the server ever had, in bytes."""
+    """The maximum memory of the server so far, in bytes."""
     with open(f"/proc/{server.process.pid}/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 
 
 def test_a_long_stream_takes_little_memory(launch):
-    """Half a gigabyte goes through three rows of doubles and a few pieces; and through panels where C is full."""
+    """Half a gigabyte passes through three rows of doubles and a few pieces, and through panels if C is full."""
     server = launch()
     for matrix, d, rows in [({"family": "square_root", "bands": 4}, 1_000_000, 128), ({"family": "tree"}, 500_000, 64),
                             ({"family": "square_root"}, 100_000, 512)]:
@@ -366,7 +368,8 @@ def test_memory_for_noise_is_bounded(launch):
     server = launch("--draw-bytes", "32MiB")
     job = server.solve(BANDED)["id"]
     large = check_problem(ask(server, {"job": job, "dimensions": 2_000_000}), 422, "too-costly")
-    needed, allowed, fits = re.search(r"takes ([\d.]+) MiB .* ([\d.]+) MiB .*ask for (\d+) dimensions", large["detail"]).groups()
+    needed, allowed, fits = re.search(r"takes ([\d.]+) MiB .* ([\d.]+) MiB .*request (\d+) dimensions",
+                                      large["detail"]).groups()
     assert float(needed) > float(allowed) == 32
     assert 600_000 < int(fits) < 2_000_000
     with ask(server, {"job": job, "dimensions": int(fits)}, stream=True) as part:
@@ -392,7 +395,7 @@ def test_limits_of_work_hold_for_noise(launch):
     assert problem["operations"] > 1e7
     problem = check_problem(ask(server, {"job": job, "dimensions": 100_000}), 422, "too-costly", "/dimensions")
     assert problem["bytes"] > 1 << 20
-    needed, allowed, fits = re.search(r"and ([\d.]+) MiB of memory, .* and ([\d.]+) MiB \(--max-bytes\); ask for (\d+) dimensions",
+    needed, allowed, fits = re.search(r"and ([\d.]+) MiB of memory, .* operations.* and ([\d.]+) MiB \(--max-bytes\); request (\d+) dimensions",
                                       problem["detail"]).groups()
     assert float(needed) > float(allowed) == 1
     assert draw(server, job=job, dimensions=int(fits)).shape == (64, int(fits))
@@ -400,7 +403,7 @@ def test_limits_of_work_hold_for_noise(launch):
 
 @sanitized
 def test_a_stop_cuts_a_stream_off(launch):
-    """A part is never taken for the whole."""
+    """An incomplete reply must not look complete."""
     server = launch()
     job = server.solve(BANDED)["id"]
     answer = ask(server, {"job": job, "dimensions": 300_000}, stream=True)
@@ -413,7 +416,7 @@ def test_a_stop_cuts_a_stream_off(launch):
 
 @sanitized
 def test_numbers_beyond_single_precision_cut_the_stream_off(server):
-    """An infinity is no noise."""
+    """An infinity is not valid noise."""
     document = server.solve({"n": 2, "matrix": {"family": "toeplitz", "coefficients": [1e-30], "normalization": "none"},
                              "sampling": {"scheme": "none"}, "noise_multiplier": 1e9, "delta": 0.5})
     asked = {"job": document["id"], "dimensions": 100, "seed": 1}
@@ -422,22 +425,25 @@ def test_numbers_beyond_single_precision_cut_the_stream_off(server):
         ask(server, asked)
 
 
-# ---------------------------------------------------------------- taken up again
+# ---------------------------------------------------------------- resuming
 
 EVERY_KIND = [
     {"family": "identity"}, {"family": "toeplitz", "coefficients": [1, 0.5, 0.25]}, {"family": "square_root"},
     {"family": "inverse_square_root", "bands": 3}, {"family": "banded", "bands": 4},
     {"family": "banded", "bands": 3, "toeplitz": False}, {"family": "blt", "buffers": 2}, {"family": "optimal"},
     {"family": "tree"}, {"family": "tree", "decoder": "full"}, {"family": "fourier"},
-    {"family": "dense", "rows": [[1.0 if i == j else 0.5 / (1 + i) if i > j else 0.0 for j in range(24)] for i in range(24)]},
+    {"family": "dense",
+     "rows": [[1.0 if i == j else 0.5 / (1 + i) if i > j else 0.0 for j in range(24)] for i in range(24)]},
     {"family": "square_root", "bands": 4, "stamps": 3}]
 
 
 @sanitized
-@pytest.mark.parametrize("matrix", EVERY_KIND, ids=lambda matrix: "-".join(str(value)[:20] for value in matrix.values()))
+@pytest.mark.parametrize("matrix", EVERY_KIND,
+                         ids=lambda matrix: "-".join(str(value)[:20] for value in matrix.values()))
 def test_a_stream_goes_on_bit_for_bit(server, matrix):
-    """From any row, in any form, as often as it breaks; from a seed likewise."""
-    job = server.solve({"n": 24, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6})["id"]
+    """From any row, in any format, any number of times; also with a seed."""
+    job = server.solve({"n": 24, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0,
+                        "delta": 1e-6})["id"]
     for name, dtype, more in ("noise", "float32", {}), ("decoder", "float64", {}), ("noise", "float64", {"seed": 3}):
         asked = {"job": job, "dimensions": 5, "part": name, "dtype": dtype, **more}
         first = ask(server, asked)
@@ -446,7 +452,8 @@ def test_a_stream_goes_on_bit_for_bit(server, matrix):
         for k in 0, 1, 13, 23:
             again = ask(server, {**asked, "stream": stream, "first_row": k})
             assert again.status_code == 200, again.text
-            assert again.headers["X-Stream"] == stream and again.headers.get("X-Guarantee") == ("none" if more else None)
+            assert again.headers["X-Stream"] == stream and again.headers.get("X-Guarantee") == ("none" if more
+                                                                                                else None)
             assert again.headers["Cache-Control"] == "no-store"
             assert numpy.load(io.BytesIO(again.content)).tobytes() == rows[k:].tobytes()
             for accept in LINES, JSON:
@@ -462,9 +469,10 @@ def test_a_stream_goes_on_bit_for_bit(server, matrix):
 @pytest.mark.parametrize("matrix", [{"family": "identity"}, {"family": "banded", "bands": 4}, {"family": "tree"}],
                          ids=lambda matrix: matrix["family"])
 def test_a_stream_that_was_cut_goes_on(launch, matrix):
-    """In the middle of a row, with more of it on its way; then it is the whole that nobody has read."""
+    """In the middle of a row, with more of it in transit; and if nothing of the stream was read."""
     server = launch()
-    job = server.solve({"n": 50, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6})["id"]
+    job = server.solve({"n": 50, "matrix": matrix, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0,
+                        "delta": 1e-6})["id"]
     asked, size = {"job": job, "dimensions": 30_000}, 4 * 30_000
     answer = ask(server, asked, stream=True)
     stream, part = answer.headers["X-Stream"], answer.raw.read(128 + 7 * size + 1000)
@@ -474,13 +482,13 @@ def test_a_stream_that_was_cut_goes_on(launch, matrix):
     whole = draw(server, **asked, stream=stream, first_row=0)
     assert whole[7:].tobytes() == rest.tobytes()
     assert whole.tobytes()[:len(part) - 128] == part[128:]
-    assert not (draw(server, **asked)[:7] == whole[:7]).any()  # another stream is other noise
+    assert not (draw(server, **asked)[:7] == whole[:7]).any()  # another stream has other noise
     until(lambda: server.metric("epsilond_drawn_bytes") == 0)
 
 
 @sanitized
 def test_rows_are_left_out_with_a_sign_of_life(server):
-    """A space for each that is drawn for nothing, or for several: numpy reads the longer header, and a line begins with them."""
+    """One space for each skipped row, or for several: numpy reads the longer header, and a line starts with them."""
     job = server.solve({**BANDED, "n": 20_000})["id"]
     asked = {"job": job, "dimensions": 1, "dtype": "float64"}
     first = ask(server, asked)
@@ -488,7 +496,7 @@ def test_rows_are_left_out_with_a_sign_of_life(server):
     for k in 63, 64, 8127, 8128, 19_999:
         answer = ask(server, {**asked, "first_row": k})
         begins = len(answer.content) - 8 * (20_000 - k)
-        assert begins % 64 == 0 and min(k, 4000) < begins <= 10_000  # what numpy.load() takes
+        assert begins % 64 == 0 and min(k, 4000) < begins <= 10_000  # the limit of numpy.load()
         assert (numpy.load(io.BytesIO(answer.content)) == rows[k:]).all()
     line = ask(server, {**asked, "first_row": 19_999}, LINES).text
     assert json.loads(line)["values"] == rows[-1].tolist() and 4000 < len(line) - len(line.lstrip(" ")) < 10_000
@@ -497,8 +505,9 @@ def test_rows_are_left_out_with_a_sign_of_life(server):
 
 @sanitized
 def test_a_stream_is_for_one_request(server):
-    """Two things that are made of one key give both away."""
-    document, other = server.solve({**BANDED, "workload": MOMENTUM}), server.solve({**BANDED, "workload": MOMENTUM, "delta": 1e-7})
+    """Two different outputs from one key would reveal both."""
+    document, other = server.solve({**BANDED, "workload": MOMENTUM}), server.solve({**BANDED, "workload": MOMENTUM,
+                                                                                    "delta": 1e-7})
     job, stored = document["id"], document["result"]["factorization"]["id"]
     assert other["result"]["factorization"]["id"] == stored
     asked = {"job": job, "dimensions": 4}
@@ -506,9 +515,9 @@ def test_a_stream_is_for_one_request(server):
     for change in ({"dimensions": 5}, {"part": "decoder"}, {"dtype": "float64"}, {"noise_multiplier": 3}, {"seed": 1},
                    {"job": other["id"]}, {"job": None, "factorization": stored, "noise_multiplier": 2}):
         answer = ask(server, {**asked, **change, "stream": stream, "first_row": 0})
-        assert "begun with another request" in check_problem(answer, 409, "conflict")["detail"], change
+        assert "started by a different request" in check_problem(answer, 409, "conflict")["detail"], change
         assert "X-Stream" not in answer.headers
-    # What is said in another way is the same request.
+    # A different notation of the same request is the same request.
     draw(server, **asked, part="noise", dtype="float32", noise_multiplier=2, stream=stream, first_row=60)
     asked = {"factorization": stored, "noise_multiplier": 2, "dimensions": 4, "part": "decoder"}
     stream = ask(server, {**asked, "workload": MOMENTUM}).headers["X-Stream"]
@@ -528,20 +537,24 @@ def test_which_rows_a_stream_has(server):
     stream = ask(server, asked).headers["X-Stream"]
     assert re.fullmatch("[0-9a-f]{64}", stream)
     for first_row in 64, 2**53:
-        problem = check_problem(ask(server, {**asked, "stream": stream, "first_row": first_row}), 422, "invalid-job", "/first_row")
+        problem = check_problem(ask(server, {**asked, "stream": stream, "first_row": first_row}), 422, "invalid-job",
+                                "/first_row")
         assert "[0, 63]" in problem["errors"][0]["detail"]
-    for wrong, pointer in [({"first_row": 1}, "/first_row"), ({"first_row": 0}, "/first_row"), ({"stream": stream}, "/first_row"),
-                           ({"stream": stream, "first_row": -1}, "/first_row"), ({"stream": "x", "first_row": 1}, "/stream"),
+    for wrong, pointer in [({"first_row": 1}, "/first_row"), ({"first_row": 0}, "/first_row"),
+                           ({"stream": stream}, "/first_row"),
+                           ({"stream": stream, "first_row": -1}, "/first_row"),
+                           ({"stream": "x", "first_row": 1}, "/stream"),
                            ({"stream": stream, "first_row": 1.5}, "/first_row")]:
         check_problem(ask(server, {**asked, **wrong}), 422, "invalid-job", pointer)
     unknown = check_problem(ask(server, {**asked, "stream": "0" * 64, "first_row": 1}), 404, "not-found")
-    assert "train from the beginning" in unknown["detail"]
-    assert draw(server, **asked, stream=stream, first_row=63).shape == (1, 4)  # all that was refused did it no harm
+    assert "Restart the training" in unknown["detail"]
+    assert draw(server, **asked, stream=stream, first_row=63).shape == (1, 4)  # the rejected requests did not affect it
 
 
 @sanitized
 def test_the_next_reader_takes_the_stream_over(launch):
-    """A connection that only the server believes in, or a second training with the noise of the first: there is one reader."""
+    """A connection that only the server considers alive, or a second training with the noise of the first: there is
+    only one reader."""
     server = launch("--draw-bytes", "40MiB")
     job = server.solve(BANDED)["id"]
     asked = {"job": job, "dimensions": 600_000}  # 23 MiB
@@ -557,7 +570,7 @@ def test_the_next_reader_takes_the_stream_over(launch):
 
 @sanitized
 def test_who_was_sent_away_may_come_back(launch):
-    """The place of one who pauses goes to another who needs its memory; the stream does not."""
+    """The place of a client that pauses goes to another that needs its memory; the stream is kept."""
     server = launch("--draw-bytes", "40MiB", "--request-seconds", "0.3")
     job = server.solve(BANDED)["id"]
     asked = {"job": job, "dimensions": 600_000}
@@ -574,7 +587,8 @@ def test_who_was_sent_away_may_come_back(launch):
 
 @sanitized
 def test_for_how_long_a_stream_is_kept(launch):
-    """While it is read, and then for --keep-streams; not over a restart; not at all, if so told."""
+    """It is kept while it is read, and then for --keep-streams; not across a restart; not at all if the option says
+    so."""
     server = launch("--keep-streams", "1s")
     job = server.solve(BANDED)["id"]
     asked = {"job": job, "dimensions": 300_000}
@@ -583,7 +597,7 @@ def test_for_how_long_a_stream_is_kept(launch):
         time.sleep(2.2)
         again = {**asked, "stream": stream, "first_row": 63}
         assert ask(server, again).status_code == 200
-    time.sleep(2.2)  # one that is asked for is kept for longer
+    time.sleep(2.2)  # a stream that is requested is kept for longer
     check_problem(ask(server, again), 404, "not-found")
     stream = ask(server, {"job": job, "dimensions": 1}).headers["X-Stream"]
     server.stop()
@@ -600,7 +614,8 @@ def test_for_how_long_a_stream_is_kept(launch):
 
 @sanitized
 def test_the_contract_refuses_what_the_service_refuses():
-    """The schema of a request is as strict as the service: checked on what test_what_is_wrong_with_a_request() sends."""
+    """The schema of a request is as strict as the service: checked with the requests of
+    test_what_is_wrong_with_a_request()."""
     contract = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
     check = jsonschema.Draft202012Validator({"$ref": "#/components/schemas/NoiseRequest",
                                              "components": contract["components"]})
@@ -609,9 +624,13 @@ def test_the_contract_refuses_what_the_service_refuses():
                   {**stored, "workload": MOMENTUM, "part": "decoder"}, {**job, "stream": "0" * 64, "first_row": 0},
                   {**job, "stream": None, "first_row": None}, {**job, "seed": 1, "first_row": 3}):
         check.validate(right)
-    for wrong in ({"dimensions": 1}, {**job, **stored}, {**stored, "noise_multiplier": None}, {**job, "workload": MOMENTUM},
-                  {**job, "dimensions": 0}, {**job, "noise_multiplier": 0}, {**job, "seed": -1}, {**job, "part": "encoder"},
-                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"}, {**job, "first_row": 1},
-                  {**job, "stream": "0" * 64}, {**job, "stream": "0" * 64, "first_row": -1}, {**job, "stream": "x", "first_row": 1},
+    for wrong in ({"dimensions": 1}, {**job, **stored}, {**stored, "noise_multiplier": None},
+                  {**job, "workload": MOMENTUM},
+                  {**job, "dimensions": 0}, {**job, "noise_multiplier": 0}, {**job, "seed": -1},
+                  {**job, "part": "encoder"},
+                  {**job, "dtype": "float16"}, {**job, "family": "identity"}, {**job, "job": "x"},
+                  {**job, "first_row": 1},
+                  {**job, "stream": "0" * 64}, {**job, "stream": "0" * 64, "first_row": -1},
+                  {**job, "stream": "x", "first_row": 1},
                   {**job, "first_row": 1, "seed": None}):
         assert not check.is_valid(wrong), wrong

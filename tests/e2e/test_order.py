@@ -1,8 +1,4 @@
-"""
-Who goes first: short jobs before long ones, jobs before curves, and no long job takes all there is.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""Scheduling: short jobs before long ones, jobs before curves, and no long job uses all workers."""
 import select
 import sqlite3
 import threading
@@ -13,7 +9,7 @@ import pytest
 import wire
 from conftest import DP_SGD, ENDLESS, ONE_BY_ONE, PATIENCE, until
 
-# Some seconds, as estimated, and a fraction of one, as it takes.
+# Several seconds by its estimate, and a fraction of one in reality.
 LONGER = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-8,
           "accountant": {"method": "pld", "tolerance": 1e-6}}
 
@@ -72,13 +68,14 @@ def test_the_order_survives_a_restart(launch):
     longer = server.post(LONGER).json()["id"]
     shorter = server.post(DP_SGD).json()["id"]
     server.stop()
-    server.start()  # oldest first, but for the estimate: the endless one is the longest now
+    server.start()  # oldest first, except for the estimate: the endless one is the longest now
     assert server.until(shorter, "succeeded")["started_at"] <= server.until(longer, "succeeded")["started_at"]
     cancel(server, running)
 
 
 def test_jobs_that_wait_for_a_strategy_hold_nobody_up(launch):
-    """Four of one optimal strategy, which one of them computes: the other worker is free for what does not need it."""
+    """Four jobs with the same optimal strategy, which one of them computes: the other worker is free for jobs that do
+    not need it."""
     server = launch("--workers", "2", "--max-bytes", "4GiB")
     shared = {"n": 2048, "matrix": {"family": "optimal"}, "delta": 1e-6,
               "sampling": {"scheme": "none", "epochs": 4, "separation": 512}}
@@ -92,7 +89,7 @@ def test_jobs_that_wait_for_a_strategy_hold_nobody_up(launch):
     assert [(document["status"], document["attempts"]) for document in documents] == [("running", 1)] * 5
     cancel(server, waiting[1])  # while it waits without a thread
     assert server.get(f"/v1/jobs/{waiting[1]}").json()["status"] == "canceled"
-    cancel(server, waiting[0], endless)  # another takes the strategy over
+    cancel(server, waiting[0], endless)  # another takes over the strategy
     server.until(waiting[0], "canceled")
     assert server.get(f"/v1/jobs/{waiting[2]}").json()["status"] == "running"
     cancel(server, *waiting)
@@ -125,7 +122,7 @@ def test_a_short_job_does_not_wait_for_long_ones(launch, workers):
 
 
 def test_an_unrequested_curve_keeps_no_one_waiting(launch):
-    """The job after which a curve that no one wanted once kept both workers for a minute."""
+    """After this job, a curve that nobody had requested used to occupy both workers for a minute."""
     server = launch("--workers", "2")
     server.solve({"n": 512, "matrix": {"family": "tree"}, "sampling": {"scheme": "poisson", "p": 1 / 512},
                   "noise_multiplier": 20.0, "delta": 1e-6, "accountant": "mmcc"})
@@ -156,10 +153,11 @@ def test_curves_come_after_jobs(launch):
     assert all(time_of(moment) < answered for moment in started)
 
 
-# Its answer takes seconds; what it had spent on the way takes minutes.
-LONG_SPEND = {"phases": [{"n": 200000, "sampling": {"scheme": "poisson", "p": 0.001 * (1 + i / 10)}} for i in range(128)],
+# Its answer takes seconds; epsilon in the course of training takes minutes.
+LONG_SPEND = {"phases": [{"n": 200000, "sampling": {"scheme": "poisson", "p": 0.001 * (1 + i / 10)}}
+                         for i in range(128)],
               "noise_multiplier": 4.0, "delta": 1e-6}
-# So does its curve, seen from where it was computed point by point.
+# So does its curve, if it is computed point by point.
 LONG_CURVE = {"phases": [{"n": 24, "sampling": {"scheme": "poisson", "p": 0.05}},
                          {"n": 24, "matrix": {"family": "square_root", "bands": 3},
                           "sampling": {"scheme": "balls_in_bins", "bins": 6}}],
@@ -167,7 +165,7 @@ LONG_CURVE = {"phases": [{"n": 24, "sampling": {"scheme": "poisson", "p": 0.05}}
 
 
 def send(server, link, *headers):
-    """Asks, and does not read."""
+    """Sends a request and does not read."""
     connection = wire.connect(server)
     connection.sendall(wire.head(server, f"GET {link} HTTP/1.1", *headers))
     return connection
@@ -183,7 +181,7 @@ def answered(*connections):
 
 
 def test_what_was_spent_holds_up_no_stream(launch):
-    """Once two threads served both: four such questions, and ten numbers of another client waited for their end."""
+    """Two threads used to serve both: four such requests delayed ten numbers of another client until they ended."""
     server = launch("--workers", "2")
     documents = [server.solve(dict(LONG_SPEND, noise_multiplier=4.0 + i)) for i in range(4)]
     small = server.solve(DP_SGD)
@@ -192,7 +190,7 @@ def test_what_was_spent_holds_up_no_stream(launch):
     assert server.post({"job": small["id"], "dimensions": 10}, "/v1/noise", timeout=60).status_code == 200
     assert server.get(small["links"]["error"], timeout=60).status_code == 200
     assert not answered(*asking)
-    # Nor does anyone compute for those who have gone.
+    # Nor is anything computed for clients that have disconnected.
     for connection in asking:
         connection.close()
     until(lambda: not server.metric("epsilond_workers_busy") and not server.metric("epsilond_jobs_queued"))
@@ -200,7 +198,7 @@ def test_what_was_spent_holds_up_no_stream(launch):
 
 @pytest.mark.parametrize("job, link", [(LONG_SPEND, "spend"), (LONG_CURVE, "curve")])
 def test_long_figures_take_turns(launch, job, link):
-    """With one worker, others have their curves and their answers meanwhile."""
+    """With one worker, other clients get their curves and results meanwhile."""
     server = launch(*ONE_BY_ONE)
     long, small = server.solve(job), server.solve(DP_SGD)
     with send(server, long["links"][link]) as asking:
@@ -229,7 +227,7 @@ def test_a_figure_is_computed_once_and_kept(launch):
     assert whole.status == table.status == 200
     assert [line.split(",")[0] for line in table.body.decode().splitlines()] == [
         "step", *(str(point["step"]) for point in points)]
-    # From then on it takes no worker, after a restart either.
+    # From then on it occupies no worker, also after a restart.
     for _ in range(2):
         running = server.post(ENDLESS).json()["id"]
         server.until(running, "running")

@@ -1,6 +1,6 @@
 """
-Trainings of several phases: what they answer against closed forms and against each other, the largest number that keeps a
-promise solved again, and each phase's matrix and errors.
+Trainings with several phases: their answers compared with closed forms and with each other, the largest number verified
+by solving again, and the matrix and errors of each phase.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -92,10 +92,10 @@ def test_the_warm_up_and_its_twenty_fine_tunings(server):
         assert 0 < phase["epsilon"] < result["epsilon"] and 0 < phase["share"] < 1
         assert set(phase["directions"]) == {"remove", "add"}
     assert max(result["phases"], key=lambda phase: phase["share"])["count"] == 1
-    # The answer keeps the promise: asked for epsilon at this noise, it is that or less.
+    # The answer satisfies the target: the epsilon at this noise is at most the requested one.
     again = dict(document["job"], noise_multiplier=sigma, epsilon=None)
     assert server.solve(again)["result"]["bracket"]["lower"] <= WARM_UP["epsilon"]
-    # The same job in another order of its phases costs the same.
+    # The same job with its phases in another order costs the same.
     turned = server.solve(dict(WARM_UP, phases=WARM_UP["phases"][::-1]))["result"]
     assert turned["noise_multiplier"] == pytest.approx(sigma, rel=2e-3)
 
@@ -123,12 +123,12 @@ def test_the_largest_n_is_kept_and_the_next_is_not(server, job):
     n = result["n"]
     assert n > 0 and result["bracket"]["lower"] <= n <= result["bracket"]["upper"]
     assert all(float(value).is_integer() for value in result["bracket"].values())
-    groups = job["sampling"].get("groups", 1)  # a group's turns are what counts
+    groups = job["sampling"].get("groups", 1)  # the turns of a group are what counts
     tight = {"method": "auto", "tolerance": 1e-6}
     asked = dict(without(job, "epsilon"), accountant=tight)
     assert server.solve(dict(asked, n=n))["result"]["epsilon"] <= promise
     assert server.solve(dict(asked, n=result["bracket"]["upper"] + groups))["result"]["epsilon"] > promise
-    # Its matrix and its errors are those of so many steps.
+    # Its matrix and its errors are those for this number of steps.
     assert len(server.get(document["links"]["error"]).json()["variance"]) == n
     assert server.get(document["links"]["matrix"]).json()["coefficients"] == [1] + [0] * (n - 1)
     assert result["error"]["last_squared"] == pytest.approx(n * job["noise_multiplier"]**2)
@@ -164,7 +164,7 @@ def test_no_count_keeps_a_promise_that_the_others_break(server):
     result, rest = document["result"], server.solve(dict(others, **ASKED))["result"]
     assert result["count"] == result["phases"][1]["count"] == 0
     assert result["bracket"] == {"lower": 0, "upper": 0, "exact": False}
-    # Whatever is answered holds: it is the others' epsilon.
+    # The returned epsilon holds: it is that of the other phases.
     assert rest["bracket"]["lower"] <= result["epsilon"] <= rest["epsilon"] * 1.0011 and result["epsilon"] > 0.5
     assert "no count does" in result["hints"][0]
     assert result["phases"][1]["epsilon"] is None
@@ -202,7 +202,7 @@ def test_each_phase_has_its_matrix_and_its_errors(server):
 def test_the_phase_is_asked_for_where_there_are_phases(server):
     links = server.solve(training(POISSON, BANDED))["links"]
     for link in (links["matrix"], links["error"]):
-        assert "phases are 0 to 1" in check_problem(server.get(link), 422, "invalid-job", "?phase")["detail"]
+        assert "phases of the job are 0 to 1" in check_problem(server.get(link), 422, "invalid-job", "?phase")["detail"]
         for wrong in ("2", "255", "999999999"):
             check_problem(server.get(f"{link}?phase={wrong}"), 422, "invalid-job", "?phase")
         for wrong in ("", "-1", "1.0", "x", "9999999999", "%201"):
@@ -211,7 +211,7 @@ def test_the_phase_is_asked_for_where_there_are_phases(server):
     for link in (alone["matrix"], alone["error"]):
         assert server.get(link).status_code == 200
         problem = check_problem(server.get(link + "?phase=0"), 422, "invalid-job", "?phase")
-        assert "leave it out" in problem["detail"]
+        assert "remove it" in problem["detail"]
 
 
 def test_the_curve_goes_through_the_answer(server):
@@ -236,11 +236,11 @@ def test_what_is_spent_rises_to_the_answer(server):
     steps = [point["step"] for point in spend["points"]]
     epsilons = [point["epsilon"] for point in spend["points"]]
     assert {50, 58, 66, 216} <= set(steps) and steps == sorted(set(steps)) and steps[-1] == 216
-    assert not {51, 57, 59, 65} & set(steps)  # within a tree nothing is known
+    assert not {51, 57, 59, 65} & set(steps)  # within a tree there are no points
     for before, after in zip(epsilons, epsilons[1:]):
         assert after >= before * (1 - 1e-2)
     assert epsilons[-1] == pytest.approx(document["result"]["epsilon"], rel=1.1e-2)
-    # At a boundary it is the epsilon of what was done by then.
+    # At a boundary it is the epsilon of the completed part.
     first = server.solve(dict(POISSON, n=50, **ASKED))["result"]
     assert first["bracket"]["lower"] <= epsilons[steps.index(50)] <= first["epsilon"] * 1.02
     answer = server.get(path, headers={"Accept": "text/csv"})
@@ -265,11 +265,12 @@ def test_what_is_spent_of_an_answer_for_noise_or_for_the_largest(server):
 def test_why_nothing_is_told_of_what_was_spent(server):
     curve = server.solve(dict(POISSON, noise_multiplier=1.0, curve=True))
     none = server.solve({"n": 10, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 0.5})
-    drawn = server.solve({"n": 8, "matrix": {"family": "square_root", "bands": 2}, "noise_multiplier": 1.0, "delta": 1e-2,
+    drawn = server.solve({"n": 8, "matrix": {"family": "square_root", "bands": 2}, "noise_multiplier": 1.0,
+                          "delta": 1e-2,
                           "sampling": {"scheme": "b_min_sep", "p": 0.1}, "accountant": "monte_carlo"})
     nothing = server.solve({"n": "max", "sampling": {"scheme": "poisson", "p": 1}, "epsilon": 0.1, "delta": 1e-9,
                             "noise_multiplier": 0.5})
-    for document, word in ((curve, "delta"), (none, "noise"), (drawn, "one value"), (nothing, "n is 0")):
+    for document, word in ((curve, "delta"), (none, "noise"), (drawn, "parts of a job"), (nothing, "n is 0")):
         assert word in check_problem(server.get(document["links"]["spend"]), 409, "conflict")["detail"]
 
 
@@ -280,7 +281,7 @@ def test_what_is_of_the_job_is_not_of_a_phase(server):
                             "/accountant")
     assert "phase 0" in problem["detail"] and "conditional_composition serves the scheme" in problem["detail"]
     assert problem["accountants"] == ["gaussian", "pld", "mmcc", "renyi"]
-    # What an accountant that composes says of a phase stays, and of others only those that compose are named.
+    # The message of an accountant that composes is kept, and only accountants that compose are named.
     spaced = {"n": 8, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.1}}
     problem = check_problem(server.post(dict(training(RELEASE, spaced), accountant="pld")), 422, "unsupported",
                             "/phases/1/sampling/scheme")

@@ -1,6 +1,6 @@
 """
-Plans over HTTP: which mechanisms are tried, how they are ranked, what is skipped and why, and what becomes of a plan when
-things go wrong.
+Plans over HTTP: the mechanisms tried, their ranking, skipped candidates and the reasons, and the behaviour of plans
+after failures.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -16,12 +16,13 @@ pytestmark = pytest.mark.sanitized
 SMALL = {"n": 24, "batch_size": 10, "dataset_size": 60, "epsilon": 4, "delta": 1e-5,
          "families": ["identity", "square_root", "banded", "optimal"]}
 # Its last candidate takes minutes.
-LONG = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5, "families": ["identity", "optimal"],
+LONG = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5,
+        "families": ["identity", "optimal"],
         "workload": {"type": "momentum", "momentum": 0.95}}
 
 
 def plan(server, body, status=202):
-    """200: of answers that are known, the plan has already ended."""
+    """200: if all answers are cached, the plan has already ended."""
     answer = server.post(body, "/v1/plans")
     assert answer.status_code == status or (status, answer.status_code) == (202, 200), answer.text
     assert answer.headers["Location"] == answer.json()["links"]["self"]
@@ -73,7 +74,7 @@ def test_every_job_is_ready_to_post_and_has_the_same_answer(server, small):
 
 
 def test_what_is_skipped_is_no_better(server, small):
-    """Whoever is skipped for a better one is no better than that one, and keeps no less noise."""
+    """A candidate that was skipped for a better one is no better than that one, and keeps at least as much noise."""
     skipped = [c for c in small["candidates"] if c["status"] == "skipped" and "whoever accounts it" in c["reason"]]
     answered = [c for c in small["candidates"] if c["status"] == "succeeded"]
     for candidate in skipped:
@@ -87,7 +88,8 @@ def test_the_ten_best_and_their_gain_over_dp_sgd(server, small):
     assert reference["gain"] == 1
     for candidate in small["candidates"]:
         if candidate["rank"]:
-            assert candidate["gain"] == pytest.approx(reference["error"]["mean_squared"] / candidate["error"]["mean_squared"], rel=1e-12)
+            assert candidate["gain"] == pytest.approx(reference["error"]["mean_squared"]
+                                                      / candidate["error"]["mean_squared"], rel=1e-12)
         else:
             assert candidate["gain"] is None
     assert len(small["best"]) == 10 and small["best"][0]["gain"] > 1
@@ -97,8 +99,10 @@ def test_the_ten_best_and_their_gain_over_dp_sgd(server, small):
 
 
 def test_the_gain_is_over_the_same_sizes(server):
-    done = ended(server, plan(server, {"n": [12, 24], "batch_size": [10, 20], "dataset_size": 60, "epsilon": 4, "delta": 1e-5,
-                                       "families": ["identity", "square_root"], "schemes": ["poisson", "cyclic_poisson"],
+    done = ended(server, plan(server, {"n": [12, 24], "batch_size": [10, 20], "dataset_size": 60, "epsilon": 4,
+                                       "delta": 1e-5,
+                                       "families": ["identity", "square_root"],
+                                       "schemes": ["poisson", "cyclic_poisson"],
                                        "objective": "max_squared"}))
     own = {(c["n"], c["batch_size"]): c["error"]["max_squared"] for c in done["candidates"]
            if (c["family"], c["scheme"]) == ("identity", "poisson")}
@@ -111,8 +115,8 @@ def test_the_gain_is_over_the_same_sizes(server):
 
 def test_the_first_answers_come_soon(launch):
     """
-    Of a plan that asks for nothing but sizes and a promise: DP-SGD, and what is better, after a few seconds of processor time
-    (0.6 on the machine where this was written), while the rest takes minutes.
+    For a plan with only sizes, epsilon and delta: DP-SGD and a better candidate are available after a few seconds of
+    processor time (0.6 on the development machine), while the rest takes minutes.
     """
     server = launch("--workers", "2")
     accepted = plan(server, {"n": 2048, "batch_size": 512, "dataset_size": 50000, "epsilon": 2, "delta": 1e-6})
@@ -127,7 +131,8 @@ def test_the_first_answers_come_soon(launch):
     assert used["seconds"] < 5
     now = server.get(accepted["links"]["self"]).json()
     assert now["status"] == "running"
-    assert (now["epsilon"], now["delta"], now["dataset_size"], now["n"], now["batch_size"]) == (2, 1e-6, 50000, 2048, 512)
+    assert (now["epsilon"], now["delta"], now["dataset_size"], now["n"], now["batch_size"]) == (2, 1e-6, 50000, 2048,
+                                                                                                512)
     bins = [c for c in now["candidates"] if c["scheme"] == "balls_in_bins"]  # 97 of them, and 2037 = 21 * 97
     assert len(bins) > 10 and {c["n"] for c in bins} == {2037}
     server.post({}, accepted["links"]["cancel"])
@@ -153,7 +158,7 @@ def test_lists_of_sizes_are_ranked_by_the_average_gradient(server):
 
 
 def test_only_what_does_the_same_training_rules_out(server):
-    """Ten steps have less error than a hundred, and are no better for that."""
+    """Ten steps have less error than a hundred, but are not better for that reason."""
     body = {"n": [10, 100], "batch_size": [10, 20], "dataset_size": 100, "epsilon": 4, "delta": 1e-5, "max_bands": 4,
             "families": ["identity", "square_root"], "schemes": ["none", "balls_in_bins"]}
     done = ended(server, plan(server, body))
@@ -297,7 +302,7 @@ def test_a_plan_with_damaged_rows_ranks_the_others(launch):
         database.execute("UPDATE children SET mean_squared = 0.1 WHERE number = ?", (number,))
         database.execute("UPDATE job_groups SET done = 1")
     server.start()
-    found = ended(server, done)  # its state was damaged: it ends once more
+    found = ended(server, done)  # its state was damaged: it ends again
     answered = [c for c in done["candidates"] if c["rank"]]
     assert answered[-1]["error"]["mean_squared"] == worst
     assert found["candidates"][:len(answered) - 1] == answered[:-1]

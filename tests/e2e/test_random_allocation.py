@@ -1,6 +1,6 @@
 """
-Balls in bins over HTTP: each direction takes its own best accountant, every one stands in the candidates, the unamplified
-Gaussian always among them; what does not apply is said.
+Balls in bins over HTTP: each direction uses its own best accountant, all are listed in the candidates, always including
+the unamplified Gaussian; what does not apply is reported.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -34,7 +34,7 @@ def test_an_exact_law_leaves_no_room_for_bounds(server):
 
 
 def test_classes_of_bins_are_a_bound_among_others(server):
-    """The truth as below: 0.6962."""
+    """The true value as below: 0.6962."""
     alone = server.solve(dict(BANDED, accountant="pld"))["result"]
     assert alone["accountant"] == "pld" and 0.6962 * 0.999 < alone["noise_multiplier"] < 1.22 * 0.6962
     assert 0.999 * alone["bracket"]["upper"] <= alone["bracket"]["lower"] <= alone["bracket"]["upper"]
@@ -47,13 +47,15 @@ def test_classes_of_bins_are_a_bound_among_others(server):
 
 
 def test_bins_that_all_share_rows_are_refused(server):
-    wide = {"n": 20, "matrix": {"family": "square_root", "bands": 6}, "sampling": {"scheme": "balls_in_bins", "bins": 10},
+    wide = {"n": 20, "matrix": {"family": "square_root", "bands": 6},
+            "sampling": {"scheme": "balls_in_bins", "bins": 10},
             "noise_multiplier": 1, "delta": 1e-5, "accountant": "pld"}
     check_problem(server.post(wide), 422, "unsupported", "/matrix")
 
 
 def test_the_noise_is_near_the_truth_and_not_under_it(server):
-    """The truth by Monte Carlo, to a tenth of a percent (reference.json: 0.6962); the paper's accountant: 0.7674."""
+    """The true value by Monte Carlo, to a tenth of a percent (reference.json: 0.6962); the accountant of the paper:
+    0.7674."""
     result = server.solve(dict(BANDED, accountant="renyi"))["result"]
     assert 0.6962 * 0.999 < result["noise_multiplier"] < 1.07 * 0.6962
     remove = result["directions"]["remove"]

@@ -1,8 +1,8 @@
 """
 Numbers computed by others, over HTTP: the rows of tests/paper/reference.json that a job can express (one Gaussian,
-composed Gaussians, Poisson sampling, binomial mixtures). Rows of one mechanism and delta are the two directions of
-one job. A figure of dp_accounting has errors of its own: those of rounding that the file names, and about the grid's
-spacing upwards. Where the exact value is known it must lie inside our bracket.
+composed Gaussians, Poisson sampling, binomial mixtures). Rows with the same mechanism and delta are the two directions
+of one job. A number of dp_accounting has errors of its own: the rounding errors that the file states, and about the
+spacing of its grid upwards. If the exact value is known, it must lie inside our bracket.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -15,12 +15,12 @@ from conftest import PATIENCE, ROOT
 TOLERANCE = 1e-5
 ROWS = json.loads((ROOT / "tests" / "paper" / "reference.json").read_text())["pld"]["rows"]
 DIRECTIONS = {"REMOVE": ["remove"], "ADD": ["add"], "both(symmetric)": ["remove", "add"]}
-# p of the mixtures Binomial(4, p) whose atoms the file lists.
+# p of the mixtures Binomial(4, p) whose atoms are listed in the file.
 GROUP = [0.96059601, 0.03881196, 0.00058806, 3.96e-06, 1e-08]
 
 
 def mechanism_of(row):
-    """The job of the row without delta, or None: only the library takes free mixtures and truncated batches as such."""
+    """The job of the row without delta, or None: only the library supports general mixtures and truncated batches."""
     name, params = row["mechanism"], row["params"]
     if name in ("gaussian", "poisson_gaussian"):
         return {"n": params["steps"], "noise_multiplier": params.get("sigma_effective", params["sigma"]),
@@ -28,7 +28,7 @@ def mechanism_of(row):
     if name != "mixture_gaussian":
         return None
     if row["id"].startswith("mog/binom(128,1_128)/"):
-        # The sum of 128 steps under variance 128 sigma^2.
+        # The sum of 128 steps with variance 128 sigma^2.
         return {"n": 128, "noise_multiplier": params["sigma"] / 128**0.5,
                 "sampling": {"scheme": "poisson", "p": 1 / 128, "last_iterate": True}}
     if params["probs"] == GROUP:
@@ -53,7 +53,7 @@ JOBS = jobs_of_rows()
 
 @pytest.fixture(scope="module")
 def answers(server):
-    """Every job is posted before the first is read: the queue and the workers do the rest."""
+    """All jobs are posted before the first result is read."""
     posted = [server.post(job) for job, _ in JOBS]
     assert {answer.status_code for answer in posted} <= {200, 202}, [answer.text for answer in posted]
     results = []
@@ -68,17 +68,18 @@ def test_most_rows_are_jobs():
     names = [row["mechanism"] for _, rows in JOBS for row in rows]
     assert names.count("gaussian") == 34
     assert names.count("poisson_gaussian") == 38
-    assert names.count("mixture_gaussian") == 23  # all but the four rows of a mixture that is not binomial
+    assert names.count("mixture_gaussian") == 23  # all except the four rows of a mixture that is not binomial
 
 
 def error_of(row):
-    """How far the row's epsilon may lie below and above the truth."""
+    """How far the epsilon of the row may lie below and above the true value."""
     spacing = row["value_discretization_interval"] or 1e-6
     if row["params"].get("steps", 1) == 1:
         return 1e-6, spacing
     if row["params"].get("q") == 1:
         return 1e-2, 1e-2
-    # Noise of the transform that is clipped at zero adds mass, 6e-14 at 2052 steps: test_accounting.py recomputes it.
+    # Noise of the transform that is clipped at zero adds mass, 6e-14 at 2052 steps: test_accounting.py computes it
+    # independently.
     return (1e-4, 1e-3) if row["delta"] <= 1e-10 else (1e-6, spacing)
 
 
@@ -90,7 +91,7 @@ def check_row(row, result):
     for direction in DIRECTIONS[row["adjacency"]]:
         value = result["directions"][direction]["value"]
         assert value <= result["epsilon"]
-        # The truth lies between value (1 - TOLERANCE) and value.
+        # The true value lies between value (1 - TOLERANCE) and value.
         assert value * (1 - TOLERANCE) <= row["epsilon"] + too_low, direction
         assert value >= row["epsilon"] - too_high, direction
     if row["epsilon_exact"] is not None:
@@ -104,7 +105,7 @@ def test_row(answers, index, row):
 
 
 def test_the_composition_is_the_single_gaussian(server):
-    """2052 participations of the whole data set without sampling: one Gaussian of sensitivity sqrt(2052)."""
+    """2052 participations of the whole data set without sampling: one Gaussian with sensitivity sqrt(2052)."""
     exact = [row for row in ROWS if row["params"].get("sigma_effective")]
     assert len(exact) >= 8
     for row in exact:

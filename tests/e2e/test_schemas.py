@@ -1,7 +1,6 @@
 """
-Every answer against what openapi.yaml says of it: the status is one that the operation lists, the media type and the
-headers too, and the body fits the schema with no member that the contract does not know. And the other way round: what
-the schema of a job refuses, the service refuses.
+Compares every response with openapi.yaml: the status is listed for the operation, the media type and headers match, and
+the body matches the schema without unknown members. Conversely, what the schema of a job rejects, the service rejects.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -18,17 +17,18 @@ from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
-ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError", "Statement",
+ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError",
+           "Statement",
            "Batch", "NoiseStep", "Index", "Problem", "Sweep", "SweepList", "Point", "PointList"]
 LINES = {"/v1/batches": "Batch", "/v1/noise": "NoiseStep"}
 JSON = {"Content-Type": "application/json"}
-# Where the limit on operations is not what is tested.
+# For tests that are not about the limit on operations.
 PATIENT = ("--max-operations", "1e18")
 NOBODY = "/v1/jobs/01234567-0000-7000-8000-000000000000"
 
 
 def closed(schema):
-    """The schema with every object shut to unknown members, unless it says itself what others may be."""
+    """The schema, with unknown members forbidden in every object, unless it describes them itself."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):
@@ -45,7 +45,7 @@ def validator_of(text, strict):
     if strict:
         for name in ANSWERS:
             components["schemas"][name] = closed(components["schemas"][name])
-        # An item of the candidates is a Direction with one member more.
+        # A candidate is a Direction with one additional member.
         components["schemas"]["Result"]["properties"]["candidates"]["items"]["unevaluatedProperties"] = False
     return jsonschema.Draft202012Validator({"components": components, **json.loads(text)})
 
@@ -64,7 +64,7 @@ def resolve(node):
 
 
 def check_answer(answer, method, template):
-    """One answer against its operation; returns (method, template, status)."""
+    """Checks one response against its operation; returns (method, template, status)."""
     responses = CONTRACT["paths"][template][method.lower()]["responses"]
     status = str(answer.status_code)
     listed = responses.get(status) or responses.get("default")
@@ -177,7 +177,7 @@ def calls_of_plans(server):
 
 
 def calls(server):
-    """(method, template, path, arguments): one call for each answer that the contract lists."""
+    """(method, template, path, arguments): one call for each response that the contract lists."""
     done = server.solve(DP_SGD)
     ordinary = f"/v1/jobs/{done['id']}"
     dense = server.solve({"n": 3, "matrix": {"family": "dense", "rows": [[1], [1, 1], [1, 1, 1]]},
@@ -200,7 +200,8 @@ def calls(server):
     yield *post, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
     yield *post, {"json": DP_SGD, "headers": {"Accept": "text/html"}}
     yield *post, {"json": {"n": 0, "sampling": {"scheme": "poisson", "p": 7, "q": 1}}}
-    yield *post, {"json": {"n": 4, "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 2}, "epsilon": 1, "delta": 0.1,
+    yield *post, {"json": {"n": 4, "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": 2}, "epsilon": 1,
+                           "delta": 0.1,
                          "accountant": "mmcc"}}
     for query in ("", "?limit=1", "?status=failed", "?limit=0", "?cursor=x", "?limit=2&status=succeeded"):
         yield "GET", jobs, jobs + query, {}
@@ -275,7 +276,7 @@ def calls(server):
     for path, headers in ((ordinary, {}), (ordinary, {"Last-Event-ID": "final"}), (ordinary, {"Last-Event-ID": "x"}),
                           (ordinary, {"Accept": "text/csv"}), (NOBODY, {})):
         yield "GET", job + "/events", path + "/events", {"headers": headers}
-    # Last, what asks about a job that runs: it keeps the workers from everything else.
+    # Last, requests for a running job, because it keeps the workers from everything else.
     running = server.post(ENDLESS).json()["links"]["self"]
     for tail in ("", "?wait=1"):
         yield "GET", job, running + tail, {}
@@ -349,7 +350,8 @@ SEEDS = [
     {"n": 4, "matrix": {"family": "blt", "decay": [0.5], "scale": [0.5]},
      "sampling": {"scheme": "cyclic_poisson", "p": 0.1, "groups": 2}, "epsilon": 1, "delta": 0.1,
      "accountant": {"method": "auto", "bad_event_share": "auto", "max_order": 9, "bandwidth": 3}},
-    {"n": 4, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "balls_in_bins", "bins": 2, "redraw": True},
+    {"n": 4, "matrix": {"family": "tree", "decoder": "full"},
+     "sampling": {"scheme": "balls_in_bins", "bins": 2, "redraw": True},
      "epsilon": 1, "delta": 0.1},
     {"epochs": 1.5, "sampling": {"scheme": "poisson", "batch_size": 2, "dataset_size": 9}, "noise_multiplier": 2,
      "epsilon": 1},
@@ -359,7 +361,7 @@ SEEDS = [
 
 
 def places(value, path=()):
-    """Every member of a job, as a path."""
+    """The path of every member of a job."""
     if isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield path + (key,)
@@ -376,7 +378,7 @@ def changed(job, path, value):
 
 
 def variants():
-    """Each member in turn gets the next values of the list, with a step that meets all of them."""
+    """Each member in turn gets the next values of the list, with a step that combines all of them."""
     values = itertools.cycle(VALUES)
     for seed in SEEDS:
         yield seed
@@ -388,8 +390,8 @@ def variants():
 
 
 def test_what_the_schema_refuses_is_refused(launch):
-    """And what is accepted, and its canonical form, fit the schema. Jobs of unserved families are checked, too: they
-    are `unsupported` only once they are valid."""
+    """Conversely, accepted jobs and their canonical forms match the schema. Jobs of unserved families are checked as
+    well: they are `unsupported` only if they are valid."""
     server = launch()
     check = validator({"$ref": "#/components/schemas/JobRequest"}, False)
     accepted, refused, wrong = 0, 0, []
@@ -412,7 +414,7 @@ def test_what_the_schema_refuses_is_refused(launch):
 
 
 def test_the_schema_refuses_what_one_member_makes_wrong(server):
-    """The schema is not idle: where a single member has a wrong type or range, it says so as the service does."""
+    """The schema is effective: if a single member has a wrong type or range, it rejects the job as the service does."""
     check = validator({"$ref": "#/components/schemas/JobRequest"}, False)
     for path, value in ((("n",), 0), (("n",), 1.5), (("n",), "1"), (("sampling", "p"), 0), (("sampling", "p"), 1.01),
                         (("sampling", "q"), 1), (("sampling", "scheme"), "lottery"), (("delta",), 1), (("delta",), 0),
@@ -433,7 +435,7 @@ def test_a_returned_job_posts_as_the_same_job(server):
         assert again.status_code == 200 and again.json()["result"]["cache"]["result"] == "hit"
         assert again.json()["job"] == first["job"]
         assert json.dumps(again.json()["job"]) == json.dumps(first["job"])
-        # The same job in other words: spaces, order, spellings of numbers.
+        # The same job in another notation: spaces, order, notations of numbers.
         words = json.dumps(dict(reversed(first["job"].items())), indent=3).replace('"n": ', '"n": 0.')
         words = words.replace('"n": 0.' + str(first["job"]["n"]), f'"n": {first["job"]["n"]}.0e0')
         other = server.request("POST", "/v1/jobs", data=words, headers=JSON)
@@ -446,7 +448,7 @@ def test_epochs_are_another_way_to_write_n(server):
     again = server.solve({"epochs": 2.5, "sampling": sampling, "noise_multiplier": 1, "delta": 1e-5})
     assert again["job"] == first["job"] and again["result"]["cache"]["result"] == "hit"
     assert "epochs" not in first["job"]
-    # Without randomness the sizes say how often an example takes part, and no pass over the data is forgotten.
+    # Without randomness the sizes determine the number of participations, and no pass over the data is left out.
     turns = {"scheme": "none", "batch_size": 500, "dataset_size": 50000}
     first = server.solve({"epochs": 20, "sampling": turns, "noise_multiplier": 9, "delta": 1e-5})
     plain = server.solve({"n": 2000, "sampling": {"scheme": "none", "epochs": 20, "separation": 100},

@@ -1,5 +1,5 @@
 """
-What a model card says of a job's privacy: as JSON against the job's document, as Markdown against the JSON.
+The privacy statement of a job: the JSON compared with the document of the job, the Markdown compared with the JSON.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -20,17 +20,21 @@ JOBS = {
     "epsilon": DP_SGD,
     "delta": {"n": 100, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1, "epsilon": 12,
               "adjacency": "add_remove"},
-    "noise": {"n": 40, "matrix": FOUR_BANDS, "sampling": {"scheme": "balls_in_bins", "bins": 20}, "epsilon": 4, "delta": 1e-5},
-    "fixed_order": {"n": 100, "matrix": FOUR_BANDS, "sampling": {"scheme": "none", "epochs": 4}, "epsilon": 2, "delta": 1e-6,
+    "noise": {"n": 40, "matrix": FOUR_BANDS, "sampling": {"scheme": "balls_in_bins", "bins": 20}, "epsilon": 4,
+              "delta": 1e-5},
+    "fixed_order": {"n": 100, "matrix": FOUR_BANDS, "sampling": {"scheme": "none", "epochs": 4}, "epsilon": 2,
+                    "delta": 1e-6,
                     "adjacency": "replace_one"},
     "users": dict(GAUSSIAN, sampling={"scheme": "poisson", "p": 0.01, "examples_per_user": 3}),
     "last_iterate": dict(DP_SGD, sampling={"scheme": "poisson", "p": 0.01, "last_iterate": True}),
     "truncated": {"n": 60, "sampling": {"scheme": "poisson", "batch_size": 20, "dataset_size": 1000,
                                         "truncation": {"max_batch_size": 40}}, "noise_multiplier": 1, "delta": 1e-6},
-    "not_adaptive": {"n": 16, "matrix": {"family": "tree", "decoder": "full"}, "sampling": {"scheme": "poisson", "p": 0.05},
+    "not_adaptive": {"n": 16, "matrix": {"family": "tree", "decoder": "full"},
+                     "sampling": {"scheme": "poisson", "p": 0.05},
                      "noise_multiplier": 8, "delta": 1e-6},
     "curve": {"n": 100, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.5, "curve": True},
-    "verified": {"n": 64, "matrix": FOUR_BANDS, "sampling": {"scheme": "b_min_sep", "p": 0.02}, "epsilon": 1.5, "delta": 1e-3,
+    "verified": {"n": 64, "matrix": FOUR_BANDS, "sampling": {"scheme": "b_min_sep", "p": 0.02}, "epsilon": 1.5,
+                 "delta": 1e-3,
                  "accountant": "monte_carlo"},
     "read_off": {"n": 64, "matrix": FOUR_BANDS, "sampling": {"scheme": "b_min_sep", "p": 0.02}, "noise_multiplier": 0.7,
                  "delta": 1e-3, "accountant": "monte_carlo"},
@@ -38,7 +42,7 @@ JOBS = {
 
 
 def statements(server, job):
-    """The job's document, its statement as JSON, and as Markdown."""
+    """The document of the job, its statement as JSON, and as Markdown."""
     document = server.solve(job)
     told = server.get(document["links"]["statement"], headers=JSON)
     page = server.get(document["links"]["statement"])
@@ -49,7 +53,7 @@ def statements(server, job):
 
 
 def plain(page):
-    """The page's text without its backslashes."""
+    """The text of the page without its backslashes."""
     return re.sub(r"\\([" + re.escape(string.punctuation) + "])", r"\1", page)
 
 
@@ -100,12 +104,12 @@ def test_the_numbers_of_the_page_are_those_of_the_answer(server, name):
     for direction in ("remove", "add"):
         assert float(rows[direction].split(",")[0]) == document["result"]["directions"][direction]["value"]
     bracket = document["result"]["bracket"]
-    assert ("numerical bracket of it" in rows) == (bracket is not None)
+    assert ("its numerical bracket" in rows) == (bracket is not None)
     if bracket:
-        ends, said = rows["numerical bracket of it"].split(", ")
+        ends, said = rows["its numerical bracket"].split(", ")
         assert [float(end) for end in ends.split(" to ")] == [bracket["lower"], bracket["upper"]]
-        assert said == ("with the exact value inside" if bracket["exact"] else "of the accountant's bound")
-    # What is quoted is rounded, and never down.
+        assert said == ("contains the exact value" if bracket["exact"] else "of the bound of the accountant")
+    # Quoted numbers are rounded, but never down.
     epsilon, delta = re.search(r"epsilon = (\S+) and delta = (\S+?)\.(?: |$)", told["summary"]).groups()
     for quoted, exact in ((epsilon, document["result"]["epsilon"]), (delta, document["result"]["delta"])):
         assert exact <= float(quoted) <= exact * 1.001
@@ -135,7 +139,8 @@ def test_the_job_of_the_page_reproduces_the_answer(server, tmp_path):
     assert server.solve(job)["result"]["cache"]["result"] == "hit"
     (tmp_path / "job.json").write_text(printed_job(page))
     command = re.search(r"^epsilond (solve .*)$", page, re.M).group(1).split()
-    solved = subprocess.run([BINARY, *command], capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path, check=True)
+    solved = subprocess.run([BINARY, *command], capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path,
+                            check=True)
     assert json.loads(solved.stdout)["result"]["epsilon"] == document["result"]["epsilon"]
 
 
@@ -147,7 +152,7 @@ def test_units_and_what_may_be_seen(server):
     assert example["unit_of_privacy"]["unit"] == "example" and "per example" in example["summary"]
     assert "every intermediate model" in example["released"]
     _, last, _ = statements(server, JOBS["last_iterate"])
-    assert "last iterate alone" in last["released"] and "Only the last iterate" in last["summary"]
+    assert "Only the last iterate" in last["released"] and "Only the last iterate" in last["summary"]
     _, fixed, _ = statements(server, JOBS["not_adaptive"])
     assert "not covered" in fixed["released"] and "no input depends on an earlier output" in fixed["summary"]
     meanings = {statements(server, dict(GAUSSIAN, adjacency=name))[1]["adjacency"]["meaning"]
@@ -176,19 +181,21 @@ def test_draws_say_with_which_probability_they_err(server):
     assert f"| failure probability | {told['guarantee']['failure_probability']!r} |" in page
     document, told, page = statements(server, JOBS["verified"])
     assert document["result"]["guarantee"] == "estimate_verify_release"
-    assert told["guarantee"]["failure_probability"] is None  # it is a part of delta
+    assert told["guarantee"]["failure_probability"] is None  # it is part of delta
     assert "wrong with" not in told["summary"] and "failure probability |" not in page
 
 
-@pytest.mark.parametrize("label", ["# heading", "a *b* _c_ `d` | e", "[x](javascript:alert(1))", "<b>&amp; https://x.y @me",
-                                   "line\n# two\n\n- three\r\n| 4 |", "``` fence", "\\", "naïve ε ≤ 1", "1. one", "$x$ ~~y~~"])
+@pytest.mark.parametrize("label", ["# heading", "a *b* _c_ `d` | e", "[x](javascript:alert(1))",
+                                   "<b>&amp; https://x.y @me",
+                                   "line\n# two\n\n- three\r\n| 4 |", "``` fence", "\\", "naïve ε ≤ 1", "1. one",
+                                   "$x$ ~~y~~"])
 def test_a_label_is_text_and_nothing_else(server, label):
     _, told, page = statements(server, dict(DP_SGD, label=label))
     assert told["label"] == label
     line = next(line for line in page.split("\n") if line.startswith("**Training:** ")).removeprefix("**Training:** ")
     assert plain(line) == re.sub(r"[\x00-\x1f]", " ", label)
     assert not set(re.sub(r"\\[" + re.escape(string.punctuation) + "]", "", line)) & set(string.punctuation)
-    # The rest of the page is what it is without the label.
+    # The rest of the page is the same without the label.
     _, _, other = statements(server, dict(DP_SGD, label="other"))
     changing = re.compile(r"^\*\*Training.*$|answered job .* at \S*", re.M)
     assert changing.sub("", page) == changing.sub("", other)
@@ -212,7 +219,8 @@ def test_only_answers_have_a_statement(launch):
     server = launch()
     running = server.post(ENDLESS).json()["links"]["statement"]
     check_problem(server.get(running), 409, "conflict")
-    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30}, "/v1/jobs?wait=60").json()
+    failed = server.post({"n": 9, "sampling": {"scheme": "none"}, "epsilon": 0, "delta": 1e-30},
+                         "/v1/jobs?wait=60").json()
     assert failed["status"] == "failed"
     check_problem(server.get(failed["links"]["statement"]), 409, "conflict")
     check_problem(server.get("/v1/jobs/nobody/statement"), 404, "not-found")

@@ -1,8 +1,4 @@
-"""
-How the service ends: when it is asked to, within five seconds in whatever state it is, and when it is not.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""How the service ends: on request, within five seconds in any state, and otherwise."""
 import contextlib
 import json
 import os
@@ -18,8 +14,8 @@ import pytest
 import wire
 from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, until
 
-STOP = 5.0  # seconds that a stop may take
-# One call of LAPACK that takes some 25 seconds of a free core, and asks no one whether to go on.
+STOP = 5.0  # the maximum duration of a stop in seconds
+# One call of LAPACK that takes about 25 seconds on an idle core, and does not poll.
 EIGEN = {"n": 4096, "matrix": {"family": "optimal"}, "sampling": {"scheme": "none", "epochs": 4, "separation": 1024},
          "epsilon": 8, "delta": 1e-6}
 
@@ -33,7 +29,7 @@ def stopped_with(number, server):
 
 
 def connected(server, data):
-    """A connection on which so much was sent."""
+    """A connection on which `data` was sent."""
     client = wire.connect(server)
     client.sendall(data)
     return client
@@ -44,11 +40,11 @@ def test_a_stop_in_the_middle_of_an_eigendecomposition(launch, number):
     server = launch("--workers", "1", "--max-bytes", "4GiB")
     job_id = server.post(EIGEN).json()["id"]
     before = server.until(job_id, "running")
-    time.sleep(1)  # building the matrix it decomposes takes less
+    time.sleep(1)  # building the matrix that it decomposes takes less
     assert stopped_with(number, server) < STOP
     server.start()
     after = server.until(job_id, "running")
-    assert after["attempts"] == 1  # the start that was cut short did not count
+    assert after["attempts"] == 1  # the interrupted start does not count
     assert after["created_at"] == before["created_at"]
     assert "event=suspect" not in server.log_text()
     server.kill()
@@ -107,11 +103,11 @@ def test_a_stop_while_another_program_holds_the_database(launch):
 
 
 def test_a_stop_while_it_starts(tmp_path):
-    """Asked before it listens: it ends all the same, and at once."""
+    """A stop before it listens: it ends at once."""
     process = subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db")],
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(STOP) in (0, -signal.SIGTERM)  # by default, if it came before anything was set up
+    assert process.wait(STOP) in (0, -signal.SIGTERM)  # by default, if the signal came before anything was set up
     process.stdout.close()
 
 
@@ -129,7 +125,8 @@ def test_without_a_terminal_a_hangup_is_logged_and_nothing_else(launch):
 
 @contextlib.contextmanager
 def on_a_terminal(*command, **options):
-    """Runs the command as the leader of a session of its own with a terminal; the process and the terminal's end."""
+    """Runs the command as the leader of a new session with a terminal; returns the process and the end of the
+    terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(["setsid", "--ctty", *command], stdin=theirs, stdout=subprocess.PIPE, text=True,
                                **options)
@@ -161,7 +158,7 @@ def test_nohup_means_what_it_says(tmp_path):
         assert process.wait(STOP) == 0
 
 
-# ---------------------------------------------------------------- whose the database is
+# ---------------------------------------------------------------- ownership of the database
 
 
 def serve(database, *options):
@@ -179,14 +176,14 @@ def test_a_second_server_is_refused(launch, tmp_path):
         assert refused.returncode == 1 and not refused.stdout
         assert f"another epsilond (process {server.process.pid}) uses it" in refused.stderr
     assert server.get(f"/v1/jobs/{job_id}").status_code == 200
-    server.kill()  # the lock dies with its process
+    server.kill()  # the lock is released with its process
     server.start()
     assert server.get(f"/v1/jobs/{job_id}").status_code == 200
 
 
 @pytest.mark.sanitized
 def test_a_second_server_is_refused_under_another_name_of_the_file(launch, tmp_path):
-    """Each name has a log of its own, and two logs damage the database."""
+    """Each name has its own log, and two logs damage the database."""
     server = launch()
     other = tmp_path / "other.db"
     os.link(server.database, other)
@@ -226,7 +223,7 @@ def test_a_taken_address_makes_no_database(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# ---------------------------------------------------------------- whose fault a crash is
+# ---------------------------------------------------------------- attribution of crashes
 
 
 def two_running(launch):
@@ -246,7 +243,7 @@ def test_who_ran_together_is_run_alone_and_none_is_blamed(launch):
         alone = [job for job in (server.get(f"/v1/jobs/{one}").json() for one in ids) if job["status"] == "running"]
         assert len(alone) <= 1 and all(job["attempts"] == 1 for job in alone)
         small = server.post(dict(DP_SGD, n=n)).json()["id"]
-        for one in ids:  # each outlives its suspicion; then what came later runs too
+        for one in ids:  # each is cleared; then the later jobs run too
             assert server.until(one, "running")["attempts"] == 1
         server.post(None, f"/v1/jobs/{ids[0]}/cancel")
         assert server.until(small, "succeeded")["attempts"] == 1
@@ -274,7 +271,7 @@ def test_the_one_that_needs_too_much_memory_alone_is_blamed(launch):
     until(lambda: running.extend(one for one in ids if server.get(f"/v1/jobs/{one}").json()["status"] == "running")
           or running)
     alone = running[0]
-    for attempts in (2, 3):  # it was its only crash so far that cannot be traced to it
+    for attempts in (2, 3):  # the only crash so far that cannot be attributed to it
         server.running(alone)
         server.kill_for_memory()
         server.start()
@@ -287,7 +284,7 @@ def test_the_one_that_needs_too_much_memory_alone_is_blamed(launch):
 
 
 def test_a_fault_is_traced_to_the_job_in_which_it_happened(launch):
-    """A fault in one of two computations: that job counts a start, the other none, and need not be alone."""
+    """A fault in one of two computations: that job counts a start, the other does not, and need not run alone."""
     server, ids = two_running(launch)
     assert server.fault() != 0
     server.start()

@@ -1,6 +1,6 @@
 """
-Sensitivities, scalings and error figures of strategies, over HTTP, against brute force in numpy: every pattern of
-participation is enumerated, every inverse is formed.
+Sensitivities, scalings and error figures of strategies over HTTP, compared with brute force in numpy, which enumerates
+every participation pattern and forms every inverse.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -37,7 +37,7 @@ def min_separation(n, k, b):
 
 
 def sensitivity(matrix, patterns):
-    """Exact where C'C >= 0."""
+    """Exact if C'C >= 0."""
     gram = matrix.T @ matrix
     assert gram.min() >= -1e-12
     return math.sqrt(max(gram[numpy.ix_(pattern, pattern)].sum() for pattern in patterns))
@@ -57,7 +57,7 @@ def close(value, expected, relative=1e-9):
 # ---------------------------------------------------------------- sensitivity
 
 def test_more_patterns_than_the_separation(server):
-    """k = b = 2 on diag(1, 1, 1, 1, 1, 3): b patterns would say 2, the truth is 10."""
+    """k = b = 2 on diag(1, 1, 1, 1, 1, 3): with b patterns the result would be 2, the true value is 10."""
     rows = [[0.0] * i + [1.0] for i in range(6)]
     rows[5][5] = 3.0
     job = dict(BASE, n=6, matrix={"family": "dense", "rows": rows, "normalization": "none"}, sampling=none(2, 2))
@@ -68,7 +68,7 @@ def test_more_patterns_than_the_separation(server):
 
 
 def test_three_vectors_at_120_degrees(server):
-    """MEMF H.2: the square is 1.125 for vector contributions, where the sum of |X_ij| says 1.5."""
+    """MEMF H.2: the square is 1.125 for vector contributions, while the sum of |X_ij| gives 1.5."""
     height = math.sqrt(3) / 4
     rows = [[0.0], [-height, height], [-0.25, -0.25, 0.5]]
     job = dict(BASE, n=3, matrix={"family": "dense", "rows": rows, "normalization": "none"}, sampling=none(3, 1))
@@ -84,7 +84,7 @@ def test_replace_one_doubles(server):
     single = server.solve(job)["result"]
     double = server.solve(dict(job, adjacency="replace_one"))["result"]
     assert close(double["sensitivity"]["value"], 2 * single["sensitivity"]["value"])
-    # Twice the sensitivity under twice the noise is the same answer; and the error is four times as large.
+    # Twice the sensitivity with twice the noise gives the same answer, and four times the error.
     same = server.solve(dict(job, adjacency="replace_one", noise_multiplier=4.0))["result"]
     assert close(same["epsilon"], single["epsilon"], 2e-6)
     assert close(same["error"]["mean_squared"], 4 * single["error"]["mean_squared"])
@@ -138,7 +138,7 @@ def test_normalizations(server):
     scales = {"none": 1, "max_column": 1 / math.sqrt(5.25), "sensitivity": 1 / raw}
     epsilons = {}
     for name, scale in scales.items():
-        # The same mechanism thrice: the noise is scaled with C.
+        # The same mechanism three times: the noise is scaled with C.
         document = server.solve(dict(job, matrix=dict(given, normalization=name), noise_multiplier=3 * scale))
         assert numpy.allclose(encoder(server, document), scale * plain, rtol=1e-12)
         assert close(document["result"]["sensitivity"]["value"], scale * raw)
@@ -251,7 +251,7 @@ def test_error_of_a_long_toeplitz_matrix(server):
     for t in range(1, bands):
         column.append(column[-1] * (1 - 1 / (2 * t)))
     column = numpy.array(column) / numpy.linalg.norm(column)
-    # First column of A C^-1 by substitution; the variance of step t is the sum of its first t+1 squares.
+    # The first column of A C^-1 by substitution; the variance of step t is the sum of its first t+1 squares.
     rest = numpy.zeros(n)
     for t in range(n):
         rest[t] = (1 - (column[1:t + 1][:bands] * rest[t - 1::-1][:min(t, bands - 1)]).sum() if t else 1) / column[0]
@@ -262,7 +262,7 @@ def test_error_of_a_long_toeplitz_matrix(server):
 
 
 def test_a_matrix_with_an_upper_triangle(server):
-    """Without amplification a rotation of the noise makes it lower triangular, so inputs may be adaptive."""
+    """Without amplification, a rotation of the noise makes it lower triangular, so inputs may be adaptive."""
     rows = [[1.0, 0.5, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]]
     document = server.solve(dict(BASE, n=3, matrix={"family": "dense", "rows": rows, "normalization": "none"},
                                  sampling=none(3, 1)))

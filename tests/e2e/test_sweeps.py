@@ -1,8 +1,4 @@
-"""
-Sweeps over HTTP: the product of a grid, its table, its events, and what becomes of it when things go wrong.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""Sweeps over HTTP: the product of a grid, its table, its events, and its behaviour after failures."""
 import contextlib
 import csv
 import io
@@ -19,7 +15,8 @@ from follow import Stream, follow
 
 pytestmark = pytest.mark.sanitized
 BASE = {"n": 100, "sampling": {"scheme": "poisson", "p": 0.01}, "delta": 1e-6}
-COLUMNS = list(yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())["components"]["schemas"]["Point"]["properties"])
+CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+COLUMNS = list(CONTRACT["components"]["schemas"]["Point"]["properties"])
 
 
 def sweep(server, grid, base=BASE, status=202, **more):
@@ -96,9 +93,9 @@ def test_a_point_that_is_no_job_is_a_failed_row(server):
     assert (done["status"], done["done"], done["failed"]) == ("succeeded", 4, 2)
     table = rows(server, done)
     assert [row["status"] for row in table] == ["succeeded", "failed", "failed", "succeeded"]
-    assert table[1]["job"] is None and table[1]["detail"].startswith("/sampling/p must lie in")
+    assert table[1]["job"] is None and table[1]["detail"].startswith("/sampling/p: must lie in")
     assert table[1]["epsilon"] is None and table[1]["accountant"] is None
-    # One that its accountant does not serve.
+    # A point that its accountant does not serve.
     tree = {**BASE, "n": 4, "matrix": {"family": "tree"}, "noise_multiplier": 1}
     done = ended(server, sweep(server, {"/accountant": ["pld", "mmcc"]}, tree))
     assert [row["status"] for row in rows(server, done)] == ["failed", "succeeded"]
@@ -136,7 +133,7 @@ def test_what_is_refused(server):
     check_problem(server.post([], "/v1/sweeps"), 422, "invalid-job", "")
     check_problem(server.request("POST", "/v1/sweeps", data="{", headers={"Content-Type": "application/json"}), 400,
                   "malformed-json")
-    assert check_problem(server.get("/v1/sweeps/x"), 404, "not-found")["detail"] == "there is no sweep of this id"
+    assert check_problem(server.get("/v1/sweeps/x"), 404, "not-found")["detail"] == "there is no sweep with this id"
     job = server.solve(GAUSSIAN)["id"]
     check_problem(server.get(f"/v1/sweeps/{job}"), 404, "not-found")
     check_problem(server.get(f"/v1/sweeps/{job}/points"), 404, "not-found")
@@ -147,7 +144,8 @@ def test_what_is_refused(server):
 def test_a_member_that_the_base_has_not_and_one_in_an_array(server):
     base = {"n": 4, "sampling": {"scheme": "none"}, "noise_multiplier": 2, "delta": 1e-6,
             "matrix": {"family": "toeplitz", "coefficients": [1, 0.5, 0.25]}}
-    done = ended(server, sweep(server, {"/matrix/coefficients/1": [0.5, 0.1], "/accountant/method": ["gaussian"]}, base))
+    done = ended(server, sweep(server, {"/matrix/coefficients/1": [0.5, 0.1], "/accountant/method": ["gaussian"]},
+                               base))
     assert done["failed"] == 0
     table = rows(server, done)
     one = server.solve({**base, "matrix": {"family": "toeplitz", "coefficients": [1, 0.1, 0.25]},
@@ -181,7 +179,8 @@ def test_pages_and_csv(server):
 
 
 def test_cells_of_csv_are_no_formulas(server):
-    """What a client calls a point does nothing in the spreadsheet of who opens the table (OWASP, CSV injection)."""
+    """The name that a client gives to a point is not executed by the spreadsheet that opens the table (OWASP, CSV
+    injection)."""
     formulas = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x","y")', "-inf",
                 "--1", "-0x10"]
     harmless = ["plain", "a=1", "-5", "+1e3", "'quoted'", "1,5", "", " =1"]
@@ -193,8 +192,9 @@ def test_cells_of_csv_are_no_formulas(server):
     assert {line["/noise_multiplier"] for line in table} == {"-2", "2"}
     for line in csv.reader(io.StringIO(answer.text, newline="")):
         for cell in line:
-            assert not cell.startswith(("=", "@", "\t", "\r")) and (cell[:1] not in ("+", "-") or float(cell) != 0), cell
-    # JSON has them as they are.
+            assert not cell.startswith(("=", "@", "\t", "\r")) and (cell[:1] not in ("+", "-")
+                                                                    or float(cell) != 0), cell
+    # In JSON they are unchanged.
     assert [row["/label"] for row in rows(server, done)[::2]] == formulas + harmless
 
 
@@ -216,7 +216,7 @@ def test_events(launch):
     assert list(by_value.values()) and len(points) == 4
     assert sorted(by_value.values(), key=lambda row: row["/noise_multiplier"]) == rows(server, document)
     assert [event.data["fraction"] for event in rest if event.name == "progress"][-1] == 1
-    # A client that comes back is told of the points that it has not heard of.
+    # A client that reconnects gets the points that it has not received.
     assert [event.id for event in points] == sorted((event.id for event in points), key=int)
     again = follow(server, document["links"]["events"], last=points[1].id)
     assert [event.data for event in again if event.name == "point"] == [event.data for event in points[2:]]
@@ -244,7 +244,7 @@ def test_cancel_is_of_the_whole(launch):
     check_problem(server.get(document["links"]["self"]), 404, "not-found")
     check_problem(server.get(document["links"]["points"]), 404, "not-found")
     assert server.stored("SELECT count(*) FROM children") == [(0,)]
-    until(lambda: server.get(f"/v1/jobs/{job}").status_code == 404)  # they go soon after
+    until(lambda: server.get(f"/v1/jobs/{job}").status_code == 404)  # they are deleted soon after
 
 
 @pytest.mark.parametrize("points", [2, 50])
@@ -283,7 +283,7 @@ def test_one_job_that_is_canceled_cancels_no_sweep(launch):
 
 
 def test_kill_9_in_the_middle(launch):
-    """What was done stays as it was, the rest is done, each point once."""
+    """Completed points are unchanged, the others are computed, each once."""
     server = launch("--workers", "2")
     base = {"n": 20000, "sampling": {"scheme": "poisson", "p": 0.01}, "delta": 1e-8}
     document = sweep(server, {"/noise_multiplier": [1 + i / 32 for i in range(40)], "/sampling/p": [0.01, 2]}, base)
@@ -322,7 +322,8 @@ def test_lists_and_idempotency(launch):
     replay = server.post(body, "/v1/sweeps", headers=key)
     assert replay.headers["Idempotent-Replayed"] == "true" and replay.json()["id"] == first.json()["id"]
     check_problem(server.post(dict(body, label="c"), "/v1/sweeps", headers=key), 409, "conflict")
-    check_problem(server.post(dict(body, grid={"/noise_multiplier": [2, 1]}), "/v1/sweeps", headers=key), 409, "conflict")
+    check_problem(server.post(dict(body, grid={"/noise_multiplier": [2, 1]}), "/v1/sweeps", headers=key), 409,
+                  "conflict")
     check_problem(server.post(GAUSSIAN, headers=key), 409, "conflict")
     ids = [first.json()["id"]] + [sweep(server, {"/noise_multiplier": [1, 2]})["id"] for _ in range(4)]
     for one in ids:
@@ -349,8 +350,8 @@ def order_of_ends(server, kinds):
 
 
 def test_neither_starves(launch):
-    """One worker; many single jobs wait, and then a sweep: they are taken in turn, and a single job that comes when a
-    sweep is at work is soon next."""
+    """One worker; many single jobs wait, and then a sweep: they are taken alternately, and a single job that arrives
+    while a sweep is running is soon started."""
     server = launch(*ONE_BY_ONE)
     blocker = server.post(ENDLESS).json()
     server.until(blocker["id"], "running")
@@ -364,7 +365,7 @@ def test_neither_starves(launch):
     kinds = {**{one: "single" for one in singles}, **{row["job"]: "point" for row in rows(server, document)}}
     order = order_of_ends(server, kinds)
     assert len(order) == 24
-    for at in range(4, 20, 4):  # of four in a row, two of each but for a moment's delay in feeding
+    for at in range(4, 20, 4):  # of four in a row, two of each, except for a short delay in feeding
         assert abs(order[:at].count("single") - order[:at].count("point")) <= 2, order
 
 
@@ -383,7 +384,7 @@ def test_a_sweep_holds_one_place(launch):
 
 
 def test_ten_thousand_points(launch):
-    """Accepted in one transaction, fed a few at a time; most are wrong, so that it is quick."""
+    """Accepted in one transaction, fed a few at a time; most are invalid, so that it is fast."""
     server = launch()
     grid = {"/noise_multiplier": [1] + [-1] * 99, "/delta": [1e-6 * (i + 1) for i in range(100)]}
     document = sweep(server, grid, {"n": 10, "sampling": {"scheme": "none"}})
@@ -405,7 +406,7 @@ def test_a_sweep_expires_with_its_points(launch):
     ended(server, document)
     time.sleep(2.1)
     server.stop()
-    server.start()  # a service looks soon after its start
+    server.start()  # a service checks soon after its start
     until(lambda: server.stored("SELECT (SELECT count(*) FROM job_groups), (SELECT count(*) FROM children), "
                                 "(SELECT count(*) FROM jobs)") == [(0, 0, 0)])
     check_problem(server.get(document["links"]["self"]), 404, "not-found")
@@ -435,7 +436,7 @@ def test_damage_is_told_and_not_believed(launch):
 
 @pytest.mark.parametrize("state", ["status = 0", "status = 'x', done = 7", "failed = 2", "finished_at = 1"])
 def test_a_damaged_state_is_counted_anew(launch, state):
-    """What a sweep came to stands in the rows of its points, too."""
+    """The outcome of a sweep is also in the rows of its points."""
     server = launch()
     document = ended(server, sweep(server, {"/noise_multiplier": [1, 2, -1]}))
     damage(server, f"UPDATE job_groups SET {state} WHERE id = ?", document["id"])
@@ -454,7 +455,7 @@ def test_a_damaged_state_is_counted_anew(launch, state):
 
 
 def interrupted(launch):
-    """A sweep in whose middle the server was killed."""
+    """A sweep during which the server was killed."""
     server = launch("--workers", "2")
     base = {"n": 20000, "sampling": {"scheme": "poisson", "p": 0.01}, "delta": 1e-8}
     document = sweep(server, {"/noise_multiplier": [1 + i / 32 for i in range(20)]}, base)

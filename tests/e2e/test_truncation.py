@@ -1,6 +1,6 @@
 """
-Cyclic sampling and truncated batches over HTTP: the setting of BMS section 7.4, what must agree by two ways, what is
-assumed, and what a client is told that asks for what cannot be.
+Cyclic sampling and truncated batches over HTTP: the setting of BMS section 7.4, results that must agree when computed
+in two ways, the assumptions, and the errors for impossible requests.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -77,7 +77,8 @@ def test_truncation_with_a_banded_strategy_needs_groups(server):
 
 
 def test_truncated_groups_are_a_fixed_split(server):
-    """How full a batch is depends on its group's size, so the split is public; without truncation it need not be."""
+    """The number of examples in a batch depends on the size of its group, so the split is public; without truncation it
+    need not be."""
     job = {"n": 20, "matrix": {"family": "square_root", "bands": 3}, "noise_multiplier": 1, "delta": 1e-6,
            "sampling": {"scheme": "cyclic_poisson", "groups": 3, "p": 0.1, "dataset_size": 100}}
     limited = dict(job, sampling=dict(job["sampling"], truncation={"max_batch_size": 6}))
@@ -97,7 +98,8 @@ def test_what_nobody_derived_is_refused_by_both_names(server, addition, name):
 
 def test_groups_and_the_last_iterate_are_one_binomial_law(server):
     """k examples over n steps: Binomial(n k, p). By quadrature: 7.627 for k = 3, 2.153 for one."""
-    job = {"n": 10, "sampling": {"scheme": "poisson", "p": 0.1, "last_iterate": True}, "noise_multiplier": 1, "delta": 1e-5}
+    job = {"n": 10, "sampling": {"scheme": "poisson", "p": 0.1, "last_iterate": True}, "noise_multiplier": 1,
+           "delta": 1e-5}
     assert server.solve(job)["result"]["epsilon"] == pytest.approx(2.153, abs=3e-3)
     job["sampling"]["examples_per_user"] = 3
     assert server.solve(job)["result"]["epsilon"] == pytest.approx(7.627, abs=8e-3)

@@ -1,6 +1,6 @@
 """
-Computations that do not end: one function of the library never returns, by a jump to itself that is written into the running
-server.
+Computations that do not end: one function of the library never returns, because of a jump to itself that is written
+into the running server.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -11,7 +11,7 @@ import pytest
 
 from conftest import DP_SGD, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 
-COMPOSE = "eps__pld_compose"  # what a job of the accountant pld calls, and GAUSSIAN does not
+COMPOSE = "eps__pld_compose"  # called by a job of the accountant pld, but not by GAUSSIAN
 QUICK = (*ONE_BY_ONE, "--max-seconds", "500ms", "--watchdog-seconds", "500ms")
 STUCK = "epsilond_stuck_computations"
 
@@ -25,18 +25,18 @@ def test_past_its_deadline(launch):
     server = launch(*QUICK)
     assert server.metric(STUCK) == 0 and server.metric(STUCK + "_total") == 0
     before = server.loop(COMPOSE)
-    answer = server.post(pld_job(200), "/v1/jobs?wait=60").json()  # who waits is answered
+    answer = server.post(pld_job(200), "/v1/jobs?wait=60").json()  # waiting requests are answered
     assert answer["status"] == "failed" and answer["error"]["type"] == "/problems/timeout"
     assert "did not stop" in answer["error"]["detail"]
     assert server.solve(GAUSSIAN)["status"] == "succeeded"  # by the thread that has its place
     problem = check_problem(server.get("/readyz"), 503, "queue-full")
-    assert "do not stop" in problem["detail"]
+    assert "did not stop" in problem["detail"]
     assert server.get("/healthz").status_code == 200
     assert server.metric(STUCK) == 1 and server.metric(STUCK + "_total") == 1
     [line] = [line for line in server.log_text().splitlines() if "event=stuck " in line]
     assert "level=error" in line and f"job={answer['id']}" in line
 
-    server.overwrite(COMPOSE, before)  # it comes back
+    server.overwrite(COMPOSE, before)  # it returns
     until(lambda: server.metric(STUCK) == 0)
     assert server.get("/readyz").status_code == 200
     assert "event=unstuck" in server.log_text()
@@ -51,17 +51,17 @@ def test_after_a_cancel(launch):
     job_id = server.post(pld_job(200)).json()["id"]
     server.running(job_id)
     time.sleep(1)
-    assert server.metric(STUCK) == 0  # it may go on
+    assert server.metric(STUCK) == 0  # it may continue
     assert server.request("POST", f"/v1/jobs/{job_id}/cancel").status_code == 202
     assert server.solve(GAUSSIAN)["status"] == "succeeded"
     assert server.metric(STUCK) == 1
     assert server.get(f"/v1/jobs/{job_id}").json()["status"] == "canceled"
     assert f"event=stuck job={job_id}" in server.log_text()
-    server.stop()  # the lost thread does not hold it up
+    server.stop()  # the lost thread does not delay the stop
 
 
 def test_one_too_many_ends_the_process(launch):
-    """For its supervisor to start it again; nothing is run twice, and nothing is lost."""
+    """The supervisor restarts it; nothing is run twice, and nothing is lost."""
     server = launch(*QUICK)
     server.loop(COMPOSE)
     ids = [server.post(pld_job(n)).json()["id"] for n in (200, 201, 202)]
@@ -77,7 +77,7 @@ def test_one_too_many_ends_the_process(launch):
 
 
 def test_it_is_blamed_where_its_end_could_not_be_written(launch):
-    server = launch(*QUICK, "--watchdog-seconds", "1s")  # in which the database can be taken away
+    server = launch(*QUICK, "--watchdog-seconds", "1s")  # from which the database can be taken away
     server.loop(COMPOSE)
     first = server.post(pld_job(200)).json()["id"]
     server.until(first, "failed")

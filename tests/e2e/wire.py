@@ -1,8 +1,4 @@
-"""
-HTTP as bytes on a socket, for what no client library would send.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""HTTP as bytes on a socket, for requests that no client library would send."""
 import contextlib
 import json
 import socket
@@ -23,7 +19,7 @@ def connect(server, timeout=60):
 
 
 def head(server, line, *headers):
-    """A request's head, with the Host that it must have."""
+    """The head of a request, with the required Host."""
     return "\r\n".join([line, f"Host: {host(server)}", *headers, "", ""]).encode()
 
 
@@ -49,8 +45,8 @@ def read_reply(stream):
 
 
 def converse(server, data):
-    """Sends the bytes; every reply until the server closes, and whether it does so within some seconds. What follows a
-    reply that says that it is the last one goes to its `rest`."""
+    """Sends the bytes; returns every reply until the server closes, and whether it does so within some seconds. What
+    follows the last reply of a connection is in its `rest`."""
     replies = []
     with connect(server, 10) as connection, connection.makefile("rb") as stream:
         with contextlib.suppress(ConnectionError):
@@ -69,7 +65,7 @@ def converse(server, data):
 
 
 def hung_up(connection, timeout=60):
-    """Whether the other side closes, now or soon."""
+    """Whether the other side closes the connection, now or soon."""
     connection.settimeout(timeout)
     try:
         return connection.recv(65536) == b""

@@ -37,11 +37,11 @@ const struct eps__scheme eps__scheme_toy_half = {
     .name = "toy_half",
     .served = true,
     .random = true,
-    .coins = true,
+    .independent_rounds = true,
     .check = check,
     .probability = probability,
     .batch = batch,
     .worst = worst,
-    .pairs = &eps__coin_pairs,
+    .pairs = &eps__poisson_pairs,
     .assume = assume,
 };

@@ -4,7 +4,7 @@
  * Without truncation: y = C x + sigma z, x_i the number of examples of the user that step i draws, against -C x
  * (replace_one) or 0. A data set in groups has one such mechanism for each of them, on every groups-th column.
  *
- * Truncated batches. For the table of pairs (TPS, as corrected in the specification): a public coin is open with the
+ * Truncated batches. For the table of pairs (TPS, as corrected in the specification): a batch is open with the public
  * probability that fewer than B of the other N - 1 examples are drawn; an open batch is Bern(p) against what the
  * adjacency makes of it, a full one twice Bern(q). A full batch under zero_out and replace_one has a second pair:
  * whether the example is in it is released, for it is the same under both data sets. Besides, the batch is coupled: then
@@ -190,7 +190,7 @@ static void vector_square(const long double *x, size_t m, long double *lower, lo
     *upper = dual + (long double)m * fmaxl(largest_eigenvalue(reduced, m), 0);
 }
 
-static bool is_spaced(const struct eps_mechanism *mechanism)
+static bool is_b_min_sep(const struct eps_mechanism *mechanism)
 {
     return mechanism->sampling.scheme == EPS_SCHEME_B_MIN_SEP;
 }
@@ -202,7 +202,7 @@ static bool allowed(const struct eps_mechanism *mechanism, size_t set)
     for (size_t j = 0; j < mechanism->n; j++) {
         if (!(set >> j & 1))
             continue;
-        if (is_spaced(mechanism)) {
+        if (is_b_min_sep(mechanism)) {
             if (count++ && j - last < s->separation)
                 return false;
             last = j;
@@ -218,7 +218,7 @@ static bool allowed(const struct eps_mechanism *mechanism, size_t set)
             return false;
         last = j;
     }
-    return is_spaced(mechanism) || count <= s->epochs;
+    return is_b_min_sep(mechanism) || count <= s->epochs;
 }
 
 static bool extendable(const struct eps_mechanism *mechanism, size_t set)
@@ -269,7 +269,7 @@ static void find_sensitivity(struct truth *truth)
     const struct eps_mechanism *mechanism = truth->mechanism;
     struct matrix gram = matrix_gram(&truth->c);
     bool bins = bins_of(mechanism) > 0;
-    bool sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE && !bins && !is_spaced(mechanism);
+    bool sampled = mechanism->sampling.scheme != EPS_SCHEME_NONE && !bins && !is_b_min_sep(mechanism);
     size_t groups = mechanism->sampling.scheme == EPS_SCHEME_CYCLIC_POISSON ? mechanism->sampling.groups : 1;
     long double lower = 0, upper = 0, x[16 * 16];
     for (size_t set = 1; set < (size_t)1 << mechanism->n; set++) {
@@ -332,7 +332,7 @@ static long double probability(const struct eps_mechanism *mechanism)
         return 1;
     if (!isnan(s->p))
         return s->p;
-    if (is_spaced(mechanism))
+    if (is_b_min_sep(mechanism))
         return (double)s->batch_size / ((double)s->dataset_size - (double)s->batch_size * ((double)s->separation - 1));
     size_t groups = s->scheme == EPS_SCHEME_CYCLIC_POISSON ? s->groups : 1;
     return (double)groups * (double)s->batch_size / (double)s->dataset_size; /* the double is the contract */
@@ -342,8 +342,8 @@ static long double probability(const struct eps_mechanism *mechanism)
  * b-min-sep sampling: the user's examples wait, or sit out the steps before `step` of those that follow a drawing. A path
  * ends where no step is left; each is an atom, if there is a mixture to take it. How many there are, as long as that is no more than PATTERNS_MOST.
  */
-static size_t spaced_paths(const struct truth *truth, size_t step, long double log_weight, const size_t *taken,
-                           struct mixture *mixture, size_t at, double scale)
+static size_t b_min_sep_paths(const struct truth *truth, size_t step, long double log_weight, const size_t *taken,
+                              struct mixture *mixture, size_t at, double scale)
 {
     const struct eps_sampling *sampling = &truth->mechanism->sampling;
     size_t n = truth->mechanism->n, users = sampling->examples_per_user, len = 0;
@@ -361,24 +361,24 @@ static size_t spaced_paths(const struct truth *truth, size_t step, long double l
         size_t own[64];
         memcpy(own, taken, n * sizeof *own);
         own[step] = j;
-        len += spaced_paths(truth, step + (j > 0 ? sampling->separation : 1),
-                            log_weight + (truth->p < 1 ? log_binomial(users, truth->p, j) : 0), own, mixture, at + len,
-                            scale);
+        len += b_min_sep_paths(truth, step + (j > 0 ? sampling->separation : 1),
+                               log_weight + (truth->p < 1 ? log_binomial(users, truth->p, j) : 0), own, mixture,
+                               at + len, scale);
     }
     return len;
 }
 
 /* From a cold start, or from any state of a process that has run for long: to wait, or to sit out r more steps. */
-static size_t spaced_patterns(const struct truth *truth, struct mixture *mixture, double scale)
+static size_t b_min_sep_patterns(const struct truth *truth, struct mixture *mixture, double scale)
 {
     const struct eps_sampling *sampling = &truth->mechanism->sampling;
     const size_t none[64] = {0};
     if (!sampling->warm_start)
-        return spaced_paths(truth, 0, 0, none, mixture, 0, scale);
+        return b_min_sep_paths(truth, 0, 0, none, mixture, 0, scale);
     long double waits = -log1pl((long double)(sampling->separation - 1) * truth->p);
-    size_t len = spaced_paths(truth, 0, waits, none, mixture, 0, scale);
+    size_t len = b_min_sep_paths(truth, 0, waits, none, mixture, 0, scale);
     for (size_t r = 1; r < sampling->separation && len <= PATTERNS_MOST; r++)
-        len += spaced_paths(truth, r, waits + logl(truth->p), none, mixture, len, scale);
+        len += b_min_sep_paths(truth, r, waits + logl(truth->p), none, mixture, len, scale);
     return len;
 }
 
@@ -410,11 +410,11 @@ struct truth truth_open(const struct eps_mechanism *mechanism)
     struct truth truth = {.mechanism = mechanism, .c = matrix_of(mechanism), .p = probability(mechanism)};
     clean(&truth.c);
     find_sensitivity(&truth);
-    bool bins = bins_of(mechanism) > 0, spaced = is_spaced(mechanism), nonnegative = true;
-    bool steps = !bins && !spaced && disjoint(&truth);
-    double patterns = bins     ? (double)bin_patterns(mechanism)
-                      : spaced ? (double)spaced_patterns(&truth, NULL, 0)
-                               : pow((double)sampling->examples_per_user + 1, (double)rounds_of(&truth, 0));
+    bool bins = bins_of(mechanism) > 0, b_min_sep = is_b_min_sep(mechanism), nonnegative = true;
+    bool steps = !bins && !b_min_sep && disjoint(&truth);
+    double patterns = bins        ? (double)bin_patterns(mechanism)
+                      : b_min_sep ? (double)b_min_sep_patterns(&truth, NULL, 0)
+                                  : pow((double)sampling->examples_per_user + 1, (double)rounds_of(&truth, 0));
     for (size_t i = 0; i < truth.c.rows * truth.c.columns; i++)
         nonnegative = nonnegative && truth.c.at[i] >= 0;
     if (sampling->scheme == EPS_SCHEME_NONE)
@@ -624,7 +624,7 @@ static struct truncated truncate_batch(size_t dataset, long double p, size_t lim
     return t;
 }
 
-/* The table's pair, or with the full batch's coin released. */
+/* The table's pair, or with the full batch's draw released. */
 static struct step truncated_step(const struct truth *truth, const struct truncated *t, enum eps_direction direction,
                                   bool released)
 {
@@ -672,7 +672,7 @@ static long double takes_part(const struct truth *truth)
 long double truth_presence(const struct truth *truth, enum eps_direction direction, double eps)
 {
     const struct eps_mechanism *mechanism = truth->mechanism;
-    if (mechanism->sampling.scheme == EPS_SCHEME_NONE || bins_of(mechanism) > 0 || is_spaced(mechanism))
+    if (mechanism->sampling.scheme == EPS_SCHEME_NONE || bins_of(mechanism) > 0 || is_b_min_sep(mechanism))
         return 1;
     long double draws = (long double)rounds_of(truth, 0) * (long double)mechanism->sampling.examples_per_user;
     long double log_never = draws * log1pl(-takes_part(truth));
@@ -808,10 +808,10 @@ static struct mixture outputs(const struct truth *truth, size_t part, double sig
 {
     if (bins_of(truth->mechanism) > 0)
         return bin_outputs(truth, sigma, sign);
-    if (is_spaced(truth->mechanism)) {
-        struct mixture spaced = mixture_new(spaced_patterns(truth, NULL, 0), truth->c.rows);
-        spaced_patterns(truth, &spaced, (double)sign / sigma);
-        return spaced;
+    if (is_b_min_sep(truth->mechanism)) {
+        struct mixture b_min_sep = mixture_new(b_min_sep_patterns(truth, NULL, 0), truth->c.rows);
+        b_min_sep_patterns(truth, &b_min_sep, (double)sign / sigma);
+        return b_min_sep;
     }
     size_t users = truth->mechanism->sampling.examples_per_user, rounds = rounds_of(truth, part), len = 1;
     size_t groups = groups_of(truth);

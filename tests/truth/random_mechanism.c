@@ -240,9 +240,9 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
                                                       EPS_ACCOUNTANT_RENYI,
                                                       EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
                                                       EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION};
-    static const enum eps_accountant spaced_methods[] = {EPS_ACCOUNTANT_AUTO,  EPS_ACCOUNTANT_AUTO,
-                                                         EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_RENYI,
-                                                         EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_GAUSSIAN};
+    static const enum eps_accountant b_min_sep_methods[] = {EPS_ACCOUNTANT_AUTO,  EPS_ACCOUNTANT_AUTO,
+                                                            EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_RENYI,
+                                                            EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_GAUSSIAN};
     struct eps_query *query = &drawn->job.query;
     enum eps_unknown unknown = (enum eps_unknown)draw_below(state, 3);
     double sigma = chance(state, 0.8) ? draw_log(state, 0.2, 12) : draw_log(state, 1e-3, 1e4);
@@ -261,7 +261,7 @@ static void draw_query(uint64_t *state, struct random_mechanism *drawn)
     if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_BALLS_IN_BINS)
         query->accountant.method = bin_methods[draw_below(state, 6)];
     if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_B_MIN_SEP)
-        query->accountant.method = spaced_methods[draw_below(state, 6)];
+        query->accountant.method = b_min_sep_methods[draw_below(state, 6)];
     if (drawn->job.mechanism.sampling.scheme == EPS_SCHEME_POISSON &&
         drawn->job.mechanism.matrix.family == EPS_FAMILY_TREE && chance(state, 0.6))
         query->accountant.method = EPS_ACCOUNTANT_RENYI;

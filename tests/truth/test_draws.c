@@ -39,7 +39,7 @@ static const double bare_rows[] = {
     0, 0, 0,    1,   0,    0, /**/
 };
 
-struct kind {
+struct mechanism_case {
     const char *name;
     enum eps_family family;
     size_t n, bins;
@@ -52,7 +52,7 @@ struct kind {
 };
 
 /* clang-format off */
-static const struct kind kinds[] = {
+static const struct mechanism_case cases[] = {
     {"identity, 1 epoch", EPS_FAMILY_IDENTITY, 20, 20, NULL, 0, 1, false, 0.8, {0.4, 1.4}, 1.005},
     {"identity, 3 epochs", EPS_FAMILY_IDENTITY, 60, 20, NULL, 0, 1, false, 1.4, {0.4, 1.4}, 1.005},
     {"identity, 3 epochs, redrawn", EPS_FAMILY_IDENTITY, 60, 20, NULL, 0, 1, true, 1, {0.6, 2}, 1.005},
@@ -73,26 +73,26 @@ static const struct kind kinds[] = {
 };
 /* clang-format on */
 
-static struct eps_job job_of(const struct kind *kind)
+static struct eps_job job_of(const struct mechanism_case *of)
 {
     struct eps_job job;
     eps_job_init(&job);
     struct eps_matrix *matrix = &job.mechanism.matrix;
-    job.mechanism.n = kind->n;
-    matrix->family = kind->family;
+    job.mechanism.n = of->n;
+    matrix->family = of->family;
     matrix->normalization = EPS_NORMALIZATION_NONE;
-    matrix->stamps = kind->stamps;
-    if (kind->family == EPS_FAMILY_TOEPLITZ) {
-        matrix->coefficients = kind->numbers;
-        matrix->coefficients_len = kind->len;
-    } else if (kind->family == EPS_FAMILY_DENSE) {
-        matrix->rows = kind->numbers;
-        matrix->rows_n = kind->len;
+    matrix->stamps = of->stamps;
+    if (of->family == EPS_FAMILY_TOEPLITZ) {
+        matrix->coefficients = of->numbers;
+        matrix->coefficients_len = of->len;
+    } else if (of->family == EPS_FAMILY_DENSE) {
+        matrix->rows = of->numbers;
+        matrix->rows_n = of->len;
     }
     job.mechanism.sampling.scheme = EPS_SCHEME_BALLS_IN_BINS;
-    job.mechanism.sampling.bins = kind->bins;
-    job.mechanism.sampling.redraw = kind->redraw;
-    job.query.noise_multiplier = kind->sigma;
+    job.mechanism.sampling.bins = of->bins;
+    job.mechanism.sampling.redraw = of->redraw;
+    job.query.noise_multiplier = of->sigma;
     eps_job_defaults(&job);
     return job;
 }
@@ -216,26 +216,26 @@ static void ask_all(struct eps_job *job, double epsilon, double bounds[EPS_ACCOU
 }
 
 /* No bound is under the draws; auto's is near them, in the direction that rules. */
-static void check_kind(const struct kind *kind, size_t samples)
+static void check_case(const struct mechanism_case *of, size_t samples)
 {
-    struct eps_job job = job_of(kind);
+    struct eps_job job = job_of(of);
     struct means means;
     struct estimate estimates[EPS_DIRECTIONS][EPSILONS];
     double widest[EPS_ACCOUNTANT_COUNT] = {0}, first = 0;
     make_means(&means, &job.mechanism);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-        estimate_all(estimates[direction], &means, direction, kind->epsilons, kind->sigma, samples);
+        estimate_all(estimates[direction], &means, direction, of->epsilons, of->sigma, samples);
     for (size_t e = 0; e < EPSILONS; e++) {
         double bounds[EPS_ACCOUNTANT_COUNT][EPS_DIRECTIONS];
         const struct estimate *remove = &estimates[EPS_REMOVE][e], *add = &estimates[EPS_ADD][e];
         const struct estimate *truth = remove->mean > add->mean ? remove : add;
-        ask_all(&job, kind->epsilons[e], bounds);
+        ask_all(&job, of->epsilons[e], bounds);
         for (enum eps_accountant a = 0; a < EPS_ACCOUNTANT_COUNT; a++) {
             for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                 struct estimate it = estimates[direction][e];
                 if (bounds[a][direction] < it.mean - DEVIATIONS * it.deviation)
-                    fail_msg("%s, %s, direction %d, epsilon %g: %g for %g, give or take %g", kind->name,
-                             eps_accountant_name(a), (int)direction, kind->epsilons[e], bounds[a][direction], it.mean,
+                    fail_msg("%s, %s, direction %d, epsilon %g: %g for %g, give or take %g", of->name,
+                             eps_accountant_name(a), (int)direction, of->epsilons[e], bounds[a][direction], it.mean,
                              it.deviation);
             }
             double high = truth->mean + DEVIATIONS * truth->deviation;
@@ -245,20 +245,20 @@ static void check_kind(const struct kind *kind, size_t samples)
                 widest[a] = fmax(widest[a], fmax(bounds[a][EPS_REMOVE], bounds[a][EPS_ADD]) / high);
         }
     }
-    print_message("# %s: over the draws at most", kind->name);
+    print_message("# %s: over the draws at most", of->name);
     for (enum eps_accountant a = 0; a < EPS_ACCOUNTANT_COUNT; a++)
         if (widest[a] > 0)
             print_message(" %s %.3g", eps_accountant_name(a), widest[a]);
     print_message("\n");
-    assert_true(first > 0.8 && first <= kind->loose);
+    assert_true(first > 0.8 && first <= of->loose);
 }
 
 static void no_bound_is_under_the_draws(void **unused)
 {
     (void)unused;
     size_t samples = getenv("REPRODUCE") ? 10000000 : 100000;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        check_kind(&kinds[k], samples);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        check_case(&cases[k], samples);
 }
 
 int main(void)

@@ -50,7 +50,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 
 enum addition { TRUNCATION, GROUP, LAST_ITERATE, ADDITIONS };
 
-struct tally {
+struct summary {
     size_t outcomes[VERDICT_OUTCOMES], tight, exact, least, len[EPS_ACCOUNTANT_COUNT];
     size_t exact_of[EPS_SCHEME_COUNT], least_of[EPS_SCHEME_COUNT]; /* that hold, by scheme */
     double *looseness[EPS_ACCOUNTANT_COUNT];
@@ -59,30 +59,30 @@ struct tally {
         additions[ADDITIONS];
 };
 
-static void tally_mechanism(struct tally *tally, const struct eps_mechanism *mechanism)
+static void count_mechanism(struct summary *summary, const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    tally->schemes[sampling->scheme]++;
-    tally->families[mechanism->matrix.family]++;
-    tally->adjacencies[mechanism->adjacency]++;
-    tally->additions[TRUNCATION] += sampling->truncation;
-    tally->additions[GROUP] += sampling->examples_per_user > 1;
-    tally->additions[LAST_ITERATE] += sampling->last_iterate;
+    summary->schemes[sampling->scheme]++;
+    summary->families[mechanism->matrix.family]++;
+    summary->adjacencies[mechanism->adjacency]++;
+    summary->additions[TRUNCATION] += sampling->truncation;
+    summary->additions[GROUP] += sampling->examples_per_user > 1;
+    summary->additions[LAST_ITERATE] += sampling->last_iterate;
 }
 
 /* Everything that is served is among them, or the generator has gone astray. */
-static void assert_everything_was_drawn(const struct tally *tally)
+static void assert_everything_was_drawn(const struct summary *summary)
 {
     static const enum eps_scheme schemes[] = {EPS_SCHEME_NONE, EPS_SCHEME_POISSON, EPS_SCHEME_CYCLIC_POISSON,
                                               EPS_SCHEME_BALLS_IN_BINS, EPS_SCHEME_B_MIN_SEP};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        assert_true(tally->schemes[schemes[i]] > 0);
+        assert_true(summary->schemes[schemes[i]] > 0);
     for (int family = 0; family < EPS_FAMILY_COUNT; family++)
-        assert_true(tally->families[family] > 0 || family == EPS_FAMILY_STORED);
+        assert_true(summary->families[family] > 0 || family == EPS_FAMILY_STORED);
     for (int adjacency = 0; adjacency < EPS_ADJACENCY_COUNT; adjacency++)
-        assert_true(tally->adjacencies[adjacency] > 0);
+        assert_true(summary->adjacencies[adjacency] > 0);
     for (int addition = 0; addition < ADDITIONS; addition++)
-        assert_true(tally->additions[addition] > 0);
+        assert_true(summary->additions[addition] > 0);
 }
 
 static int ascending(const void *a, const void *b)
@@ -91,17 +91,17 @@ static int ascending(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void print_tally(struct tally *tally)
+static void print_summary(struct summary *summary)
 {
     print_message(
         "# %zu hold, %zu fail, %zu refused, %zu unattainable, %zu late, %zu without a truth; %zu from both sides, of "
         "%zu exact brackets, of %zu the least\n",
-        tally->outcomes[VERDICT_HOLDS], tally->outcomes[VERDICT_FAILS], tally->outcomes[VERDICT_REFUSED],
-        tally->outcomes[VERDICT_UNATTAINABLE], tally->outcomes[VERDICT_LATE], tally->outcomes[VERDICT_UNCHECKED],
-        tally->tight, tally->exact, tally->least);
+        summary->outcomes[VERDICT_HOLDS], summary->outcomes[VERDICT_FAILS], summary->outcomes[VERDICT_REFUSED],
+        summary->outcomes[VERDICT_UNATTAINABLE], summary->outcomes[VERDICT_LATE], summary->outcomes[VERDICT_UNCHECKED],
+        summary->tight, summary->exact, summary->least);
     for (int a = 0; a < EPS_ACCOUNTANT_COUNT; a++) {
-        double *values = tally->looseness[a];
-        size_t len = tally->len[a];
+        double *values = summary->looseness[a];
+        size_t len = summary->len[a];
         qsort(values, len, sizeof *values, ascending);
         if (len)
             print_message("# reported over true delta, %s: least %.4g, quartiles %.4g %.4g %.4g, most %.4g, of %zu\n",
@@ -117,7 +117,7 @@ static void print_job(uint64_t seed, const struct eps_job *job, const char *mess
     free(text);
 }
 
-static void judge_seed(struct tally *tally, uint64_t seed, bool full, bool verbose)
+static void judge_seed(struct summary *summary, uint64_t seed, bool full, bool verbose)
 {
     struct random_mechanism drawn;
     const char *scheme = getenv("TRUTH_SCHEME");
@@ -131,17 +131,17 @@ static void judge_seed(struct tally *tally, uint64_t seed, bool full, bool verbo
         print_job(seed, &drawn.job, "...");
     patience_begin("seed", seed, HANG_SECONDS);
     struct verdict verdict = judge(&drawn.job, &effort, full ? PATIENCE : PATIENCE_QUICK);
-    tally->outcomes[verdict.outcome]++;
-    tally->tight += verdict.tight;
+    summary->outcomes[verdict.outcome]++;
+    summary->tight += verdict.tight;
     if (verdict.outcome == VERDICT_HOLDS) {
-        tally_mechanism(tally, &drawn.job.mechanism);
-        tally->exact += verdict.exact;
-        tally->least += verdict.least;
-        tally->exact_of[drawn.job.mechanism.sampling.scheme] += verdict.exact;
-        tally->least_of[drawn.job.mechanism.sampling.scheme] += verdict.least;
+        count_mechanism(summary, &drawn.job.mechanism);
+        summary->exact += verdict.exact;
+        summary->least += verdict.least;
+        summary->exact_of[drawn.job.mechanism.sampling.scheme] += verdict.exact;
+        summary->least_of[drawn.job.mechanism.sampling.scheme] += verdict.least;
     }
     if (isfinite(verdict.looseness))
-        tally->looseness[verdict.accountant][tally->len[verdict.accountant]++] = verdict.looseness;
+        summary->looseness[verdict.accountant][summary->len[verdict.accountant]++] = verdict.looseness;
     if (verdict.outcome == VERDICT_FAILS || (full && verdict.outcome == VERDICT_LATE))
         print_job(seed, &drawn.job, verdict.message);
     if (verbose)
@@ -156,26 +156,26 @@ static void random_mechanisms_are_never_too_low_nor_too_loose(void **unused)
     bool full = getenv("REPRODUCE") != NULL, verbose = getenv("TRUTH_VERBOSE") != NULL;
     bool one_scheme = getenv("TRUTH_SCHEME") != NULL;
     uint64_t first = setting("TRUTH_FIRST", 0), count = setting("TRUTH_COUNT", full ? MECHANISMS_IN_FULL : MECHANISMS);
-    struct tally tally = {0};
+    struct summary summary = {0};
     for (int a = 0; a < EPS_ACCOUNTANT_COUNT; a++)
-        tally.looseness[a] = calloc(count + 1, sizeof(double));
+        summary.looseness[a] = calloc(count + 1, sizeof(double));
     /* What is refused, or has no truth, does not count. */
-    for (uint64_t seed = first; tally.outcomes[VERDICT_HOLDS] + tally.outcomes[VERDICT_FAILS] < count; seed++) {
+    for (uint64_t seed = first; summary.outcomes[VERDICT_HOLDS] + summary.outcomes[VERDICT_FAILS] < count; seed++) {
         assert_true(seed < first + (one_scheme ? 40 : 2) * count + 20);
-        judge_seed(&tally, seed, full, verbose);
+        judge_seed(&summary, seed, full, verbose);
     }
     patience_end();
-    print_tally(&tally);
+    print_summary(&summary);
     for (int a = 0; a < EPS_ACCOUNTANT_COUNT; a++)
-        free(tally.looseness[a]);
-    assert_int_equal(tally.outcomes[VERDICT_FAILS], 0);
-    assert_true(!full || tally.outcomes[VERDICT_LATE] == 0);
+        free(summary.looseness[a]);
+    assert_int_equal(summary.outcomes[VERDICT_FAILS], 0);
+    assert_true(!full || summary.outcomes[VERDICT_LATE] == 0);
     if (count >= MECHANISMS && !one_scheme) {
-        assert_true(tally.tight > count / 5); /* from both sides */
+        assert_true(summary.tight > count / 5); /* from both sides */
         for (enum eps_scheme scheme = EPS_SCHEME_NONE; scheme <= EPS_SCHEME_BALLS_IN_BINS; scheme++)
-            assert_true(tally.exact_of[scheme] > 0 && tally.least_of[scheme] >= tally.exact_of[scheme]);
-        assert_true(tally.least > tally.exact); /* by an adversary's test, too */
-        assert_everything_was_drawn(&tally);
+            assert_true(summary.exact_of[scheme] > 0 && summary.least_of[scheme] >= summary.exact_of[scheme]);
+        assert_true(summary.least > summary.exact); /* by an adversary's test, too */
+        assert_everything_was_drawn(&summary);
     }
 }
 
@@ -211,7 +211,7 @@ static const char *const defects[] = {
     "'noise_multiplier':4,'delta':1e-5}",
     "{'n':9,'sampling':{'scheme':'poisson','p':0.1,'dataset_size':1000,'truncation':{'max_batch_size':120}},"
     "'noise_multiplier':1,'delta':1e-5}",
-    /* 4: e^epsilon overflowed where a large loss settles the matter */
+    /* 4: e^epsilon overflowed where a large loss decides alone */
     "{'n':2,'sampling':{'scheme':'poisson','p':1e-4},'noise_multiplier':0.02,'epsilon':712}",
     "{'n':5,'sampling':{'scheme':'poisson','p':1e-4},'noise_multiplier':0.02,'epsilon':800,'accountant':{'method':'pld'"
     ","

@@ -1,5 +1,5 @@
 /*
- * Phases and trainings of them, for the tests of lib/phases.
+ * Phases and trainings of them, for the tests of lib/training.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 """
-Client of epsilond: how much noise does a differentially private training need, and which epsilon did it get?
+A client for epsilond, the differential-privacy accounting service.
 
     from epsilond import Client
 
@@ -7,7 +7,7 @@ Client of epsilond: how much noise does a differentially private training need, 
     job = client.solve({"n": 1000, "sampling": {"scheme": "poisson", "p": 0.01}, "epsilon": 1, "delta": 1e-6})
     print(job["result"]["noise_multiplier"])
 
-Nothing but the standard library is needed; matrices come as NumPy arrays where NumPy is installed.
+It requires only the standard library. Matrices are returned as NumPy arrays if NumPy is installed.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

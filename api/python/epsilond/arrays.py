@@ -1,6 +1,6 @@
 """
-Arrays in NumPy's file format (.npy, versions 1 to 3), as the service sends them: NumPy arrays where NumPy is there, lists
-of numbers where it is not.
+Arrays in the NumPy file format (.npy, versions 1 to 3), as the service sends them. They are returned as NumPy arrays if
+NumPy is installed, and otherwise as lists of numbers.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 try:
     numpy: Any = importlib.import_module("numpy")
-except ImportError:  # lists will do
+except ImportError:  # use lists
     numpy = None
 
 MAGIC = b"\x93NUMPY"
@@ -34,14 +34,14 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def read_header(stream: BinaryIO) -> tuple[str, tuple[int, ...]]:
-    """The type of the numbers and the shape; the stream is then at the first number."""
+    """Reads the type of the numbers and the shape; the stream is then at the first number."""
     start = _exactly(stream, 8)
     if start[:6] != MAGIC:
-        raise ValueError("this is no .npy file")
+        raise ValueError("not a .npy file")
     length = int.from_bytes(_exactly(stream, 2 if start[6] == 1 else 4), "little")
     header = ast.literal_eval(_exactly(stream, length).decode("utf-8"))
     if header["descr"] not in CODES or header["fortran_order"]:
-        raise ValueError(f"an array of this kind is not expected: {header}")
+        raise ValueError(f"unsupported kind of array: {header}")
     return header["descr"], tuple(header["shape"])
 
 
@@ -55,7 +55,7 @@ def _vector(data: bytes, descr: str) -> Any:
 
 
 def read_rows(stream: BinaryIO) -> Iterator[Any]:
-    """The rows of a matrix, or the numbers of a vector as one row, as they arrive."""
+    """The rows of a matrix, or a vector as one row, as they arrive."""
     descr, shape = read_header(stream)
     rows, columns = (1, shape[0]) if len(shape) == 1 else shape
     size = array.array(CODES[descr]).itemsize
@@ -64,7 +64,7 @@ def read_rows(stream: BinaryIO) -> Iterator[Any]:
 
 
 def read_array(stream: BinaryIO) -> Any:
-    """All of it: of one or two dimensions."""
+    """The whole array, which has one or two dimensions."""
     descr, shape = read_header(stream)
     size = array.array(CODES[descr]).itemsize
     for extent in shape:

@@ -1,6 +1,6 @@
 """
-The client: one method an operation of the service. Documents are what the service sends, as dictionaries; openapi.yaml says
-what stands in them.
+The client, with one method per operation of the service. Documents are returned as dictionaries in the form in which
+the service sends them; openapi.yaml describes their members.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -22,18 +22,18 @@ from .problems import JobFailed, Problem, Unreachable, problem_of
 from .transport import FAILURES, Reply, Transport, lines, unbroken
 
 Document = dict[str, Any]
-Resource = Union[str, Mapping[str, Any]]  # a document; or a path ("/v1/jobs/…"), or the id of a job
+Resource = Union[str, Mapping[str, Any]]  # a document, a path ("/v1/jobs/…"), or the id of a job
 
 FINAL = ("succeeded", "failed", "canceled")
 JSON, LINES, NPY = "application/json", "application/x-ndjson", "application/x-npy"
-RESOURCES = ("job", "sweep", "plan")  # and the events that say that one has ended
-NOTHING_MORE = 204  # to who has seen the last event
-ONE_WAIT = 60.0  # seconds of a long poll: shorter than what proxies cut
+RESOURCES = ("job", "sweep", "plan")  # also the names of their final events
+NOTHING_MORE = 204  # the response to a client that has seen the last event
+ONE_WAIT = 60.0  # seconds of a long poll, less than the timeout of usual proxies
 PAGE = 200
 
 
 def _path(resource: Resource) -> str:
-    """An id alone is a job's."""
+    """The path of a resource. An id alone is that of a job."""
     if not isinstance(resource, str):
         return str(resource["links"]["self"])
     return resource if resource.startswith("/") else "/v1/jobs/" + urllib.parse.quote(resource, safe="")
@@ -44,10 +44,10 @@ def _id(resource: Resource) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's arrays and numbers, for JSON."""
+    """Converts NumPy arrays and numbers for JSON."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot stand in a request")
+    raise TypeError(f"{type(value).__name__} is not allowed in a request")
 
 
 def _query(**members: Any) -> str:
@@ -57,11 +57,11 @@ def _query(**members: Any) -> str:
 
 class Client:
     """
-    Of the service at `url`. Threads may share one.
+    A client for the service at `url`. Threads may share it.
 
-    timeout: seconds without an answer after which a request is given up, beside what it was told to wait.
-    retry_seconds: for how long a request is repeated that got no answer, or 503 or 429; 0: once only.
-    headers: sent with every request, such as Authorization. context: of TLS, for certificates of one's own.
+    timeout: seconds without a response after which a request fails, in addition to a requested wait.
+    retry_seconds: how long a request is retried that got no response, or a 503 or 429; 0: no retries.
+    headers: sent with every request, such as Authorization. context: the TLS context, for custom certificates.
     """
 
     def __init__(self, url: str = "http://localhost:8080", *, timeout: float = 30.0, retry_seconds: float = 60.0,
@@ -75,7 +75,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes this thread's connection; the next request opens another."""
+        """Closes the connection of this thread; the next request opens a new one."""
         self._http.close()
 
     def _get(self, path: str, accept: str = JSON, extra: float = 0.0) -> Reply:
@@ -102,14 +102,15 @@ class Client:
             if not cursor:
                 return
 
-    # ------------------------------------------------------------ what every resource does
+    # ------------------------------------------------------------ all resources
 
     def get(self, resource: Resource) -> Document:
-        """It as it is now."""
+        """The current document of a resource."""
         return self._document(_path(resource))
 
     def wait(self, resource: Resource, *, timeout: float | None = None) -> Document:
-        """It once it is final, whether it succeeded or not. TimeoutError: it is not, yet."""
+        """Waits until the resource is final and returns it, whether it succeeded or not. Raises TimeoutError if it is
+        not final in time."""
         path = _path(resource)
         until = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -122,8 +123,8 @@ class Client:
 
     def events(self, resource: Resource, *, last_event_id: str = "") -> Iterator[Event]:
         """
-        What happens to it, as it happens; the last event is its document at its end. A stream that breaks is taken up
-        again where it was, and so is one of an earlier run, by the id of the last event that was seen.
+        The events of a resource as they occur; the last one is its final document. A stream that breaks is resumed. To
+        resume a stream of an earlier process, pass the id of the last event that was seen.
         """
         path, last, patience = _path(resource) + "/events", last_event_id, self._http.patience()
         while True:
@@ -145,12 +146,12 @@ class Client:
                 raise Unreachable(f"the events of {path} ended without their last one")
 
     def cancel(self, resource: Resource) -> Document:
-        """Cancels it; what is final stays as it is."""
+        """Cancels a resource. A final one stays unchanged."""
         document: Document = self._http.ask("POST", _path(resource) + "/cancel").json()
         return document
 
     def delete(self, resource: Resource) -> None:
-        """Forgets it; NotFound if there is none, Conflict if it is not final."""
+        """Deletes a resource. Raises NotFound if it does not exist, and Conflict if it is not final."""
         reply = self._http.request("DELETE", _path(resource))
         if reply.status >= 400 and not (reply.status == 404 and reply.repeated):
             raise problem_of(reply.status, reply.body)
@@ -159,16 +160,17 @@ class Client:
 
     def submit(self, job: Mapping[str, Any], *, key: str | None = None, wait: float = 0.0) -> Document:
         """
-        Submits a job; its document, which may be final already.
+        Submits a job and returns its document, which may be final already.
 
-        key: the Idempotency-Key; the same key with the same job is one job, for a day, and with another job a Conflict.
-        By default each call has its own, so that repeated requests of one call are one job.
-        wait: seconds for which the answer may wait for the job's end, at most 300.
+        key: the Idempotency-Key. For a day, the same key with the same job refers to the same job; with a different job
+        it raises Conflict. By default each call uses a new key, so that retries within a call create one job. wait:
+        seconds to wait for the job to finish, at most 300.
         """
         return self._submit("/v1/jobs", job, key, wait)
 
     def solve(self, job: Mapping[str, Any], *, timeout: float | None = None, key: str | None = None) -> Document:
-        """Submits a job and waits for its answer. JobFailed: there is none. TimeoutError: not yet; the job goes on."""
+        """Submits a job and waits for its result. Raises JobFailed if there is none, and TimeoutError if it is not
+        final in time; the job then continues."""
         started = time.monotonic()
         document = self.submit(job, key=key, wait=ONE_WAIT if timeout is None else min(ONE_WAIT, timeout))
         if document["status"] not in FINAL:
@@ -179,7 +181,7 @@ class Client:
         return document
 
     def jobs(self, *, status: str | None = None, label: str | None = None) -> Iterator[Document]:
-        """All jobs, newest first, without long arrays; fetched page by page as they are taken."""
+        """All jobs, newest first, without long arrays. Pages are fetched as needed."""
         return self._list("/v1/jobs", status=status, label=label)
 
     # ------------------------------------------------------------ sweeps
@@ -187,35 +189,36 @@ class Client:
     def sweep(self, base: Mapping[str, Any], grid: Mapping[str, Sequence[Any]], *, label: str | None = None,
               key: str | None = None) -> Document:
         """
-        Submits the product of a grid: {"/sampling/p": [0.01, 0.02], ...}, by pointers into the job `base`; the last pointer
-        runs fastest. Its document, for wait(), events(), cancel(), delete() and points(). key: as of submit().
+        Submits a sweep: the product of `grid`, {"/sampling/p": [0.01, 0.02], ...}, whose keys are pointers into the job
+        `base`; the last pointer varies fastest. Returns its document, for wait(), events(), cancel(), delete() and
+        points(). key: see submit().
         """
         request: Document = {"base": base, "grid": grid}
         return self._submit("/v1/sweeps", request if label is None else {**request, "label": label}, key)
 
     def sweeps(self, *, status: str | None = None, label: str | None = None) -> Iterator[Document]:
-        """All sweeps, newest first, as jobs()."""
+        """All sweeps, newest first; see jobs()."""
         return self._list("/v1/sweeps", status=status, label=label)
 
     def points(self, sweep: Resource) -> Iterator[Document]:
-        """The table of a sweep, a row a point: its values by pointer, and what became of it, as far as it has come."""
+        """The points of a sweep, one row per point: its values by pointer, and its result so far."""
         return self._list(_path(sweep) + "/points")
 
     # ------------------------------------------------------------ plans
 
     def plan(self, request: Mapping[str, Any], *, key: str | None = None) -> Document:
         """
-        Asks which mechanism to train with: "n" or "epochs", "batch_size", "dataset_size", "epsilon", "delta", and what
-        limits the choice. Its document, for wait(), events(), cancel() and delete(); `candidates` are ranked by their error, each
-        with a job that is ready to be submitted. key: as of submit().
+        Submits a plan, which ranks the mechanisms for a planned training: "n" or "epochs", "batch_size",
+        "dataset_size", "epsilon", "delta", and restrictions. Returns its document, for wait(), events(), cancel() and
+        delete(). `candidates` are ranked by error, each with a job that is ready to be submitted. key: see submit().
         """
         return self._submit("/v1/plans", request, key)
 
     def plans(self, *, status: str | None = None, label: str | None = None) -> Iterator[Document]:
-        """All plans, newest first, as jobs()."""
+        """All plans, newest first; see jobs()."""
         return self._list("/v1/plans", status=status, label=label)
 
-    # ------------------------------------------------------------ what belongs to a job's answer
+    # ------------------------------------------------------------ results of a job
 
     def curve(self, job: Resource) -> list[Document]:
         """The privacy curve: points with epsilon, delta, lower, remove and add. The first call computes it."""
@@ -225,51 +228,52 @@ class Client:
 
     def spend(self, job: Resource) -> list[Document]:
         """
-        Epsilon at the job's delta as its training goes on: points with step and epsilon, at the end of each phase and at up
-        to 200 steps between. A training that stops between two points has spent at most the epsilon of the next one; do not
-        interpolate. Each is an answer of its own: it takes its time. Conflict: what was released by then is no mechanism of
-        its own.
+        Epsilon at the delta of the job in the course of its training: points with step and epsilon, at the end of each
+        phase and at up to 200 steps in between. A training that stops between two points has spent at most the epsilon
+        of the next one; do not interpolate. Each point is a separate computation, so the first call takes time. Raises
+        Conflict if the outputs released by then do not form a mechanism that can be accounted by itself.
         """
         points: list[Document] = self._get(_path(job) + "/spend", extra=300.0).json()["points"]
         return points
 
     def error(self, job: Resource, *, phase: int | None = None) -> list[float]:
         """
-        The variance of the queries' noise (A C^-1 z) at each step, at the job's noise multiplier. Of a job of phases, that
-        of one of them, from 0 on.
+        The variance of the query noise (A C^-1 z) at each step, at the noise multiplier of the job. For a job with
+        phases, `phase` selects one, from 0.
         """
         variance: list[float] = self._get(_path(job) + "/error" + _query(phase=phase), extra=300.0).json()["variance"]
         return variance
 
     def matrix(self, job: Resource, part: str = "encoder", *, form: str | None = None, phase: int | None = None) -> Any:
         """
-        C ("encoder"), A C^-1 ("decoder") or C^-1 ("noise") as computed: a NumPy array, or lists without NumPy. Of a
-        Toeplitz strategy its first column. form="bands": C by its bands, row i holds C[i, i - d] at d. Of a job of phases,
-        that of one of them, from 0 on.
+        C ("encoder"), A C^-1 ("decoder") or C^-1 ("noise") as computed: a NumPy array, or lists without NumPy; for a
+        Toeplitz strategy, the first column. form="bands": C by its bands; row i holds C[i, i - d] at position d. For a
+        job with phases, `phase` selects one, from 0.
         """
         path = _path(job) + "/matrix" + _query(part=part, form=form, phase=phase)
         return read_array(io.BytesIO(self._get(path, NPY, extra=300.0).body))
 
     def statement(self, job: Resource) -> str:
-        """What a model card says of this training's privacy, as Markdown."""
+        """The privacy statement of the job for a model card, as Markdown."""
         return self._get(_path(job) + "/statement", "text/markdown").body.decode()
 
     def statement_facts(self, job: Resource) -> Document:
-        """The same in members."""
+        """The privacy statement of the job as a dictionary."""
         return self._document(_path(job) + "/statement")
 
-    # ------------------------------------------------------------ what a training draws
+    # ------------------------------------------------------------ batches and noise
 
     def batches(self, request: Mapping[str, Any] | None = None, users: Iterable[Sequence[int]] | None = None, *,
                 job: Resource | None = None, dataset_size: int | None = None, seed: int | None = None,
                 phase: int | None = None) -> Iterator[Document]:
         """
-        Who takes part in which step: {"step", "indices", "truncated"}, formed as the sampling of `job` is accounted (of one run
-        of a phase, where it has phases). dataset_size: the number of examples, where the job does not say it. users: with
-        "examples_per_user", whose each example is. In the place of a job, request: "n", "sampling" and "dataset_size".
+        The batches of a training, as {"step", "indices", "truncated"}, drawn from the distribution that the result of
+        `job` accounts for (one run of `phase`, if the job has phases). dataset_size: the number of examples, if the job
+        does not contain it. users: with "examples_per_user", the users of each example. Instead of a job, pass request:
+        "n", "sampling" and "dataset_size".
 
-        A training may pause for as long as it likes. Nothing is drawn twice: what breaks off is Unreachable, and its steps do not
-        go with those of another call.
+        A training may pause for any time. Batches are never drawn twice: an interrupted stream raises Unreachable, and
+        its steps must not be combined with those of another call.
         """
         asked: Document = dict(request or {})
         given = {"job": None if job is None else _id(job), "dataset_size": dataset_size, "seed": seed}
@@ -286,23 +290,26 @@ class Client:
               workload: Mapping[str, Any] | None = None, seed: int | None = None, phase: int | None = None,
               stream: str | None = None, first_row: int = 0) -> NoiseRows:
         """
-        Rows of C^-1 z (part "noise"), or of A C^-1 z ("decoder"), one a step, of `dimensions` numbers: what training adds to
-        the sum of the clipped gradients (clip norm 1). Of the job `source` at its own noise multiplier (of one run of a phase,
-        where it has phases), or of a stored factorisation, for which `workload` is the A of "decoder". NumPy arrays, or lists
-        without NumPy. With a `seed`, which is for tests, it is the same each time, and guarantees nothing.
+        Rows of C^-1 z (part "noise") or of A C^-1 z ("decoder"), one per step, with `dimensions` numbers: what training
+        adds to the sum of the clipped gradients (clip norm 1). `source` is a job, at its noise multiplier (one run of
+        `phase`, if it has phases), or a stored factorisation, for which `workload` is the A of "decoder". Rows are
+        NumPy arrays, or lists without NumPy. With a `seed`, for tests, the noise is reproducible and carries no
+        guarantee.
 
-        The rows contain the noise multiplier. A step adds clip_norm * row to the sum of its clipped gradients, once, and
-        divides the noisy sum by the expected batch size.
+        The rows include the noise multiplier. A step adds clip_norm * row to the sum of its clipped gradients, once,
+        and divides the noisy sum by the expected batch size.
 
-        A training may pause for as long as it likes. What breaks off is taken up again where it broke, bit for bit, for
-        retry_seconds after the last row; then it is Unreachable. A program that is started again, from a checkpoint with the rows'
-        `stream` and `row`, passes them as `stream` and `first_row` and all else as before. NotFound: the service no longer keeps the
-        stream (--keep-streams after its last reader, or until a restart). The rows of another call do not go with those that were
-        used. Each row is for one step, and a stream for one training: what two sums have in common cancels in their
-        difference. A step may be done again with its row only where nothing of the first time was shown to anyone.
+        A training may pause for any time. An interrupted stream is resumed with exactly the same bits, for
+        retry_seconds after the last row; after that it raises Unreachable. A program that restarts from a checkpoint,
+        in which it saved `stream` and `row` of the rows, passes them as `stream` and `first_row`, with all other
+        arguments unchanged. Raises NotFound if the service no longer has the stream (--keep-streams after its last
+        reader, or a restart). The rows of another call must not be combined with rows that were used. Use each row for
+        one step, and a stream for one training: the difference of two sums with the same noise contains no noise. A
+        step may be repeated with its row only if nothing computed from the first attempt was released.
         """
         request = {"job": None if source is None else _id(source), "factorization": factorization,
-                   "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype, "workload": workload,
+                   "noise_multiplier": noise_multiplier, "dimensions": dimensions, "part": part, "dtype": dtype,
+                   "workload": workload,
                    "seed": seed}
         given = {name: value for name, value in request.items() if value is not None}
         plain = json.loads(json.dumps(given, allow_nan=False, default=_plain))
@@ -312,28 +319,29 @@ class Client:
     # ------------------------------------------------------------ the service
 
     def index(self) -> Document:
-        """Links, limits and versions, and the families, schemes and accountants that are served."""
+        """Links, limits and versions, and the supported families, schemes and accountants."""
         return self._document("/v1")
 
     def explain(self, problem: Problem | str) -> Document:
-        """What a problem means and what to do: type, title, status, explanation. Of an exception, or of its type."""
+        """What a problem type means and how to respond to it: type, title, status, explanation. Takes an exception or
+        its type."""
         name = problem if isinstance(problem, str) else problem.type
         return self._document("/problems/" + urllib.parse.quote(name, safe=""))
 
     def contract(self) -> str:
-        """The service's openapi.yaml."""
+        """The openapi.yaml of the service."""
         return self._get("/openapi.yaml", "application/yaml").body.decode()
 
     def metrics(self) -> str:
-        """Counters, gauges and histograms, as Prometheus reads them."""
+        """Counters, gauges and histograms in the Prometheus text format."""
         return self._get("/metrics", "text/plain").body.decode()
 
     def healthy(self) -> bool:
-        """Whether the service answers at all. Asked once."""
+        """Whether the service responds. No retries."""
         return self._answers("/healthz")
 
     def ready(self) -> bool:
-        """Whether it would accept a job now. Asked once."""
+        """Whether the service accepts jobs. No retries."""
         return self._answers("/readyz")
 
     def _answers(self, path: str) -> bool:

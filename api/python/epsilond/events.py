@@ -1,8 +1,4 @@
-"""
-Server-Sent Events, as text/event-stream has them.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""Server-Sent Events in the format text/event-stream."""
 from __future__ import annotations
 
 import json
@@ -11,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Event(NamedTuple):
-    """kind: "progress", "point", "candidate", or what the resource is ("job", "sweep", "plan"), which is the last one."""
+    """kind: "progress", "point", "candidate"; or, for the last event, the kind of resource ("job", "sweep", "plan")."""
 
     kind: str
     data: Any
@@ -19,7 +15,7 @@ class Event(NamedTuple):
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
-    """The events of a stream's lines, as they arrive; heartbeats, which are comments, are passed over."""
+    """The events in the lines of a stream, as they arrive. Heartbeats, which are comments, are skipped."""
     kind, last = "message", ""
     data: list[str] = []
     for line in lines:

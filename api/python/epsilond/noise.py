@@ -1,8 +1,4 @@
-"""
-The rows of a stream of noise, which is taken up again where it breaks off.
-
-SPDX-License-Identifier: GPL-3.0-or-later
-"""
+"""The rows of a noise stream, which is resumed if it is interrupted."""
 from __future__ import annotations
 
 import json
@@ -16,8 +12,9 @@ from .transport import FAILURES, Patience, Transport
 
 class NoiseRows(Iterator[Any]):
     """
-    One row a step. `stream` is the id under which the service keeps the stream (None before the first row, or where it keeps
-    none), `row` the number of the next row: what a program that is started again goes on with. The id is as secret as the noise.
+    One row per step. `stream` is the id under which the service keeps the stream (None before the first row, or if it
+    is not kept), and `row` the number of the next row; a program that restarts needs both to continue. The id is as
+    secret as the noise.
     """
 
     def __init__(self, http: Transport, target: str, headers: Mapping[str, str], request: Mapping[str, Any],
@@ -37,7 +34,7 @@ class NoiseRows(Iterator[Any]):
         return next(self._rows)
 
     def close(self) -> None:
-        """Reads no more of it. The service keeps it for a while."""
+        """Stops reading. The service keeps the stream for a while."""
         self._rows.close()
 
     def _body(self) -> bytes:
@@ -60,4 +57,4 @@ class NoiseRows(Iterator[Any]):
             except (EOFError, *FAILURES) as failure:
                 patience = patience or self._http.patience()
                 if self.stream is None or not patience.sleep():
-                    raise Unreachable(f"the answer broke off: {failure or type(failure).__name__}") from failure
+                    raise Unreachable(f"the response broke off: {failure or type(failure).__name__}") from failure

@@ -1,6 +1,6 @@
 """
-What can go wrong, as exceptions. The service answers every error with a problem document (RFC 9457); its type says which
-exception it becomes, and a wrong job brings every violation with a pointer to its place.
+Exceptions. The service reports every error as a problem document (RFC 9457), whose type determines the exception. For
+an invalid request it contains every error with a pointer to its place.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 
 
 class EpsilondError(Exception):
-    """Whatever this package raises of its own."""
+    """The base class of the exceptions of this package."""
 
 
 class Unreachable(EpsilondError):
-    """No answer came, however often it was tried."""
+    """There was no response, in spite of retries."""
 
 
 class Violation(NamedTuple):
-    """One rule that a request breaks: a JSON pointer ("/sampling/p", "" for the whole) and what must hold."""
+    """An error in a request: a JSON pointer ("/sampling/p"; "" for the whole request) and the rule that is violated."""
 
     pointer: str
     detail: str
 
 
 class Problem(EpsilondError):
-    """An error that the service answered. `document` is all that it said."""
+    """An error response of the service. `document` is the problem document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = dict(document)
@@ -43,27 +43,27 @@ class Problem(EpsilondError):
         said = f"{self.status or ''} {self.type}: {self.detail or self.title}".lstrip()
         for error in self.errors:
             if len(self.errors) > 1 or error.detail not in said:
-                said += f"\n  {error.pointer or 'the whole'}: {error.detail}"
+                said += f"\n  {error.pointer or 'request'}: {error.detail}"
         if self.accountants:
-            said += f"\n  these would serve a job near to it: {', '.join(self.accountants)}"
+            said += f"\n  accountants that serve a similar job: {', '.join(self.accountants)}"
         return said
 
     @property
     def pointers(self) -> list[str]:
-        """Where the request is wrong."""
+        """The pointers of all errors."""
         return [error.pointer for error in self.errors]
 
 
 class Invalid(Problem):
-    """The request is wrong: `errors` says where and how."""
+    """The request is invalid: `errors` states where and why."""
 
 
 class Unsupported(Problem):
-    """A right job that no accountant serves: `accountants` would serve a near one."""
+    """No accountant serves this valid job; `accountants` lists those that serve a similar one."""
 
 
 class TooCostly(Problem):
-    """Over the service's limits: `document` has the estimated `operations` and `bytes`."""
+    """The job exceeds the limits of the service; `document` contains the estimated `operations` and `bytes`."""
 
 
 class Unattainable(Problem):
@@ -71,19 +71,20 @@ class Unattainable(Problem):
 
 
 class NotFound(Problem):
-    """There is nothing of that name, or no more."""
+    """The resource does not exist, or no longer."""
 
 
 class Conflict(Problem):
-    """Not in this state: not final, not succeeded; or an Idempotency-Key that was used with another request."""
+    """Not possible in this state: not final, or not succeeded; or an Idempotency-Key that was used with another
+    request."""
 
 
 class Busy(Problem):
-    """Full or over quota, for as long as it was tried: ask again later."""
+    """The service is full or the quota exhausted, in spite of retries; try again later."""
 
 
 class JobFailed(Problem):
-    """A job that was waited for ended without an answer; `job` is its document."""
+    """A job that was waited for ended without a result; `job` is its document."""
 
     def __init__(self, job: Mapping[str, Any]) -> None:
         self.job = dict(job)
@@ -104,7 +105,8 @@ TYPES: dict[str, type[Problem]] = {
 
 
 def problem_of(status: int, body: bytes) -> Problem:
-    """What an answer of 400 and above means; of a proxy's, too, which is no problem document."""
+    """The exception for a response of status 400 or above, including responses of proxies, which are not problem
+    documents."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -1,8 +1,8 @@
 """
-HTTP with patience: what got no answer is asked again, and so is what was answered 503 or 429, no sooner than Retry-After
-says. Every request of this package may be repeated: those that start something carry an Idempotency-Key.
+HTTP with retries: a request is retried if it got no response, or a 503 or 429, and not earlier than Retry-After says.
+Every request of this package may be retried, because those that create something carry an Idempotency-Key.
 
-One connection a thread is kept open; streams have connections of their own.
+One connection per thread is kept open; streams use separate connections.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .problems import Unreachable, problem_of
 
-FIRST_PAUSE = 0.1  # seconds before something is asked again; doubled each time, up to
+FIRST_PAUSE = 0.1  # seconds before the first retry; doubled each time, up to
 LONGEST_PAUSE = 10.0
 Part = TypeVar("Part")
 FAILURES = (OSError, http.client.HTTPException)
@@ -31,21 +31,21 @@ class Reply(NamedTuple):
     status: int
     headers: http.client.HTTPMessage
     body: bytes
-    repeated: bool = False  # an earlier attempt may have been carried out, and its answer lost
+    repeated: bool = False  # an earlier attempt may have been executed although its response was lost
 
     def json(self) -> Any:
         return json.loads(self.body)
 
 
 class Patience:
-    """How long something is tried: the pauses of one request."""
+    """The pauses between the attempts of one request."""
 
     def __init__(self, seconds: float) -> None:
         self.until = time.monotonic() + seconds
         self.pause = FIRST_PAUSE
 
     def sleep(self, at_least: float = 0.0) -> bool:
-        """Waits for the next attempt. False: there is no time for one."""
+        """Waits before the next attempt. Returns False if there is no time for one."""
         pause = max(at_least, random.uniform(self.pause / 2, self.pause))
         self.pause = min(2 * self.pause, LONGEST_PAUSE)
         if time.monotonic() + pause > self.until:
@@ -55,7 +55,7 @@ class Patience:
 
 
 def retry_after(headers: http.client.HTTPMessage) -> float:
-    """Seconds, as this service says it; a date, as a proxy may, counts as none."""
+    """The delay in seconds. A date, which a proxy may send, counts as none."""
     try:
         return max(0.0, float(headers.get("Retry-After", "")))
     except ValueError:
@@ -63,7 +63,8 @@ def retry_after(headers: http.client.HTTPMessage) -> float:
 
 
 def lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """As they arrive. An answer that is cut raises, as it does not where the response is iterated: its peek() forgives."""
+    """The lines as they arrive. An incomplete response raises an exception, which iterating over the response does not,
+    because its peek() hides the error."""
     rest = b""
     while part := response.read1(1 << 16):
         *whole, rest = (rest + part).split(b"\n")
@@ -73,11 +74,11 @@ def lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def unbroken(parts: Iterable[Part]) -> Iterator[Part]:
-    """What a stream that cannot be asked again is made of; Unreachable where it ends before its end."""
+    """The parts of a stream that cannot be resumed; raises Unreachable if it is incomplete."""
     try:
         yield from parts
     except (EOFError, *FAILURES) as failure:
-        raise Unreachable(f"the answer broke off: {failure or type(failure).__name__}") from failure
+        raise Unreachable(f"the response broke off: {failure or type(failure).__name__}") from failure
 
 
 class Transport:
@@ -85,7 +86,7 @@ class Transport:
                  context: ssl.SSLContext | None) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address like http://localhost:8080")
+            raise ValueError(f"{url!r} is not an address like http://localhost:8080")
         self.url = url.rstrip("/")
         self.timeout = timeout
         self.retry_seconds = retry_seconds
@@ -103,7 +104,7 @@ class Transport:
         return http.client.HTTPConnection(self._host, self._port, timeout=self.timeout)
 
     def close(self) -> None:
-        """This thread's connection."""
+        """Closes the connection of this thread."""
         connection = getattr(self._kept, "connection", None)
         if connection is not None:
             connection.close()
@@ -121,7 +122,7 @@ class Transport:
                  timeout: float) -> Reply:
         connection: http.client.HTTPConnection | None = getattr(self._kept, "connection", None)
         if connection is not None and connection.sock is not None:
-            try:  # the service closes what is idle: that is no failure of it
+            try:  # the service closes idle connections, which is not an error
                 response = self._send(connection, method, target, body, headers, timeout)
                 return self._read(response)
             except (ConnectionError, http.client.BadStatusLine):
@@ -141,7 +142,7 @@ class Transport:
 
     def request(self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
                 extra: float = 0.0, patient: bool = True) -> Reply:
-        """The answer, whatever its status is. extra: seconds that the service may let it wait."""
+        """The response, whatever its status. extra: additional seconds that the service may wait."""
         patience = self.patience() if patient else Patience(0.0)
         repeated = False
         while True:
@@ -158,7 +159,7 @@ class Transport:
 
     def ask(self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
             extra: float = 0.0) -> Reply:
-        """The answer, or its problem as an exception."""
+        """The response; a problem is raised as an exception."""
         reply = self.request(method, target, body, headers, extra)
         if reply.status >= 400:
             raise problem_of(reply.status, reply.body)
@@ -167,7 +168,7 @@ class Transport:
     @contextlib.contextmanager
     def stream(self, method: str, target: str, body: bytes | None = None,
                headers: Mapping[str, str] | None = None) -> Iterator[http.client.HTTPResponse]:
-        """An answer that is read bit by bit. It is tried again until it begins, not once it has."""
+        """A response that is read piece by piece. It is retried until it begins, but not after that."""
         patience = self.patience()
         while True:
             connection = self._connect()

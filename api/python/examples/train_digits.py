@@ -1,10 +1,11 @@
 """
-Trains a small network on scikit-learn's digits with differential privacy, from the question to the model card:
+Trains a small network on the digits of scikit-learn with differential privacy, from the accounting to the model card.
+It
 
 1. asks the service how much noise a banded mechanism needs under b-min-sep sampling, for a given epsilon and delta;
-2. takes from it the batches, formed as that scheme is accounted, and the noise C^-1 z, of the matrix that was accounted;
-   clips each example's gradient, and adds the noise to their sum;
-3. prints the accuracy, and what the service says of the run's privacy.
+2. gets the batches, drawn by the accounted scheme, and the noise C^-1 z of the accounted matrix; clips the gradient of
+  each example, and adds the noise to the sum;
+3. prints the accuracy and the privacy statement of the run.
 
     pip install ./api/python -r api/python/examples/requirements.txt
     epsilond serve &
@@ -32,7 +33,7 @@ HIDDEN = 32
 # ---------------------------------------------------------------- the model
 
 def initial_parameters() -> dict[str, Any]:
-    """Drawn without the data, so any seed will do."""
+    """Independent of the data, so any seed is allowed."""
     first, second = jax.random.split(jax.random.key(1))
     return {"w1": jax.random.normal(first, (64, HIDDEN)) / 8, "b1": jnp.zeros(HIDDEN),
             "w2": jax.random.normal(second, (HIDDEN, 10)) / HIDDEN ** 0.5, "b2": jnp.zeros(10)}
@@ -49,7 +50,7 @@ def loss(parameters: dict[str, Any], image: Any, label: Any) -> Any:
 
 @jax.jit
 def clipped_sum(parameters: dict[str, Any], images: Any, labels: Any, taken: Any, clip: float) -> Any:
-    """The sum of the gradients of the examples that are taken, each clipped by itself to a norm of `clip`."""
+    """The sum of the gradients of the examples taken, each clipped to the norm `clip`."""
     gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(parameters, images, labels)
     rows = jax.vmap(lambda tree: ravel_pytree(tree)[0])(gradients)
     norms = jnp.linalg.norm(rows, axis=1)
@@ -59,7 +60,7 @@ def clipped_sum(parameters: dict[str, Any], images: Any, labels: Any, taken: Any
 # ---------------------------------------------------------------- the run
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description="Differentially private training with epsilond's noise")
+    arguments = argparse.ArgumentParser(description="Differentially private training with noise from epsilond")
     arguments.add_argument("--url", default="http://localhost:8080")
     arguments.add_argument("--epsilon", type=float, default=4.0)
     arguments.add_argument("--delta", type=float, default=1e-4)
@@ -76,7 +77,8 @@ def main() -> None:
 
     client = Client(options.url)
     job = client.solve({"n": options.steps, "matrix": {"family": "banded", "bands": options.bands},
-                        "sampling": {"scheme": "b_min_sep", "separation": options.bands, "batch_size": options.batch_size,
+                        "sampling": {"scheme": "b_min_sep", "separation": options.bands,
+                                     "batch_size": options.batch_size,
                                      "dataset_size": len(images)},
                         "epsilon": options.epsilon, "delta": options.delta, "label": "digits"})
     result = job["result"]
@@ -90,9 +92,10 @@ def main() -> None:
         taken = numpy.zeros(len(images))
         taken[batch["indices"]] = 1
         total = clipped_sum(restore(flat), images, labels, taken, options.clip) + options.clip * row
-        flat -= options.learning_rate * total / options.batch_size  # the expected size: the true one is no public number
+        flat -= options.learning_rate * total / options.batch_size  # the expected batch size, because the actual one is
+                                                                    # not public
     right = jnp.argmax(logits(restore(flat), test_images), axis=1) == test_labels
-    print(f"accuracy {float(right.mean()):.4f} on {len(test_labels)} images that took no part\n")
+    print(f"accuracy {float(right.mean()):.4f} on {len(test_labels)} held-out images\n")
     print(client.statement(job))
 
 

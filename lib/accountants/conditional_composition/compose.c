@@ -1,9 +1,9 @@
 /*
- * Each row becomes one dominating pair: the law of its shift against none (remove), or the other way round (add). What was
- * rounded away from the odds makes the difference between the two estimates.
+ * Each row becomes one dominating pair: the mixture over the law of its shift against N(0, 1) for remove, and N(0, 1)
+ * against the mixture for add. The two estimates differ by the rounding of the odds.
  *
- * Rows are bounded side by side, in runs, each of which walks to its first row by itself: a walk costs little beside the
- * bounds.
+ * The tail bounds of the rows are computed in parallel, in runs of consecutive rows. Each run starts its own walk from
+ * the first row, because walking is cheap compared with the bounds.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,19 +16,26 @@
 
 #include "lib/base/error.h"
 
-enum { ATOMS_MAX = 48, ROUGH_ATOMS = 16, SAMPLE = 24, RUNS = 16, FEW_ROWS = 64, ALIKE_BEFORE = 8 };
+enum {
+    ATOMS_MAX = 48,   /* the most atoms of a row's law */
+    ROUGH_ATOMS = 16, /* the same for unproven compositions */
+    SAMPLE = 24,      /* a sample has at most 2 SAMPLE rows */
+    RUNS = 16,        /* the number of runs */
+    FEW_ROWS = 64,    /* the most rows that are not merged */
+    ALIKE_BEFORE = 8  /* the number of earlier rows that a row is compared with */
+};
 
-#define ALIKE 0.003 /* log odds that are so near are taken for the larger */
+#define ALIKE 0.003 /* rows whose log odds differ by at most this are merged, with the larger odds */
 
 /* ------------------------------------------------------------ one row */
 
 struct row {
     size_t step;
-    uint64_t count;                    /* of the rows it stands for */
-    struct eps__cc_places places[2];   /* by estimate; quick: the first alone, its odds to be filled in */
+    uint64_t count;                    /* the number of rows that it represents */
+    struct eps__cc_places places[2];   /* by estimate; quick: only the first, and its odds are filled in later */
     struct eps__cc_minorant *minorant; /* quick: by place */
-    uint64_t bounds;
-    bool merged; /* other rows are counted with it; its own odds are behind those of all */
+    uint64_t bounds;                   /* the number of tail bounds that were used */
+    bool merged; /* it represents other rows, too; its own odds follow the merged ones in log_odds */
     enum eps_status status;
 };
 
@@ -97,7 +104,7 @@ static struct eps__branch *make_branch(const struct eps__cc_places *upper, const
     return made ? branch : NULL;
 }
 
-/* ------------------------------------------------------------ the rows, side by side */
+/* ------------------------------------------------------------ the rows, in parallel */
 
 struct rows {
     const struct eps__cc_steps *steps;
@@ -111,7 +118,7 @@ struct rows {
     double operations;
 };
 
-/* The minorants of the walk's row; proven: their odds at once, and the pair. */
+/* Finds the minorants of the walk's current row. Unless rows->quick is true, it computes their odds and drops them. */
 static enum eps_status bound_row(struct row *row, const struct rows *rows, const struct eps__cc_walk *walk,
                                  struct eps__cc_room *room)
 {
@@ -143,7 +150,8 @@ static enum eps_status bound_row(struct row *row, const struct rows *rows, const
     return EPS_OK;
 }
 
-/* Whether the row's odds are near those of the one that others have been merged into, as they were then. */
+/* Whether the row has the entries of `other` and nearly its odds. The comparison uses the odds that `other` had before
+ * any row was merged into it, so that the odds cannot drift. */
 static bool alike(const struct row *row, const struct row *other)
 {
     const struct eps__cc_places *own = &row->places[EPS__UPPER], *its = &other->places[EPS__UPPER];
@@ -157,7 +165,7 @@ static bool alike(const struct row *row, const struct row *other)
     return true;
 }
 
-/* Counts the row as one more of a row just before it that is alike: the larger odds are bounds for both (A10). */
+/* Merges the row into one of the rows just before it if they are alike. The larger odds are bounds for both (A10). */
 static void merge_row(struct row *row, struct row *first)
 {
     for (struct row *other = row; other-- > first && row - other <= ALIKE_BEFORE;) {
@@ -205,7 +213,6 @@ static void bound_run(void *user, size_t index)
     eps__cc_room_destroy(room);
 }
 
-/* The items' rows. */
 static enum eps_status bound_all(struct rows *rows)
 {
     if (rows->context && rows->context->parallel_for)
@@ -252,33 +259,33 @@ enum eps_status eps__cc_compose(struct eps__composition *composition, const stru
             make_branch(&row->places[EPS__UPPER], &row->places[EPS__LOWER], plan->direction, steps->error, ATOMS_MAX);
         status = branch ? eps__composition_add(composition, branch, 1, row->count) : EPS_NO_MEMORY;
     }
-    /* (A10, A13): each bound was given its part of delta_1, each row of each draw is composed */
+    /* (A10, A13): every bound had its share of delta_1, and every row of every draw is composed */
     assert(status != EPS_OK || (bounds == steps->bounds && total == steps->len * steps->draws));
     rows_clear(&rows);
     return status;
 }
 
-/* ------------------------------------------------------------ a sample of them */
+/* ------------------------------------------------------------ a sample of the rows */
 
-struct eps__cc_sketch {
+struct eps__cc_sample {
     struct rows rows;
 };
 
-void eps__cc_sketch_destroy(struct eps__cc_sketch *sketch)
+void eps__cc_sample_destroy(struct eps__cc_sample *sample)
 {
-    if (!sketch)
+    if (!sample)
         return;
-    rows_clear(&sketch->rows);
-    free(sketch);
+    rows_clear(&sample->rows);
+    free(sample);
 }
 
-enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **out, const struct eps__cc_steps *steps,
+enum eps_status eps__cc_sample_create(struct eps__cc_sample **out, const struct eps__cc_steps *steps,
                                       const struct eps_context *context, enum eps_direction direction, double log_beta)
 {
-    struct eps__cc_sketch *sketch = calloc(1, sizeof *sketch);
-    if (!sketch)
+    struct eps__cc_sample *sample = calloc(1, sizeof *sample);
+    if (!sample)
         return EPS_NO_MEMORY;
-    struct rows *rows = &sketch->rows;
+    struct rows *rows = &sample->rows;
     *rows =
         (struct rows){.steps = steps, .context = context, .direction = direction, .log_beta = log_beta, .quick = true};
     size_t stride = steps->len > 2 * SAMPLE ? steps->len / SAMPLE : 1;
@@ -287,24 +294,24 @@ enum eps_status eps__cc_sketch_create(struct eps__cc_sketch **out, const struct 
     enum eps_status status = rows->items ? EPS_OK : EPS_NO_MEMORY;
     for (size_t k = 0; k < rows->len && status == EPS_OK; k++) {
         size_t from = k * stride, to = from + stride < steps->len ? from + stride : steps->len;
-        /* Not always at the same place: rows may alternate. */
+        /* The place within the stride is pseudo-random, because rows may alternate. */
         rows->items[k] =
             (struct row){.step = from + (k * 2654435769u >> 7) % (to - from), .count = (to - from) * steps->draws};
     }
     if (status == EPS_OK)
         status = bound_all(rows);
     if (status != EPS_OK) {
-        eps__cc_sketch_destroy(sketch);
+        eps__cc_sample_destroy(sample);
         return status;
     }
-    *out = sketch;
+    *out = sample;
     return EPS_OK;
 }
 
-enum eps_status eps__cc_sketch_compose(struct eps__composition *composition, const struct eps__cc_sketch *sketch,
+enum eps_status eps__cc_sample_compose(struct eps__composition *composition, const struct eps__cc_sample *sample,
                                        double log_beta)
 {
-    const struct rows *rows = &sketch->rows;
+    const struct rows *rows = &sample->rows;
     for (size_t k = 0; k < rows->len; k++) {
         const struct row *row = &rows->items[k];
         for (size_t i = 0; i < row->places[0].len; i++) {

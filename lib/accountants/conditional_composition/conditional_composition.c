@@ -1,14 +1,16 @@
 /*
  * Conditional composition for balls in bins (RA section 4).
  *
- * An example adds m_i to the noise, i its bin. Row by row, given the rows before, its bin has a law of its own, under which the
- * row is a mixture of Gaussians; that law is bounded, in the order of the row's means, by one that does not depend on
- * what was seen, unless a bad event happens (A9, A10). The rows then compose like dominating pairs, and delta(eps) is at
- * most delta_1, the bad events' (accountants/bad_events.h), plus delta_2(eps), the composition's.
+ * An example in bin i adds m_i to the noise. Given the rows before, its bin has a posterior law, and the next row is a
+ * mixture of Gaussians under it. Unless a bad event happens, this law is dominated, in the order of the row's means, by
+ * one that does not depend on the rows before (A9, A10). The rows then compose like dominating pairs, and delta(eps) is
+ * at most delta_1, the probability of the bad events (accountants/bad_events.h), plus delta_2(eps), the delta of the
+ * composition.
  *
- * The two directions have their own bad events: add is measured without the example, remove with it, in whichever bin. Rows
- * that are equal up to a factor are merged, and may be taken backwards: the Gram matrix of the m_i is all that matters (A7).
- * Which way is taken, each direction decides by quick answers; either way is proven.
+ * The two directions have different bad events: remove measures them with the example, in a random bin, and add without
+ * it. Only the Gram matrix of the m_i matters, so rows that are equal up to a factor are merged, and the rows may be
+ * taken in reverse order (A7). Each direction chooses the order by fast unproven answers. Both orders give proven
+ * bounds.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,39 +22,40 @@
 #include "lib/accountants/bad_events.h"
 #include "lib/accountants/conditional_composition/compose.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/merged.h"
 
-#define REACH 190.0 /* a sigma under the largest norm / 190 is out of a PLD's reach */
-#define STALE 2.5   /* minorants found for one ln beta serve another that is so near */
+#define REACH 190.0 /* the largest sensitivity over sigma that a PLD resolves */
+#define STALE 2.5   /* minorants that were chosen for one ln beta are used for others within this distance */
 
 /* The bins of one class: every `classes`-th one. */
 struct part {
     struct eps__cc_steps *steps;
     struct eps__composition *composition;
-    double share; /* of all bins */
+    double share; /* the class's share of all bins */
 };
 
 struct side {
     enum eps_direction direction;
-    bool reversed; /* the rows from the last one on */
+    bool reversed; /* the rows are taken in reverse order */
     struct part *parts;
     size_t classes;
-    struct eps__cc_sketch *sketch;    /* of the first class */
-    double sketched;                  /* the ln beta it was made for */
-    struct eps__composition *quickly; /* of the sketch, proves nothing */
-    bool chosen, composed;
+    struct eps__cc_sample *sample;    /* a sample of the first class's rows */
+    double sample_log_beta;           /* the ln beta for which it was made */
+    struct eps__composition *quickly; /* the composition of the sample, which is unproven */
+    bool chosen, composed;            /* delta_1 and the order are chosen; the proven compositions exist */
     struct eps__bad_events spent;
 };
 
 /* Estimated operations. */
 struct work {
-    double once;   /* of making the rows */
-    double sketch; /* of a sample of their minorants */
-    double trial;  /* of composing that for one delta_1 */
-    double proven; /* of all minorants and their composition */
+    double once;   /* making the rows */
+    double sample; /* finding the minorants of a sample */
+    double trial;  /* composing the sample for one delta_1 */
+    double proven; /* finding all minorants and composing the rows */
 };
 
 struct cc_profile {
@@ -67,7 +70,7 @@ struct cc_profile {
 
 /* ------------------------------------------------------------ rows */
 
-/* How often an example's bin is drawn: the rows of one epoch then are those of all. */
+/* The number of draws of an example's bin. With several draws, the rows of one epoch represent all epochs. */
 static size_t draws_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -101,14 +104,14 @@ static enum eps_status read_matrix(struct eps__cc_matrix *matrix, const struct e
 
 static void forget_parts(struct side *side)
 {
-    eps__cc_sketch_destroy(side->sketch);
+    eps__cc_sample_destroy(side->sample);
     eps__composition_destroy(side->quickly);
     for (size_t r = 0; side->parts && r < side->classes; r++) {
         eps__composition_destroy(side->parts[r].composition);
         eps__cc_steps_destroy(side->parts[r].steps);
     }
     free(side->parts);
-    side->sketch = NULL;
+    side->sample = NULL;
     side->quickly = NULL;
     side->parts = NULL;
     side->classes = 0;
@@ -130,7 +133,7 @@ static enum eps_status make_steps(const struct cc_profile *m, struct side *side,
     return status;
 }
 
-/* So many classes, this way; of the first one the steps. */
+/* Sets the number of classes and the order of the rows, and makes the steps of the first class. */
 static enum eps_status set_parts(const struct cc_profile *m, struct side *side, size_t classes, bool reversed)
 {
     forget_parts(side);
@@ -149,35 +152,35 @@ static enum eps_status compose_quickly(const struct cc_profile *m, struct side *
     const struct eps__cc_steps *steps = side->parts[0].steps;
     double log_beta = eps__cc_log_beta(steps, side->spent.log_delta1);
     enum eps_status status = EPS_OK;
-    if (side->sketch && fabs(log_beta - side->sketched) > STALE) {
-        eps__cc_sketch_destroy(side->sketch);
-        side->sketch = NULL;
+    if (side->sample && fabs(log_beta - side->sample_log_beta) > STALE) {
+        eps__cc_sample_destroy(side->sample);
+        side->sample = NULL;
     }
-    if (!side->sketch) {
-        status = eps__cc_sketch_create(&side->sketch, steps, m->setting->context, side->direction, log_beta);
-        side->sketched = log_beta;
-        eps__meter_add(m->setting->meter, m->work.sketch);
+    if (!side->sample) {
+        status = eps__cc_sample_create(&side->sample, steps, m->setting->context, side->direction, log_beta);
+        side->sample_log_beta = log_beta;
+        eps__meter_add(m->setting->meter, m->work.sample);
     }
     eps__composition_destroy(side->quickly);
     side->quickly = NULL;
     if (status == EPS_OK)
         status = eps__composition_create(&side->quickly, m->setting->context, NULL, &m->accuracy);
     if (status == EPS_OK)
-        status = eps__cc_sketch_compose(side->quickly, side->sketch, log_beta);
+        status = eps__cc_sample_compose(side->quickly, side->sample, log_beta);
     eps__meter_add(m->setting->meter, m->work.trial);
     return status;
 }
 
 static enum eps_status compose_part(const struct cc_profile *m, const struct side *side, struct part *part)
 {
-    struct eps__tally *tally = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__cache_use *cache_use = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->cache_use;
     struct eps__cc_plan plan = {.direction = side->direction,
                                 .log_beta = eps__cc_log_beta(part->steps, side->spent.log_delta1),
                                 .meter = m->setting->meter,
                                 .operations = m->work.proven / (double)side->classes};
     eps__composition_destroy(part->composition);
     part->composition = NULL;
-    enum eps_status status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+    enum eps_status status = eps__composition_create(&part->composition, m->setting->context, cache_use, &m->accuracy);
     return status == EPS_OK ? eps__cc_compose(part->composition, part->steps, m->setting->context, &plan) : status;
 }
 
@@ -194,7 +197,7 @@ static enum eps_status compose(const struct cc_profile *m, struct side *side)
     return status;
 }
 
-/* ------------------------------------------------------------ the choice of delta_1, of the way and of the classes */
+/* ------------------------------------------------------------ the choice of delta_1, the order and the classes */
 
 struct asked {
     const struct cc_profile *m;
@@ -217,14 +220,14 @@ static double ask_epsilon(void *user, double log_delta2)
     return eps__composition_guess(((const struct asked *)user)->side->quickly, log_delta2);
 }
 
-/* How good this way is: the smaller the better. */
+/* The approximate result of a number of classes and an order of the rows; smaller is better. */
 static enum eps_status try_way(const struct cc_profile *m, struct side *side, size_t classes, bool reversed,
                                double *value)
 {
     double log_delta = m->accuracy.log_delta, eps = m->setting->job->query.epsilon;
     bool at_eps = isnan(log_delta) || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
     enum eps_status status = set_parts(m, side, classes, reversed);
-    side->spent.log_delta1 = isnan(log_delta) ? -14 : log_delta - M_LN2;
+    side->spent.log_delta1 = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta - M_LN2;
     if (status == EPS_OK)
         status = compose_quickly(m, side);
     if (status == EPS_OK)
@@ -233,7 +236,8 @@ static enum eps_status try_way(const struct cc_profile *m, struct side *side, si
     return status;
 }
 
-/* Both ways; then, of one draw, so many classes that the bins of one hardly overlap, and fewer as long as that is better. */
+/* Tries both orders with a single class. Then, if the bin is drawn once, it tries enough classes that the bins of one
+ * hardly overlap, and halves their number as long as the result improves. */
 static enum eps_status arrange(const struct cc_profile *m, struct side *side)
 {
     double best, value;
@@ -250,7 +254,7 @@ static enum eps_status arrange(const struct cc_profile *m, struct side *side)
     }
     for (size_t tried = most; status == EPS_OK && tried > 1; tried /= 2) {
         status = try_way(m, side, tried, reversed, &value);
-        /* The first class is asked for all: where it has nothing to bound it is not like the others. */
+        /* The first class represents all of them. If it needs no bounds it is not typical. */
         if (status != EPS_OK || !(value < best) || side->parts[0].steps->bounds == 0)
             break;
         best = value;
@@ -261,7 +265,7 @@ static enum eps_status arrange(const struct cc_profile *m, struct side *side)
     return status;
 }
 
-/* Chooses the way and delta_1; nothing is proven yet. */
+/* Chooses the classes, the order of the rows and delta_1 by unproven compositions, on the first call. */
 static enum eps_status choose(const struct cc_profile *m, struct side *side)
 {
     const struct eps_query *query = &m->setting->job->query;
@@ -270,7 +274,7 @@ static enum eps_status choose(const struct cc_profile *m, struct side *side)
     double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
     enum eps_status status = arrange(m, side);
     if (status == EPS_OK && side->parts[0].steps->bounds == 0) {
-        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? -14 : log_delta, eps};
+        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta, eps};
         status = compose_quickly(m, side);
         if (status == EPS_OK && !isnan(log_delta))
             side->spent.eps = eps__composition_guess(side->quickly, log_delta);
@@ -288,7 +292,8 @@ static enum eps_status choose(const struct cc_profile *m, struct side *side)
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta is at most the mean of the classes' own, each with bad events of delta_1 (A12). */
+/* delta is at most the weighted mean of the classes' deltas, each of which includes delta_1 for its bad events
+ * (A12). */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
@@ -316,7 +321,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return EPS_OK;
 }
 
-/* What delta_1 the quick answers have spent. */
+/* ln of the delta_1 that the unproven answers include. */
 static double log_delta1_of(const struct side *side)
 {
     return side->parts[0].steps->bounds > 0 ? side->spent.log_delta1 : -INFINITY;
@@ -342,7 +347,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     *eps = 0;
     if (status != EPS_OK)
         return status == EPS_TOO_COSTLY ? EPS_OK : status;
-    /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
+    /* A delta below delta_1 is out of reach: then the epsilon at which delta_2 is a hundredth of delta_1. */
     double delta1 = log_delta1_of(side);
     double left =
         log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
@@ -392,14 +397,14 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (draws_of(setting) > 1 && !eps__merged_repeats(setting->strategy, bins))
         return eps__decline(
             error, "/sampling/redraw",
-            "conditional_composition serves a bin that is drawn anew in every epoch where no row of the "
-            "strategy reaches over one: identity, or stamps that divide the bins; leave redraw out");
+            "conditional_composition with redraw needs a strategy no row of which spans two epochs, such as identity "
+            "or stamps that divide the bins: change the strategy or remove redraw");
     if (!eps__adjacency_known(error, "conditional_composition", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
     if (setting->job->query.curve)
         return eps__decline(error, "/curve",
-                            "conditional_composition spends a fixed part of delta and has no curve of its own; name "
-                            "two of epsilon, delta and noise_multiplier");
+                            "conditional_composition has no privacy curve, because it spends a fixed part of delta on "
+                            "bad events: give two of epsilon, delta and noise_multiplier instead");
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix",
                             "amplification by conditional_composition needs a strategy whose entries are all >= 0");
@@ -412,15 +417,22 @@ static bool exact(const struct eps__setting *setting)
     return false;
 }
 
-/* As measured (tests/bench/bench_costs.c). */
-enum { LAWS = 15, QUICK_LAWS = 5, SAMPLED = 48, TRIALS = 14, OPENED = 16, PROVEN = 6 };
+/* For cost(), as measured (tests/bench/bench_costs.c). */
+enum {
+    LAWS = 15,      /* the laws psi that are evaluated for a bound */
+    QUICK_LAWS = 5, /* the same in a quick search */
+    SAMPLED = 48,   /* the rows of a sample */
+    TRIALS = 14,    /* the trials of delta_1 in a profile */
+    OPENED = 16,    /* the profiles that a search for a noise multiplier opens */
+    PROVEN = 6      /* those of them that are proven */
+};
 
 struct size {
-    double bins, rows; /* rows: merged ones */
-    double width;      /* entries of a row */
-    double law;        /* operations of one law psi */
-    double pairs;      /* of one pair on the grid */
-    double read;       /* of reading the rows */
+    double bins, rows; /* the number of bins, and of rows after merging */
+    double width;      /* the entries of a row */
+    double law;        /* the operations for one law psi */
+    double pairs;      /* the operations for one pair on the grid */
+    double read;       /* the operations for reading the rows */
 };
 
 static struct size size_of(const struct eps__setting *setting)
@@ -443,11 +455,11 @@ static struct size size_of(const struct eps__setting *setting)
 static struct work work_of(const struct eps__setting *setting)
 {
     struct size size = size_of(setting);
-    /* Where the bins of a class may be apart, they mostly are. */
+    /* If classes can be formed whose bins do not overlap, they usually are, and few bounds are needed. */
     double bounds = size.width * (4 * size.width <= size.bins && size.width > 1 ? 0.1 : 1);
     double sampled = fmin(size.rows, SAMPLED), walk = size.rows * (size.width * size.width + 10 * size.bins);
     return (struct work){.once = size.read + 2 * walk,
-                         .sketch = walk + sampled * size.width * QUICK_LAWS * size.law,
+                         .sample = walk + sampled * size.width * QUICK_LAWS * size.law,
                          .trial = sampled * (size.width * 1e4 + 1e5),
                          .proven = walk + size.rows * (bounds * LAWS * size.law + size.pairs)};
 }
@@ -458,7 +470,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     struct work work = work_of(setting);
     bool given = setting->job->query.noise_multiplier > 0;
     double opened = given ? 1 : OPENED, proven = given ? 1 : PROVEN;
-    *operations = 2 * (opened * (work.once + 3 * work.sketch + TRIALS * work.trial) + proven * work.proven);
+    *operations = 2 * (opened * (work.once + 3 * work.sample + TRIALS * work.trial) + proven * work.proven);
     *bytes = 16 * size.rows * size.bins + 48 * size.bins * size.bins + 2 * size.rows * 4e4 + 1e6 +
              SAMPLED * size.width * 1500;
 }
@@ -473,9 +485,10 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     struct eps_error *error)
 {
     if (sigma <
-        eps__lower(least_sigma(setting), 1e7)) /* what a step is looked at on grows with the square of its shifts */
+        eps__lower(least_sigma(setting), 1e7)) /* the range of a step's losses grows with the square of its shifts */
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "conditional_composition does not resolve a noise multiplier under %.3g here; raise it",
+                          "conditional_composition cannot resolve a noise multiplier below %.3g for this mechanism: "
+                          "increase it",
                           least_sigma(setting));
     struct cc_profile *m = calloc(1, sizeof *m);
     if (!m)

@@ -1,6 +1,6 @@
 /*
- * From bounds on the odds of each bin to the law of a row's shift (A10): from the largest entry down, each bin takes its share
- * of what those above it have left, and the bins without an entry take the rest.
+ * Turns bounds on the odds of each bin into the law of a row's shift (A10). From the largest entry down, each bin takes
+ * its share of the probability that the bins above it have left. The bins without an entry take the rest.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,7 +9,7 @@
 
 #include "lib/accountants/conditional_composition/compose.h"
 
-#define LEFT_LEAST 1e-280 /* what is less keeps no digits; it goes to the largest shifts */
+#define LEFT_LEAST 1e-280 /* smaller weights would lose their digits; they are rounded up to this */
 
 void eps__cc_law_clear(struct eps__cc_law *law)
 {
@@ -18,7 +18,8 @@ void eps__cc_law_clear(struct eps__cc_law *law)
     *law = (struct eps__cc_law){0};
 }
 
-/* Atoms of which the lower are moved up to the highest of each run; a run is as long as that costs at most `cost`. */
+/* Merges runs of atoms into the largest shift of each run, if `apply` is true. A run is as long as the product of moved
+ * weight and distance allows, at most `cost`. Returns the number of runs. */
 static size_t runs(struct eps__cc_law *law, double cost, bool apply)
 {
     size_t len = 0;
@@ -31,7 +32,7 @@ static size_t runs(struct eps__cc_law *law, double cost, bool apply)
             weight += law->weight[to];
         }
         if (apply) {
-            double shift = law->shift[to - 1]; /* the largest of the run: larger shifts dominate (A10) */
+            double shift = law->shift[to - 1]; /* the largest of the run, because larger shifts dominate (A10) */
             law->shift[len] = shift;
             law->weight[len] = weight;
         }
@@ -75,14 +76,14 @@ bool eps__cc_law_make(struct eps__cc_law *law, const struct eps__cc_places *plac
                                 .weight = malloc((places->len + 1) * sizeof *law->weight)};
     if (!law->shift || !law->weight)
         return false;
-    /* Written from the end, largest shift first, then moved to the front. */
+    /* Fills the arrays from the end, largest shift first, then moves the atoms to the front. */
     size_t at = places->len + 1;
     double left = 1;
     for (size_t k = places->len; k-- > 0 && left > 0;) {
         double odds = places->log_odds[k], share = 1 / (1 + exp(-odds)), stay = 1 / (1 + exp(odds));
         double weight = left * share;
         left *= stay;
-        if (left < LEFT_LEAST || weight < LEFT_LEAST) { /* too few digits: a little more for this shift */
+        if (left < LEFT_LEAST || weight < LEFT_LEAST) { /* too few digits: rounds the weight of this shift up */
             weight += left < LEFT_LEAST ? left : LEFT_LEAST;
             left = left < LEFT_LEAST ? 0 : left;
         }
@@ -97,7 +98,7 @@ bool eps__cc_law_make(struct eps__cc_law *law, const struct eps__cc_places *plac
         law->shift[--at] = 0;
         law->weight[at] = left;
     } else if (left > 0) {
-        law->weight[at] += left; /* the first bin takes all that is left */
+        law->weight[at] += left; /* the first bin takes the rest */
     }
     law->len = places->len + 1 - at;
     for (size_t i = 0; i < law->len; i++) {

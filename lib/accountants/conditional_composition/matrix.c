@@ -1,6 +1,6 @@
 /*
- * Rows that come one by one, those that are equal up to a factor merged as they come. A row keeps the place of the first of
- * its kind.
+ * Collects rows one by one. A row that equals an earlier one up to a factor is merged into it, and the merged row keeps
+ * the place of the first.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,7 @@
 
 #include "lib/numerics/bound.h"
 
-#define ALIKE 1e-12 /* how far factors may be apart: rounding, and no more */
+#define ALIKE 1e-12 /* the largest relative difference of factors that counts as rounding */
 
 void eps__cc_matrix_clear(struct eps__cc_matrix *matrix)
 {
@@ -24,7 +24,7 @@ void eps__cc_matrix_clear(struct eps__cc_matrix *matrix)
     *matrix = (struct eps__cc_matrix){.bins = matrix->bins, .draws = matrix->draws};
 }
 
-/* The factor by which `row` is at most `own`, entry by entry; 0 where they are not equal up to one. */
+/* A factor f with row <= f own entry by entry, if the two rows are equal up to a factor; else 0. */
 static double factor_of(const double *own, const double *row, size_t len)
 {
     double least = INFINITY, most = 0;
@@ -104,13 +104,13 @@ void eps__cc_matrix_close(struct eps__cc_matrix *matrix)
         most = matrix->merged[k] > most ? matrix->merged[k] : most;
     }
     matrix->error += 2 * ALIKE + 16 * (double)most * EPS__UNIT_ROUNDOFF; /* (A7) */
-    assert(total == matrix->shown); /* (A7): a row that is not merged is released for nothing */
+    assert(total == matrix->shown); /* (A7): a row that is not counted would be released without being accounted for */
 }
 
 enum eps_status eps__cc_matrix_class(struct eps__cc_matrix *class, const struct eps__cc_matrix *matrix, size_t classes,
                                      size_t first)
 {
-    assert(matrix->draws == 1); /* (A12): of several draws the classes would be averaged, not their composition */
+    assert(matrix->draws == 1); /* (A12): with several draws, averaging the classes' deltas proves nothing */
     *class = (struct eps__cc_matrix){.bins = (matrix->bins - first + classes - 1) / classes, .draws = 1};
     double *row = malloc(class->bins * sizeof *row);
     enum eps_status status = row ? EPS_OK : EPS_NO_MEMORY;

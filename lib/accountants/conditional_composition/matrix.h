@@ -1,9 +1,9 @@
 /*
- * What conditional composition needs of the means m_0 .. m_{b-1} of balls in bins: any non-negative vectors with the same
- * Gram matrix, row by row, in any order.
+ * The matrix [m_0 .. m_{b-1}] of the means of balls in bins, row by row, as conditional composition uses it.
  *
- * Only the Gram matrix matters, so rows that are equal up to a factor are one row, by the root of the sum of their squares
- * (A7); and larger entries dominate, so that a row is known by doubles that are nowhere less (A8).
+ * Only the Gram matrix of the m_i matters. So rows may be taken in any order, and rows that are equal up to a factor
+ * are merged into one row, by the root of the sum of the squared factors (A7). Larger entries dominate, so entries may
+ * be rounded up (A8).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,25 +16,27 @@
 
 #include "lib/epsilon.h"
 
-/* len merged rows of `bins` numbers. Zero-initialise, but for bins and draws. Thread-compatible. */
+/* len merged rows of `bins` numbers. Initialise it to zero except for bins and draws. Thread-compatible. */
 struct eps__cc_matrix {
     size_t bins, len, capacity;
-    uint64_t draws;   /* >= 1: how often these rows are released, each time for a bin of its own (A13) */
-    double *entry;    /* row by row: at least the mean's */
-    double *square;   /* by row: the sum of the squares of its factors; scaled in by eps__cc_matrix_close() */
-    uint64_t *merged; /* by row: how many rows it stands for */
-    size_t *first;    /* by row: its first entry that is not 0 */
-    uint64_t shown;   /* rows that show anything: what `merged` adds up to */
-    double error;     /* relative: what an entry may exceed the mean's by */
+    uint64_t draws;   /* >= 1: how often these rows are released, each time with a newly drawn bin (A13) */
+    double *entry;    /* by row: entries that are at least the exact ones */
+    double *square;   /* by row: the sum of its squared factors, whose root eps__cc_matrix_close() applies */
+    uint64_t *merged; /* by row: the number of rows that it represents */
+    size_t *first;    /* by row: the index of its first nonzero entry */
+    uint64_t shown;   /* the number of nonzero rows, which is the sum of `merged` */
+    double error;     /* the largest relative amount by which an entry exceeds the exact one */
 };
 
-/* The next row of [m_0 .. m_{b-1}], each entry >= 0 and relatively within `error` of the exact one. EPS_NO_MEMORY. */
+/* Adds the next row of [m_0 .. m_{b-1}]. Each entry is >= 0 and has a relative error of at most `error`.
+ * EPS_NO_MEMORY. */
 enum eps_status eps__cc_matrix_add(struct eps__cc_matrix *matrix, const double *row, double error);
 
-/* After the last row. */
+/* Completes the matrix after the last row. */
 void eps__cc_matrix_close(struct eps__cc_matrix *matrix);
 
-/* The same for the bins first, first + classes, ... alone (A12), from a closed matrix; closed. EPS_NO_MEMORY. */
+/* Makes a completed matrix of the bins first, first + classes, ... (A12) from another completed matrix with draws = 1.
+ * The caller clears it, also on failure. EPS_NO_MEMORY. */
 enum eps_status eps__cc_matrix_class(struct eps__cc_matrix *class, const struct eps__cc_matrix *matrix, size_t classes,
                                      size_t first);
 

@@ -1,10 +1,11 @@
 /*
- * Which minorant: the uniform law, laws that prefer means near mu_i (RA appendix F.4), and from the best of these on uphill.
+ * The choice of the minorant, that is of the law psi. The candidates are the uniform law and laws that prefer means
+ * near mu_i (RA appendix F.4). A fixed-point iteration then improves the best candidate.
  *
- * The best law for a tail of x deviations is the posterior of the bins at the point y that is x away from the centre in the
- * direction in which the minorant falls: there the tangent of the convex ln sum exp is the highest affine minorant. So the
- * law is moved towards that posterior, which moves the point, as long as the quantile rises. That needs no proof: every law
- * gives a bound, and it is chosen without a look at y.
+ * For a tail of x standard deviations, the best law is the posterior of the bins at the point y that lies x away from
+ * the centre in the direction in which the minorant falls: the highest affine minorant there is the tangent of the
+ * convex ln sum exp. So each iteration moves the law towards that posterior, which moves the point, as long as the
+ * quantile rises. The search needs no proof: every law gives a bound, as the choice does not depend on y.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,11 +17,16 @@
 
 #include "lib/numerics/normal.h"
 
-enum { CLIMBS = 8, QUICK_CLIMBS = 3, STEPS_MAX = 60 };
+enum {
+    CLIMBS = 8,       /* the most iterations that improve the law */
+    QUICK_CLIMBS = 3, /* the same for quick searches */
+    STEPS_MAX = 60    /* the most Newton steps for a quantile */
+};
 
-#define TINY 1e-290 /* more than any sum here loses to underflow */
-#define FAR 16.0    /* deviations between means: beyond, all are alike */
+#define TINY 1e-290 /* an upper bound on what a sum here loses to underflow */
+#define FAR 16.0    /* gaps above this number of standard deviations are negligible */
 
+/* The candidates weigh bin j by e^(-|mu_j - mu_i|^2/temperature). */
 static const double temperatures[] = {0.1, 0.31622776601683794, 1, 3.1622776601683795, 10};
 enum { TEMPERATURES = sizeof temperatures / sizeof *temperatures };
 
@@ -28,9 +34,9 @@ enum { TEMPERATURES = sizeof temperatures / sizeof *temperatures };
 struct law {
     double *psi;   /* by bin; 0 outside of J */
     double *along; /* by bin k: sum_j psi_j <mu_j, mu_k> */
-    double *mean;  /* by bin k: the minorant's mean where y ~ N(mu_k, 1), at least; add: [0] alone, y ~ N(0, 1) */
-    double deviation, widened, error; /* deviation: at most by `widened` too large; error: of the means */
-    double quantile, x;               /* what it proves, about, and at how many deviations below the least mean */
+    double *mean;  /* by bin k: the mean of the minorant for y ~ N(mu_k, I); add: only [0], for y ~ N(0, I) */
+    double deviation, widened, error; /* the deviation, its error, and the error of the means */
+    double quantile, x;               /* the approximate bound, x standard deviations below the least mean */
     size_t worst;                     /* the bin with the least mean */
 };
 
@@ -85,16 +91,16 @@ void eps__cc_minorant_clear(struct eps__cc_minorant *minorant)
     *minorant = (struct eps__cc_minorant){0};
 }
 
-/* ------------------------------------------------------------ quantiles, about */
+/* ------------------------------------------------------------ approximate quantiles */
 
-/* Mills' ratio from above (Sampford), within a hundredth from x = 1 on. */
+/* Sampford's upper bound on Mills' ratio; its relative error is below 0.01 for x >= 1. */
 static double mills_above(double x)
 {
     return 4 / (3 * x + sqrt(x * x + 8));
 }
 
-/* The x >= 0 with (1/len) sum_k Pr[Z > x + (mean[k] - least)/deviation] = e^log_beta, about; from below, where one of the
- * means were all. */
+/* Approximates the x >= 0 with (1/len) sum_k Pr[Z > x + (mean[k] - least)/deviation] = e^log_beta, by Newton steps from
+ * a given x. */
 static double rough_quantile(const double *mean, size_t len, double least, double deviation, double log_beta, double x)
 {
     double rate = 1 / deviation;
@@ -119,13 +125,13 @@ static double rough_quantile(const double *mean, size_t len, double least, doubl
 
 /* ------------------------------------------------------------ one law */
 
-/* The walk's, and what is asked of it. */
+/* The bin for which a minorant is sought, and the failure probability. */
 struct query {
     const struct eps__cc_walk *walk;
     size_t bin;
     enum eps_direction direction;
     double log_beta;
-    double x; /* the quantile at which the least of the means alone would fail so often */
+    double x; /* a starting point: the quantile if all probability of failure came from the least mean */
 };
 
 static double square_of(const struct query *q, size_t bin)
@@ -138,7 +144,7 @@ static double product_of(const struct query *q, size_t a, size_t b)
     return q->walk->gram[a * q->walk->steps->bins + b];
 }
 
-/* From log_psi of the bins of J, any constant added, to the minorant (A9). */
+/* Computes the law and its minorant (A9) from room->log_psi of the bins of J, which is defined up to a constant. */
 static void evaluate(const struct query *q, struct eps__cc_room *room, struct law *law)
 {
     size_t bins = room->bins, len = room->others_len, i = q->bin;
@@ -152,7 +158,7 @@ static void evaluate(const struct query *q, struct eps__cc_room *room, struct la
     for (size_t a = 0; a < len; a++) {
         size_t j = room->others[a];
         double psi = law->psi[j] /= sum;
-        if (!(psi > 1e-30)) { /* as good as none */
+        if (!(psi > 1e-30)) { /* negligible */
             law->psi[j] = 0;
             continue;
         }
@@ -169,7 +175,8 @@ static void evaluate(const struct query *q, struct eps__cc_room *room, struct la
     }
     for (size_t a = 0; a < len; a++)
         both += law->psi[room->others[a]] * law->along[room->others[a]];
-    /* psi adds up to 1 but for bins roundings; a Gram entry is a sum of rows; each sum here is one over bins (A11). */
+    /* The sum of psi is 1 up to `bins` roundings; a Gram entry is a sum over rows; each sum here is one over bins
+     * (A11). */
     double units = 2 * ((double)q->walk->steps->len + 4 * (double)bins + 40) * EPS__UNIT_ROUNDOFF, widest = 0;
     double own = square_of(q, i), spread = own - 2 * law->along[i] + both;
     double spread_error = units * (own + 2 * law->along[i] + both) + TINY;
@@ -199,7 +206,7 @@ static void keep_better(struct eps__cc_room *room)
     room->best = better;
 }
 
-/* ------------------------------------------------------------ the family, and uphill from there */
+/* ------------------------------------------------------------ the candidates and their improvement */
 
 static void try_family(const struct query *q, struct eps__cc_room *room, bool quick)
 {
@@ -250,7 +257,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The means, from the least on; those that are near are moved down to the least of them, by less than what matters. */
+/* Sorts the means into gaps and weights. Means that are close are moved down to the least of them, which changes the
+ * bound little. */
 static bool gather(struct eps__cc_minorant *minorant, const struct law *law, double *sorted, size_t len, bool quick)
 {
     memcpy(sorted, law->mean, len * sizeof *sorted);
@@ -266,7 +274,7 @@ static bool gather(struct eps__cc_minorant *minorant, const struct law *law, dou
     minorant->len = 0;
     double at = 0, near = quick ? 0.05 : 0.005, step = quick ? 0.25 : 0.05;
     for (size_t k = 0; k < len; k++) {
-        /* All means have the same error, which the least one has been given. */
+        /* All means have the same error, and `least` has been lowered by it. */
         double apart = sorted[k] - sorted[0];
         double gap = fmax(apart - 4 * EPS__UNIT_ROUNDOFF * (fabs(sorted[k]) + fabs(sorted[0])), 0) / law->deviation;
         gap = k ? eps__lower(gap, 4) : 0;
@@ -286,17 +294,17 @@ bool eps__cc_minorant_find(struct eps__cc_minorant *minorant, const struct eps__
                            enum eps_direction direction, double log_beta, bool quick, struct eps__cc_room *room)
 {
     struct query q = {walk, walk->order[at], direction, log_beta, 0};
-    uint64_t kind = walk->kind[q.bin];
+    uint64_t mean_class = walk->mean_class[q.bin];
     *minorant = (struct eps__cc_minorant){0};
     room->others_len = 0;
     for (size_t k = 0; k < at; k++)
-        if (walk->kind[walk->order[k]] != kind)
+        if (walk->mean_class[walk->order[k]] != mean_class)
             room->others[room->others_len++] = walk->order[k];
     minorant->others = (double)room->others_len;
     minorant->equal = (double)(at - room->others_len);
     assert(minorant->equal == (double)eps__cc_walk_equal(walk, at));
     if (room->others_len == 0)
-        return true; /* nothing is known, nothing can fail */
+        return true; /* the odds are exact, and no bad event is needed */
     double centres = direction == EPS_REMOVE ? (double)room->bins : 1;
     q.x = fmax(eps__normal_tail_quantile(fmin(log_beta + log(centres), -0.7)), 0);
     try_family(&q, room, quick);
@@ -304,7 +312,7 @@ bool eps__cc_minorant_find(struct eps__cc_minorant *minorant, const struct eps__
     return gather(minorant, &room->best, room->sorted, direction == EPS_REMOVE ? room->bins : 1, quick);
 }
 
-/* ln of the tail over e^log_beta, rounded up; *slope: minus its derivative, about. */
+/* ln of the tail at x divided by e^log_beta, rounded up. *slope is approximately minus its derivative. */
 static double log_tail_above(const struct eps__cc_minorant *m, double x, double log_beta, double *slope)
 {
     double sum = 0, density = 0, first = 0;
@@ -324,7 +332,7 @@ static double log_tail_above(const struct eps__cc_minorant *m, double x, double 
     return eps__log_bound(EPS__UPPER, sum, 4 * (double)m->len + 16 + 4 * fabs(log_beta));
 }
 
-/* As eps__cc_quantile(), about, and hardly less. */
+/* Approximates eps__cc_quantile(). */
 static double quantile_about(const struct eps__cc_minorant *m, double log_beta)
 {
     double x = eps__normal_tail_quantile(fmin(log_beta - log(m->weight[0]), -0.7));
@@ -350,7 +358,7 @@ double eps__cc_quantile(const struct eps__cc_minorant *minorant, double log_beta
         double excess = log_tail_above(minorant, x, log_beta, &slope);
         if (excess <= 0 && (excess > -1e-7 || x == 0 || i > STEPS_MAX / 2))
             return x;
-        /* Towards where it is 0, and a hair beyond. */
+        /* A Newton step towards the root, and slightly beyond it. */
         x = fmax(x + (excess + 1e-9) / slope, 0);
     }
     return INFINITY;
@@ -358,7 +366,7 @@ double eps__cc_quantile(const struct eps__cc_minorant *minorant, double log_beta
 
 void eps__cc_minorant_odds(const struct eps__cc_minorant *minorant, double log_beta, double log_odds[2])
 {
-    if (minorant->others == 0) { /* equal means: exactly one in so many */
+    if (minorant->others == 0) { /* all means are equal: the odds are exactly 1/e */
         log_odds[EPS__UPPER] = log_odds[EPS__LOWER] = -log(minorant->equal);
         log_odds[EPS__UPPER] = eps__shift(EPS__UPPER, log_odds[EPS__UPPER], 4 * EPS__UNIT_ROUNDOFF * fabs(log_odds[0]));
         log_odds[EPS__LOWER] = eps__shift(EPS__LOWER, log_odds[EPS__LOWER], 4 * EPS__UNIT_ROUNDOFF * fabs(log_odds[1]));
@@ -366,7 +374,7 @@ void eps__cc_minorant_odds(const struct eps__cc_minorant *minorant, double log_b
     }
     double x = eps__cc_quantile(minorant, log_beta), fall = x * minorant->deviation, rest = log(minorant->others);
     double size = fabs(minorant->least) + fall + rest + 1;
-    /* What may have been rounded: the means, the deviation, the quantile. */
+    /* The rounding of the means, the deviation and the quantile, which the lower estimate undoes. */
     double slack = 4 * (minorant->error + x * minorant->widened) + 1e-9 * size;
     double tau = eps__shift(EPS__LOWER, minorant->least - fall + rest, 8 * EPS__UNIT_ROUNDOFF * size);
     for (int estimate = 0; estimate < 2; estimate++) {
@@ -377,6 +385,9 @@ void eps__cc_minorant_odds(const struct eps__cc_minorant *minorant, double log_b
             log_odds[estimate] = eps__shift((enum eps__estimate)estimate, -against,
                                             32 * EPS__UNIT_ROUNDOFF * (1 + fabs(against) + fabs(own)));
     }
+    /* If no quantile was found, x is infinite and the bounds are trivial. */
     if (isnan(log_odds[EPS__UPPER]))
         log_odds[EPS__UPPER] = INFINITY;
+    if (isnan(log_odds[EPS__LOWER]))
+        log_odds[EPS__LOWER] = -INFINITY;
 }

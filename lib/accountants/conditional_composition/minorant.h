@@ -1,12 +1,13 @@
 /*
- * Conditional composition's tail bounds: how little the rows before may say against a bin, but for a bad event.
+ * The tail bounds of conditional composition: a lower bound on the odds against a bin given the rows before, which
+ * holds unless a bad event happens.
  *
- * In the order of a row's means, let i be a bin, J those before it whose means so far are others than mu_i, m of them, and e
- * those whose means so far are equal. The odds against i among them are
+ * Order the bins by their means in a row, and let i be a bin. Let J be the m bins before it whose means so far differ
+ * from mu_i, and e the number of bins before it whose means so far equal mu_i. The odds against i among these bins are
  *   e + sum_{j in J} exp(L_ij(y)),  L_ij(y) = <y, mu_j - mu_i> + (|mu_i|^2 - |mu_j|^2)/2        (sigma = 1)
  * and for any law psi on J, by Jensen's inequality (A9),
- *   ln (1/m) sum_{j in J} exp(L_ij(y)) >= sum_j psi_j L_ij(y) - KL(psi || uniform),
- * which is affine in y: a Gaussian for every Gaussian y, and so of a known quantile.
+ *   ln (1/m) sum_{j in J} exp(L_ij(y)) >= sum_j psi_j L_ij(y) - KL(psi || uniform).
+ * The right side is affine in y, so it is Gaussian for every Gaussian y and has a known quantile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,37 +17,39 @@
 #include "lib/accountants/conditional_composition/walk.h"
 #include "lib/numerics/bound.h"
 
-/* The law of a minorant under P (remove) or Q (add): sum_k weight[k] N(least + gap[k] deviation, deviation^2), as far as the
- * lower tail goes: means rounded down, the deviation rounded up, means that are near moved to the least of them. */
+/* The law of a minorant under P (remove) or Q (add), as a mixture sum_k weight[k] N(least + gap[k] deviation,
+ * deviation^2). Its lower tail is at least the exact one: means are rounded down, the deviation is rounded up, and
+ * means that are close are moved down to the least of them. */
 struct eps__cc_minorant {
     double equal, others;    /* e and m */
-    double least, deviation; /* of the means; deviation > 0 */
-    double error, widened;   /* what least has been rounded down by, and the deviation up, at most */
-    double *gap, *weight;    /* gap[0] = 0, rising; weights add up to 1 */
+    double least, deviation; /* the least mean, and the standard deviation, > 0 */
+    double error, widened;   /* the most by which `least` was rounded down, and the deviation up */
+    double *gap, *weight;    /* gaps in ascending order from gap[0] = 0; weights with the sum 1 */
     size_t len;
 };
 
 void eps__cc_minorant_clear(struct eps__cc_minorant *minorant);
 
-/* Room for one bin's computation after the other: one a thread. */
+/* A workspace, for one thread. NULL if memory runs out. */
 struct eps__cc_room;
 struct eps__cc_room *eps__cc_room_create(size_t bins);
 void eps__cc_room_destroy(struct eps__cc_room *room);
 
-/* The best minorant found for the bin at the place `at` of the walk's order, whose tail beyond it is to be e^log_beta.
- * quick: a good one. False without memory; *minorant is the caller's to clear. */
+/* Finds a good minorant for the bin at place `at` of the walk's order and a failure probability of e^log_beta. quick:
+ * with a shorter search. Returns false if memory runs out. The caller clears *minorant in any case. */
 bool eps__cc_minorant_find(struct eps__cc_minorant *minorant, const struct eps__cc_walk *walk, size_t at,
                            enum eps_direction direction, double log_beta, bool quick, struct eps__cc_room *room);
 
 /*
- * The bin's share of what is left for it and those before, but for a bad event of probability e^log_beta, in bounds on
- * ln(share/(1 - share)): [EPS__UPPER] proven; [EPS__LOWER] less than the same in exact arithmetic.
+ * The log odds of the bin among itself and the bins before it. log_odds[EPS__UPPER] is an upper bound that fails with a
+ * probability of at most e^log_beta. log_odds[EPS__LOWER] is at most the same bound in exact arithmetic.
  */
 void eps__cc_minorant_odds(const struct eps__cc_minorant *minorant, double log_beta, double log_odds[2]);
 
 /* ---- for tests ---- */
 
-/* The least x >= 0 with sum_k weight[k] Pr[Z > x + gap[k]] <= e^log_beta, hardly more. */
+/* The least x >= 0 with sum_k weight[k] Pr[Z > x + gap[k]] <= e^log_beta, rounded up slightly; INFINITY if it is not
+ * found. */
 double eps__cc_quantile(const struct eps__cc_minorant *minorant, double log_beta);
 
 #endif

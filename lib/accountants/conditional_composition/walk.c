@@ -1,6 +1,6 @@
 /*
- * A row adds one rank to the Gram matrix, and splits the kinds of equal means by its entries. Cost of a row: the square of
- * how many entries it has, and the bins.
+ * Each row adds a rank-one term to the Gram matrix and splits the classes of equal means by its entries. A row costs
+ * the square of its number of nonzero entries, plus the number of bins.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,7 +30,7 @@ static void sift(uint32_t *order, size_t from, size_t len, const double *row)
     }
 }
 
-/* Those with an entry by it, equal ones by their number. */
+/* Heapsort by the entries of the row; bins with equal entries are sorted by their index. */
 static void sort(uint32_t *order, size_t len, const double *row)
 {
     for (size_t i = len / 2; i-- > 0;)
@@ -60,9 +60,9 @@ static void set_order(struct eps__cc_walk *walk)
 size_t eps__cc_walk_equal(const struct eps__cc_walk *walk, size_t at)
 {
     size_t equal = 0;
-    uint64_t kind = walk->kind[walk->order[at]];
+    uint64_t mean_class = walk->mean_class[walk->order[at]];
     for (size_t k = 0; k < at; k++)
-        equal += walk->kind[walk->order[k]] == kind;
+        equal += walk->mean_class[walk->order[k]] == mean_class;
     return equal;
 }
 
@@ -75,7 +75,7 @@ void eps__cc_walk_destroy(struct eps__cc_walk *walk)
     free(walk->gram);
     free(walk->near);
     free(walk->near_len);
-    free(walk->kind);
+    free(walk->mean_class);
     free(walk->order);
     free(walk);
 }
@@ -90,10 +90,10 @@ enum eps_status eps__cc_walk_create(struct eps__cc_walk **out, const struct eps_
     walk->gram = calloc(bins * bins, sizeof *walk->gram);
     walk->near = malloc(bins * bins * sizeof *walk->near);
     walk->near_len = calloc(bins, sizeof *walk->near_len);
-    walk->kind = calloc(bins, sizeof *walk->kind);
+    walk->mean_class = calloc(bins, sizeof *walk->mean_class);
     walk->order = malloc(bins * sizeof *walk->order);
-    walk->kinds = 1;
-    if (!walk->gram || !walk->near || !walk->near_len || !walk->kind || !walk->order) {
+    walk->mean_classes = 1;
+    if (!walk->gram || !walk->near || !walk->near_len || !walk->mean_class || !walk->order) {
         eps__cc_walk_destroy(walk);
         return EPS_NO_MEMORY;
     }
@@ -103,24 +103,24 @@ enum eps_status eps__cc_walk_create(struct eps__cc_walk **out, const struct eps_
     return EPS_OK;
 }
 
-/* Means that were equal stay so where their entries are; all others are of another kind from now on. The order has equal
- * entries side by side. */
-static void split_kinds(struct eps__cc_walk *walk)
+/* Bins of one class stay together if their entries in this row are equal; otherwise they get new classes. Equal entries
+ * are adjacent in the order. */
+static void split_mean_classes(struct eps__cc_walk *walk)
 {
     size_t bins = walk->steps->bins;
     const double *row = eps__cc_row(walk);
-    uint64_t before = walk->kinds;
+    uint64_t before = walk->mean_classes;
     for (size_t from = walk->still, to; from < bins; from = to) {
         for (to = from + 1; to < bins && row[walk->order[to]] == row[walk->order[from]];)
             to++;
         for (size_t i = from; i < to; i++) {
-            uint64_t kind = walk->kind[walk->order[i]];
-            if (kind >= before)
+            uint64_t mean_class = walk->mean_class[walk->order[i]];
+            if (mean_class >= before)
                 continue;
             for (size_t k = i; k < to; k++)
-                if (walk->kind[walk->order[k]] == kind)
-                    walk->kind[walk->order[k]] = walk->kinds;
-            walk->kinds++;
+                if (walk->mean_class[walk->order[k]] == mean_class)
+                    walk->mean_class[walk->order[k]] = walk->mean_classes;
+            walk->mean_classes++;
         }
     }
 }
@@ -145,7 +145,7 @@ static void add_rank(struct eps__cc_walk *walk)
 void eps__cc_walk_advance(struct eps__cc_walk *walk)
 {
     assert(walk->at < walk->steps->len);
-    split_kinds(walk);
+    split_mean_classes(walk);
     add_rank(walk);
     if (++walk->at < walk->steps->len)
         set_order(walk);
@@ -161,7 +161,8 @@ void eps__cc_steps_destroy(struct eps__cc_steps *steps)
     free(steps);
 }
 
-/* One for each bin with an entry in a row, before which some bin had another mean so far. */
+/* Counts one bound for each row and each bin with an entry in it, if some bin before it in the order has a different
+ * mean so far. */
 static enum eps_status count_bounds(struct eps__cc_steps *steps, const struct eps_context *context)
 {
     struct eps__cc_walk *walk;
@@ -169,12 +170,12 @@ static enum eps_status count_bounds(struct eps__cc_steps *steps, const struct ep
     if (status != EPS_OK)
         return status;
     for (; walk->at < steps->len && status == EPS_OK; status = eps__poll(context)) {
-        size_t first = 0; /* so many are of the first one's kind */
-        while (first < steps->bins && walk->kind[walk->order[first]] == walk->kind[walk->order[0]])
+        size_t first = 0; /* the number of leading bins in the class of the first bin */
+        while (first < steps->bins && walk->mean_class[walk->order[first]] == walk->mean_class[walk->order[0]])
             first++;
         for (size_t at = walk->still; at < steps->bins; at++)
             steps->bounds += at >= first && at > 0;
-        split_kinds(walk);
+        split_mean_classes(walk);
         if (++walk->at < steps->len)
             set_order(walk);
     }
@@ -197,7 +198,7 @@ enum eps_status eps__cc_steps_create(struct eps__cc_steps **out, const struct ep
     enum eps_status status = steps->shift ? EPS_OK : EPS_NO_MEMORY;
     for (size_t k = 0; k < matrix->len && status == EPS_OK; k++) {
         const double *from = matrix->entry + (reversed ? matrix->len - 1 - k : k) * matrix->bins;
-        for (size_t i = 0; i < matrix->bins; i++) /* what underflows is still not 0 */
+        for (size_t i = 0; i < matrix->bins; i++) /* an entry that underflows must not become 0 */
             steps->shift[k * matrix->bins + i] = from[i] > 0 ? fmax(eps__raise(from[i] / sigma, 4), DBL_MIN) : 0;
     }
     if (status == EPS_OK)

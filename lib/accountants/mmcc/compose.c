@@ -1,11 +1,12 @@
 /*
- * Each class of rows becomes one dominating pair, by the cheapest exact enough form of its product mixture: all atoms
- * where they are few, a binomial law where all participations are equal, a quadrature where the shifts are small
+ * Each class of rows becomes one dominating pair, by the cheapest form of its product mixture that is accurate enough:
+ * all atoms if they are few, a binomial law if all participations are equal, a quadrature if the shifts are small
  * (pld/pairs/product_moments.c), else a thinned list of atoms.
  *
- * Remove is the mixture against N(0, 1), add the other way round; a larger shift or probability dominates in both
- * (MMCC corollary 4.4, lemma 4.5). The upper estimate takes the odds as bounded, the lower one the same odds less all
- * that rounding may have added to them: the bound itself, in exact arithmetic, lies between.
+ * Remove is the mixture against N(0, 1), add is N(0, 1) against the mixture. In both a larger shift or probability
+ * dominates (MMCC corollary 4.4, lemma 4.5). The upper estimate uses the computed bounds on the odds. The lower
+ * estimate subtracts everything that rounding may have added to them. The bound in exact arithmetic lies between the
+ * two.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,9 +21,13 @@
 #include "lib/numerics/normal.h"
 #include "lib/sampling/law.h"
 
-enum { FEW_ATOMS = 8, BINOMIAL_FROM = 24, ATOMS_MAX = 160, ROUGH_ATOMS = 24, SAMPLE = 48 };
-
-#define SHIFT_MAX 200.0 /* beyond it a PLD has no answer */
+enum {
+    FEW_ATOMS = 8,      /* the most atoms that are listed exactly */
+    BINOMIAL_FROM = 24, /* the least number of equal participations for which a binomial law is used */
+    ATOMS_MAX = 160,    /* the length of a thinned list of atoms */
+    ROUGH_ATOMS = 24,   /* the same for unproven compositions */
+    SAMPLE = 48         /* the approximate number of classes in an unproven composition */
+};
 
 struct row {
     struct eps__branch *branch;
@@ -38,20 +43,20 @@ struct composing {
     const struct eps__rows_plan *plan;
     struct row *items;
     size_t len;
-    size_t stride; /* of the classes taken */
-    double total;  /* rows */
+    size_t stride; /* one class in `stride` is composed, with the counts of all of them */
+    double total;  /* the number of rows */
 };
 
 /* ------------------------------------------------------------ one pair */
 
-/* What the mixture of one estimate is. */
+/* The mixture of one estimate and its errors. */
 struct form {
     struct eps__mixture mixture;
-    double error, lost;
-    double shift_error; /* relative */
+    double error, lost; /* the relative error of the weights; the mass of trimmed atoms */
+    double shift_error; /* the relative error of the shifts */
 };
 
-/* Puts the mixture (taken over) on its side of the pair. */
+/* Moves the mixture into its side of the pair and fills the other side with N(0, 1). */
 static bool set_pair(struct eps__pair *pair, struct form *form, enum eps_direction direction,
                      enum eps__estimate estimate)
 {
@@ -64,7 +69,7 @@ static bool set_pair(struct eps__pair *pair, struct form *form, enum eps_directi
     pair->weight_error = form->error;
     if (direction == EPS_REMOVE && estimate == EPS__UPPER)
         pair->lost = form->lost;
-    if (direction == EPS_ADD && estimate == EPS__LOWER && own->len) { /* smaller shifts are dominated */
+    if (direction == EPS_ADD && estimate == EPS__LOWER && own->len) { /* moving mass to smaller shifts is safe here */
         own->weight[0] += form->lost;
         own->missing = 0;
     }
@@ -75,13 +80,14 @@ static bool set_pair(struct eps__pair *pair, struct form *form, enum eps_directi
     return true;
 }
 
-/* The side of P that each estimate needs: larger P is larger loss in one direction, smaller in the other. */
+/* Whether the estimate needs a mixture over or under P: a larger P means a larger loss for remove, a smaller one for
+ * add. */
 static enum eps__side side_of(enum eps_direction direction, enum eps__estimate estimate)
 {
     return (direction == EPS_REMOVE) == (estimate == EPS__UPPER) ? EPS__OVER : EPS__UNDER;
 }
 
-/* What rounding may have added to a participation's odds (A6): nothing to those of a certain one. */
+/* An upper bound on what rounding added to a participation's log odds (A6); 0 for p = 1. */
 static double odds_slack(const struct composing *c, const struct eps__factor *factor)
 {
     if (isinf(factor->log_odds) && c->rows->p >= 1)
@@ -91,26 +97,27 @@ static double odds_slack(const struct composing *c, const struct eps__factor *fa
            1e-12 * sqrt(c->plan->norm_square / variance);
 }
 
-/* Odds that overflowed upwards say nothing from below. */
+/* Log odds for the lower estimate. Odds that overflowed give no lower bound. */
 static double lowered(const struct composing *c, const struct eps__factor *factor)
 {
     double slack = odds_slack(c, factor);
     return isfinite(factor->log_odds) || slack == 0 ? factor->log_odds - slack : -INFINITY;
 }
 
-/* One participation, `count` times over: a binomial law at p rounded outwards. */
+/* `count` equal participations: a binomial law whose p is rounded outwards. */
 static enum eps_status binomial_form(struct form *form, const struct eps__factor *factor, enum eps__estimate estimate,
                                      double log_floor)
 {
     struct eps__law law = {0};
     double odds = factor->log_odds, p = odds > 0 ? 1 / (1 + exp(-odds)) : exp(odds) / (1 + exp(odds));
-    if (p < DBL_MIN) /* fewer digits than the units allow for */
+    if (p < DBL_MIN) /* a subnormal p has a larger relative error than the 12 units below */
         p = estimate == EPS__UPPER ? DBL_MIN : 0;
-    p = fmin(eps__outward(estimate, p, 12), 1); /* an exponential, a sum, a quotient */
+    p = fmin(eps__outward(estimate, p, 12), 1); /* p rounds in an exponential, a sum and a quotient */
     enum eps_status status = eps__binomial_law(&law, (uint64_t)factor->count, p, log_floor);
     if (status != EPS_OK)
         return status;
-    /* What is trimmed below the first atom may be above it, or at 0; what is trimmed at the top is lost, or left out. */
+    /* Mass trimmed below the first atom moves up to that atom (upper) or down to 0 (lower). set_pair() accounts for the
+     * mass trimmed at the top. */
     bool spare = estimate == EPS__LOWER && law.first > 0;
     bool made = eps__mixture_alloc(&form->mixture, law.len + spare);
     for (size_t i = 0; made && i < law.len; i++) {
@@ -139,7 +146,8 @@ static bool atoms_form(struct form *form, const struct composing *c, const struc
     return made;
 }
 
-/* Where |z| may end so that little is outside. */
+/* The reach z_0 of a quadrature: the mass at |z| > z_0, written to *outside, is within the row's share of log_outside
+ * if possible. */
 static double find_reach(const struct composing *c, const struct eps__factor *factors, size_t len, double *outside)
 {
     double aim = c->plan->log_outside - log(c->total), reach = eps__normal_tail_quantile(aim - M_LN2) + 0.01, found = 0;
@@ -153,7 +161,7 @@ static double find_reach(const struct composing *c, const struct eps__factor *fa
     return reach;
 }
 
-/* Pr[|z| > reach] under a mixture: what its own estimate may have there that the law has not (A3). */
+/* Pr[|z| > reach] under a mixture, rounded up (A3). */
 static double mass_outside(const struct eps__mixture *mixture, double reach)
 {
     double mass = 0;
@@ -163,7 +171,7 @@ static double mass_outside(const struct eps__mixture *mixture, double reach)
     return eps__raise(mass, 1e7);
 }
 
-/* Both estimates by one quadrature; EPS_OK with *found = false where it does not do. */
+/* Both estimates by one quadrature. *found is false if it does not reach the required accuracy. EPS_NO_MEMORY. */
 static enum eps_status quadrature(struct row *row, const struct composing *c, const struct eps__factor *factors,
                                   size_t len, double budget, bool *found)
 {
@@ -254,7 +262,7 @@ static enum eps_status make_row(struct row *row, const struct composing *c, size
     for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++)
         widest = fmax(widest, fmax(eps__mixture_reach(&row->branch->pair[estimate].numerator),
                                    eps__mixture_reach(&row->branch->pair[estimate].denominator)));
-    row->resolvable = widest <= SHIFT_MAX;
+    row->resolvable = widest <= EPS__SHIFT_MOST;
     return status;
 }
 
@@ -291,7 +299,7 @@ enum eps_status eps__rows_compose(struct eps__composition *composition, struct e
     for (size_t k = 0; k < rows->classes; k++)
         total += rows->class->count(rows, k);
     assert(plan->times >= 1 && rows->rows <= UINT64_MAX / plan->times);
-    assert(total == rows->rows); /* (A1): a row that is not counted is released for nothing */
+    assert(total == rows->rows); /* (A1): a row that is not counted would be released without being accounted for */
     c.total = (double)total;
     c.len = len;
     c.items = calloc(len + 1, sizeof *c.items);

@@ -1,14 +1,14 @@
 /*
- * Rows of any other matrix, entry by entry: dense blocks, and whatever cyclic sampling makes of columns that are not
- * shifts of each other. The Gram matrix of the rows so far grows by one rank a row. What a pair needs of it is taken
- * once, when the rows are made: the products themselves where they are few, else their count, maximum and first three
+ * Rows of any other matrix, entry by entry: dense blocks, and cyclic sampling with columns that are not shifts of each
+ * other. Every row adds a rank-one term to the Gram matrix of the rows so far. What a pair needs of it is extracted
+ * once, when the rows are made: the products themselves if they are few, else their number, maximum and first three
  * power sums, from which ln E e^{lambda S} is bounded by
  *   sum_j ln(1 + p (e^{lambda g_j} - 1)) <= N ln(1 + p Y/N),   Y = sum_j (e^{lambda g_j} - 1)      (Jensen)
- *   Y <= lambda s_1 + lambda^2 s_2/2 + lambda^3 s_3 phi(lambda g_max),  phi(x) = (e^x - 1 - x - x^2/2)/x^3 rising (Bennett).
- * Rows whose entries and odds are equal share a class.
+ *   Y <= lambda s_1 + lambda^2 s_2/2 + lambda^3 s_3 phi(lambda g_max)                              (Bennett)
+ * where phi(x) = (e^x - 1 - x - x^2/2)/x^3 is increasing. Rows with equal entries and equal odds form a class.
  *
- * A row belongs to the step at which all it shows is known: the last column that it or a row before it needs. That
- * is its own index where C is lower triangular, and the post-order of a tree.
+ * A row belongs to the step at which it can be released: the last column that it or a row before it uses. This is the
+ * row's index if C is lower triangular, and follows the post-order of a tree.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,16 +21,22 @@
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 
-enum { KEPT_PRODUCTS = 1 << 21, FEW_PAIRS = 100, MANY_PAIRS = 1 << 14, CHUNK = 64, TILTS = 6 };
+enum {
+    KEPT_PRODUCTS = 1 << 21, /* the most products that are kept; if there are more, only power sums are */
+    FEW_PAIRS = 100,         /* the most pairs for which every method of tail bounds is used */
+    MANY_PAIRS = 1 << 14,    /* the most pairs for which the method that sorts the weights is used */
+    CHUNK = 64,              /* the entries per parallel task */
+    TILTS = 6                /* the tilts that are tried with power sums */
+};
 
-/* One entry of the matrix of blocks, and what its tail bound needs. */
+/* One entry of the matrix of blocks, and the data for its tail bound. */
 struct entry {
-    double value;  /* the norm of the column's part in the block of rows */
-    double square; /* ||a||^2 of the rows above */
-    bool paired;   /* a is not 0 */
-    double odds;
-    size_t first, len;    /* of its products, where they are kept */
-    double most, sums[3]; /* else their maximum and power sums, and len their number */
+    double value;         /* the norm of the column's part in the block of rows */
+    double square;        /* ||a||^2, a being the column's part above */
+    bool paired;          /* a is not 0 */
+    double odds;          /* log odds */
+    size_t first, len;    /* the position and the number of its products; without kept products only the number */
+    double most, sums[3]; /* the maximum and the power sums of the products */
 };
 
 struct general_rows {
@@ -39,10 +45,10 @@ struct general_rows {
     size_t rounds;
     struct entry *entries; /* row by row, the latest column first */
     size_t entries_len, entries_capacity;
-    size_t *start;    /* rounds + 1 */
-    double *products; /* NULL: not kept */
+    size_t *start;    /* rounds + 1 positions of rows in `entries` */
+    double *products; /* NULL if they are not kept */
     size_t products_len;
-    size_t *class_row, *class_count; /* by class: one of its rows, and how many there are */
+    size_t *class_row, *class_count; /* by class: one of its rows, and the number of its rows */
 };
 
 /* ------------------------------------------------------------ tail bounds */
@@ -65,7 +71,7 @@ static double summed_log_moment(const struct general_rows *g, const struct entry
         lambda * e->sums[0] + lambda * lambda * e->sums[1] / 2 + lambda * lambda * lambda * e->sums[2] * phi(x);
     double units = 8 * (1 + x + n);
     if (x > 600)
-        return eps__raise(lambda * e->sums[0], units); /* all of them take part */
+        return eps__raise(lambda * e->sums[0], units); /* the bound for p = 1 */
     return eps__raise(fmin(n * log1p(g->base.p * sum / n), lambda * e->sums[0]), units);
 }
 
@@ -73,10 +79,10 @@ struct bounding {
     struct general_rows *rows;
     const struct eps_context *context;
     const struct eps__tail_query *query;
-    struct eps__tilt tilts[TILTS]; /* at tau = 1 */
+    struct eps__tilt tilts[TILTS]; /* for tau = 1 */
 };
 
-/* Over tilts from near the normal quantile downwards: with small weights the best one lies just under it. */
+/* Tries tilts downwards from the normal quantile: with small weights the best one lies just below it. */
 static double tail_from_sums(const struct general_rows *g, const struct entry *e, double tau,
                              const struct bounding *bounding)
 {
@@ -147,7 +153,7 @@ static bool equal_rows(const struct general_rows *g, size_t a, size_t b)
     return true;
 }
 
-/* A number that equal rows have in common. */
+/* A hash value: equal rows have the same one. */
 static double signature(const struct general_rows *g, size_t row)
 {
     double sum = 0;
@@ -181,7 +187,7 @@ static enum eps_status classify(struct general_rows *g)
     for (size_t i = 0; i < g->rounds; i++) {
         size_t last = g->base.classes - 1;
         if (g->start[sorted[i].row] == g->start[sorted[i].row + 1])
-            continue; /* shows nothing */
+            continue; /* the row does not show the example */
         if (g->base.classes && equal_rows(g, g->class_row[last], sorted[i].row)) {
             g->class_count[last]++;
             continue;
@@ -243,12 +249,12 @@ static const struct eps__rows_class general_class = {bound_general, count_genera
 
 /* ------------------------------------------------------------ making the rows */
 
-/* The matrix read row by row: of each row the kept columns. */
+/* Reads the matrix row by row and extracts the columns of one part. */
 struct reader {
     const struct eps_strategy *strategy;
-    size_t rows, groups, part, width, kept; /* width: columns read; kept: of these */
+    size_t rows, groups, part, width, kept; /* width: the columns that are read; kept: those of the part */
     double *row, *columns;
-    size_t latest; /* the last column that a row so far needed */
+    size_t latest; /* the last column with a nonzero entry in a row so far */
 };
 
 static bool read_row(struct reader *r, size_t row, struct eps_error *error, size_t *block)
@@ -265,8 +271,8 @@ static bool read_row(struct reader *r, size_t row, struct eps_error *error, size
 }
 
 struct making {
-    double *gram, *squares, *pending; /* squares: of the open block's columns; pending: its rows */
-    bool *shown, *above;              /* by column: some entry of the open block, of a block before it, is not 0 */
+    double *gram, *squares, *pending; /* squares: by column, the squared norm in the open block; pending: its rows */
+    bool *shown, *above;              /* by column: whether an entry is not 0 in the open block, and in one before it */
     size_t *index, pending_len, pending_capacity;
 };
 
@@ -284,7 +290,7 @@ static bool add_entry(struct general_rows *g, const struct entry *entry)
     return true;
 }
 
-/* The products of column j with all up to `last`. */
+/* Stores the products of column j with the columns up to `last`, or their power sums. */
 static bool take_products(struct general_rows *g, struct entry *e, const double *gram, size_t j, size_t last, size_t ld)
 {
     double sum = 0, square = 0, cube = 0, most = 0, up = 1 + g->base.square_error;
@@ -313,14 +319,14 @@ static bool take_products(struct general_rows *g, struct entry *e, const double 
     return true;
 }
 
-/* The entries of the open block of rows, after the rows that the Gram matrix holds. */
+/* Makes the entries of the open block of rows. The Gram matrix holds the rows before it. */
 static bool close_block(struct general_rows *g, struct making *m, size_t block, size_t kept)
 {
     size_t last = block < kept ? block : kept - 1;
     for (size_t j = last + 1; j-- > 0;) {
         if (!m->shown[j])
             continue;
-        /* The norm of entries whose squares underflow is under the root of `tiny` (A2). */
+        /* `tiny` covers entries whose squares underflow (A2). */
         struct entry e = {
             .value = sqrt(m->squares[j] + g->base.tiny), .square = m->gram[j * kept + j], .paired = m->above[j]};
         if (e.paired) {
@@ -342,7 +348,7 @@ static bool close_block(struct general_rows *g, struct making *m, size_t block, 
     return true;
 }
 
-/* Adds the rows of a block to the Gram matrix. */
+/* Adds one row's products to the Gram matrix. `index` has room for `kept` numbers. */
 static void add_row(double *gram, const double *row, size_t last, size_t kept, size_t *index)
 {
     size_t len = 0;
@@ -351,7 +357,7 @@ static void add_row(double *gram, const double *row, size_t last, size_t kept, s
             index[len++] = k;
     for (size_t a = 0; a < len; a++) {
         double *out = gram + index[a] * kept, value = row[index[a]];
-        if (len == last + 1) { /* a full row: no gaps */
+        if (len == last + 1) { /* the row has no zeros */
             for (size_t k = 0; k < len; k++)
                 out[k] += value * row[k];
             continue;
@@ -403,7 +409,7 @@ static enum eps_status read_all(struct general_rows *g, struct reader *r, struct
         if (!read_row(r, row, error, &block))
             return error && error->status != EPS_OK ? error->status : EPS_NO_MEMORY;
         if (block == SIZE_MAX)
-            continue; /* before the part's first round */
+            continue; /* the row precedes the part's first round */
         if (block != open && open != SIZE_MAX && !finish_block(g, m, open, r->kept))
             return EPS_NO_MEMORY;
         open = block;
@@ -417,7 +423,7 @@ enum eps_status eps__general_rows(struct eps__rows **rows, const struct eps_cont
                                   const struct eps_strategy *strategy, size_t groups, size_t part, double p)
 {
     struct eps__blocks blocks = eps__strategy_blocks(strategy);
-    bool alike = blocks.block % groups == 0; /* all stamps are, but for what lies before them */
+    bool alike = blocks.block % groups == 0; /* all stamps have equal rows, so one is read */
     struct reader r = {.strategy = strategy, .groups = groups, .part = part};
     struct making m = {0};
     r.rows = alike ? blocks.block_rows : eps_strategy_rows(strategy);

@@ -1,15 +1,16 @@
 /*
  * Matrix mechanism conditional composition (MMCC figures 1 and 2; appendix A for groups).
  *
- * Row by row, given the rows before, an example's participations are bounded by independent ones with larger
- * probabilities, unless a bad event happens; the rows then compose like dominating pairs, and delta(eps) is at most
- * delta_1, the bad events' (accountants/bad_events.h), plus delta_2(eps), the composition's.
+ * Given the rows before, an example's participations in a row are dominated by independent ones with larger
+ * probabilities, unless a bad event happens. The rows then compose like dominating pairs, and delta(eps) is at most
+ * delta_1, the probability of the bad events (accountants/bad_events.h), plus delta_2(eps), the delta of the
+ * composition.
  *
- * The two directions have their own bad events: add is measured without the example, so nothing but noise is in the
- * tail bounds, and its probabilities are smaller.
+ * The two directions have different bad events. In the add direction they are measured without the example: the tail
+ * bounds contain only noise, and the probabilities of participation are smaller.
  *
- * A data set in groups has one part for each group, and delta is the largest of theirs. Toeplitz strategies have one
- * worst part, the first; all others are computed part by part.
+ * A data set whose groups take turns has one part per group, and delta is the largest over the parts. A Toeplitz
+ * strategy has one worst part, the first one. For other strategies all parts are computed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,15 +23,11 @@
 #include "lib/accountants/mmcc/parts.h"
 #include "lib/accountants/mmcc/steps.h"
 #include "lib/base/error.h"
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
-
-#define LOG_DELTA_LEAST (-690.0)
-#define ERROR_SHARE 0.05   /* of the tolerance, for the mixtures' errors */
-#define OUTSIDE_SHARE 1e-4 /* of the tolerance times delta, for what is left out */
-#define REACH 200.0        /* a sigma under column norm / 200 is out of a PLD's reach */
 
 struct part {
     struct eps__rows *rows;
@@ -42,16 +39,16 @@ struct side {
     enum eps_direction direction;
     struct part *parts;
     size_t parts_len;
-    bool chosen, composed, rough; /* rough: the compositions there are prove nothing */
+    bool chosen, composed, rough; /* delta_1 is chosen; compositions exist; these are unproven */
     struct eps__bad_events spent;
-    double finer; /* refinement so far */
+    double finer; /* the product of the refinement factors so far */
 };
 
-/* Estimated operations of one part of the data set. */
+/* Estimated operations for one part of the data set. */
 struct work {
-    double once;   /* of making the rows */
-    double trial;  /* of their tail bounds, for one delta_1 */
-    double proven; /* of composing them */
+    double once;   /* making the rows */
+    double trial;  /* computing their tail bounds, for one delta_1 */
+    double proven; /* composing them */
 };
 
 struct mmcc_profile {
@@ -95,21 +92,21 @@ static double most_pairs(const struct side *side)
 static enum eps_status compose_part(const struct mmcc_profile *m, const struct side *side, struct part *part,
                                     const struct eps__rows_plan *plan)
 {
-    struct eps__tally *tally =
-        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->tally;
+    struct eps__cache_use *cache_use =
+        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->cache_use;
     eps__composition_destroy(part->composition);
     part->composition = NULL;
     enum eps_status status = eps__mmcc_bound(part->rows, m->setting->context, side->direction, m->sigma,
                                              side->spent.log_delta1, !plan->proven);
     eps__meter_add(m->setting->meter, m->work.trial);
     if (status == EPS_OK)
-        status = eps__composition_create(&part->composition, m->setting->context, tally, &m->accuracy);
+        status = eps__composition_create(&part->composition, m->setting->context, cache_use, &m->accuracy);
     if (status == EPS_OK)
         status = eps__rows_compose(part->composition, &part->remainder, part->rows, m->setting->context, plan);
     return status;
 }
 
-/* Composes all parts with the delta_1 that is chosen. */
+/* Composes all parts for side->spent. */
 static enum eps_status compose(const struct mmcc_profile *m, struct side *side, bool proven)
 {
     struct eps__rows_plan plan = {.direction = side->direction,
@@ -120,12 +117,14 @@ static enum eps_status compose(const struct mmcc_profile *m, struct side *side, 
                                   .meter = proven ? m->setting->meter : NULL,
                                   .operations = m->work.proven};
     double tolerance = m->accuracy.tolerance;
-    /* An epsilon moves ln delta by about its own logarithm's slope; both unknowns allow at least this. */
+    /* The widening of the loss that the tolerance allows: relative to epsilon, or relative to delta through the slope
+     * of ln delta in epsilon, about ln delta/epsilon. */
     double scale = fmax(side->spent.eps, 1e-6);
     if (m->accuracy.unknown == EPS_SOLVE_DELTA || m->accuracy.unknown == EPS_SOLVE_CURVE)
         scale = fmin(1, scale / fmax(-side->spent.log_delta, 1));
-    plan.error = ERROR_SHARE * tolerance * scale / (side->finer * side->finer);
-    plan.log_outside = fmax(side->spent.log_delta, LOG_DELTA_LEAST) + log(OUTSIDE_SHARE * tolerance) - log(side->finer);
+    plan.error = EPS__ERROR_SHARE * tolerance * scale / (side->finer * side->finer);
+    plan.log_outside =
+        fmax(side->spent.log_delta, EPS__LOG_DELTA_LEAST) + log(EPS__OUTSIDE_SHARE * tolerance) - log(side->finer);
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < side->parts_len && status == EPS_OK; i++) {
         status = compose_part(m, side, &side->parts[i], &plan);
@@ -137,7 +136,7 @@ static enum eps_status compose(const struct mmcc_profile *m, struct side *side, 
     return status;
 }
 
-/* Quick answers of the compositions there are: ln delta_2(eps), and the epsilon at which ln delta_2 is as given. */
+/* Fast approximations from the current compositions: ln delta_2(eps), and the epsilon with the given ln delta_2. */
 static double quick_log_delta2(const struct side *side, double eps)
 {
     double worst = -INFINITY;
@@ -154,7 +153,7 @@ static double quick_epsilon(const struct side *side, double log_delta2)
     for (size_t i = 0; i < side->parts_len; i++)
         worst = fmax(worst, side->parts[i].remainder.resolvable
                                 ? eps__composition_guess(side->parts[i].composition, log_delta2)
-                                : REACH * REACH);
+                                : EPS__SHIFT_MOST * EPS__SHIFT_MOST);
     return worst;
 }
 
@@ -181,7 +180,7 @@ static double ask_epsilon(void *user, double log_delta2)
     return quick_epsilon(((const struct asked *)user)->side, log_delta2);
 }
 
-/* Chooses delta_1; nothing is proven yet. */
+/* Chooses delta_1 with unproven compositions, on the first call. */
 static enum eps_status choose(struct mmcc_profile *m, struct side *side, struct eps_error *error)
 {
     const struct eps_query *query = &m->setting->job->query;
@@ -193,7 +192,7 @@ static enum eps_status choose(struct mmcc_profile *m, struct side *side, struct 
         log_delta = log(query->delta);
     if (status == EPS_OK && most_pairs(side) == 0) {
         side->spent.log_delta1 = -INFINITY;
-        side->spent.log_delta = isnan(log_delta) ? -14 : log_delta;
+        side->spent.log_delta = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta;
         side->spent.eps = eps;
         status = compose(m, side, false);
         if (status == EPS_OK && isnan(log_delta))
@@ -214,7 +213,7 @@ static enum eps_status choose(struct mmcc_profile *m, struct side *side, struct 
 
 /* ------------------------------------------------------------ the profile */
 
-/* delta of one part: an upper bound takes in what was left out, a lower one does without it. */
+/* ln delta of one part. The upper estimate adds the probability that was left out, the lower one subtracts it. */
 static enum eps_status part_log_delta(const struct side *side, struct part *part, enum eps__estimate estimate,
                                       double eps, double *out)
 {
@@ -253,7 +252,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return status;
 }
 
-/* delta_1 is chosen, and something composed. */
+/* Ensures that delta_1 is chosen and a composition exists. */
 static enum eps_status make_quick(struct mmcc_profile *m, struct side *side)
 {
     enum eps_status status = choose(m, side, NULL);
@@ -278,7 +277,7 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     *eps = 0;
     if (status != EPS_OK)
         return status == EPS_TOO_COSTLY ? EPS_OK : status;
-    /* Under the floor that delta_1 is: where the rest is a hundredth of it. */
+    /* A delta below delta_1 is out of reach: then the epsilon at which delta_2 is a hundredth of delta_1. */
     double left = log_delta_wanted > side->spent.log_delta1
                       ? log_delta_wanted + log1p(-exp(side->spent.log_delta1 - log_delta_wanted))
                       : side->spent.log_delta1 + log(0.01);
@@ -292,7 +291,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     struct side *side = &m->sides[direction];
     if (side->finer * factor > 1e3 || !side->composed)
         return false;
-    if (factor == 1) { /* the rows and what they compose stay */
+    if (factor == 1) { /* keeps the rows and the compositions */
         for (size_t i = 0; i < side->parts_len; i++)
             eps__composition_refine(side->parts[i].composition, 1);
         return true;
@@ -335,21 +334,22 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (!eps__sampling_coins(mechanism))
-        return eps__scheme_decline(error, "mmcc", eps__scheme_coins);
+    if (!eps__sampling_independent_rounds(mechanism))
+        return eps__scheme_decline(error, "mmcc", eps__scheme_independent_rounds);
     if (sampling->truncation)
-        return eps__decline(error, "/sampling/truncation",
-                            "mmcc does not serve truncated batches; leave truncation out");
+        return eps__decline(error, "/sampling/truncation", "mmcc does not serve truncated batches: remove truncation");
     if (sampling->examples_per_user > 1)
-        return eps__decline(error, "/sampling/examples_per_user", "mmcc serves one example per user");
+        return eps__decline(error, "/sampling/examples_per_user",
+                            "mmcc serves one example per user: set examples_per_user to 1");
     if (sampling->last_iterate)
-        return eps__decline(error, "/sampling/last_iterate", "mmcc accounts for every iterate; use pld");
+        return eps__decline(error, "/sampling/last_iterate",
+                            "mmcc accounts for the release of every iterate: use pld for last_iterate");
     if (!eps__adjacency_known(error, "mmcc", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
     if (setting->job->query.curve)
         return eps__decline(error, "/curve",
-                            "mmcc spends a fixed part of delta and has no curve of its own; name two of "
-                            "epsilon, delta and noise_multiplier");
+                            "mmcc has no privacy curve, because it spends a fixed part of delta on bad events: give "
+                            "two of epsilon, delta and noise_multiplier instead");
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "amplification by mmcc needs a strategy whose entries are all >= 0");
     if (!eps__strategy_lower_triangular(setting->strategy))
@@ -364,15 +364,15 @@ static bool exact(const struct eps__setting *setting)
 }
 
 struct size {
-    double once, trial; /* operations: see struct work */
-    double rows;        /* distinct ones */
-    double width;       /* participations in a row */
-    double numbers;     /* to be kept */
+    double once, trial; /* operations, as in struct work */
+    double rows;        /* the number of distinct rows */
+    double width;       /* the participations in a row */
+    double numbers;     /* the numbers of 8 bytes that are stored */
 };
 
-enum { FULL_TABLE = 1 << 14 }; /* so few tail bounds are taken by slower methods, too */
+enum { FULL_TABLE = 1 << 14 }; /* the most tail bounds for which slower methods are used, too */
 
-#define TRIAL 8e6 /* whatever the rows are */
+#define TRIAL 8e6 /* the operations of a trial that do not depend on the rows */
 
 static struct size size_of_rows(const struct eps__setting *setting)
 {
@@ -380,7 +380,7 @@ static struct size size_of_rows(const struct eps__setting *setting)
     size_t groups = eps__sampling_groups(&setting->job->mechanism);
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double rounds = ceil((double)blocks.block / (double)groups), wide = fmin(ceil(bands / (double)groups) + 1, rounds);
-    if (eps__mmcc_toeplitz_parts(&blocks, groups)) /* a table, and a few evaluations for the tilt of each of its rows */
+    if (eps__mmcc_toeplitz_parts(&blocks, groups)) /* a table, and some evaluations for the tilt of each of its rows */
         return (struct size){100, TRIAL + (wide * wide <= FULL_TABLE ? 40 : 4) * wide * (12 * wide + bands),
                              fmin(2 * wide, rounds), wide, wide * wide + 200 * wide};
     if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
@@ -393,11 +393,11 @@ static struct size size_of_rows(const struct eps__setting *setting)
                          parts * columns, wide, parts * (columns * columns + 2e6) + 10 * pairs};
 }
 
-/* Trials of delta_1 in a profile, where its share is not given; profiles, where sigma is sought: of these the last one is
- * proven. As measured (tests/bench/bench_costs.c). */
+/* For cost(), as measured (tests/bench/bench_costs.c): the trials of delta_1 in a profile if its share is not given,
+ * and the profiles that a search for sigma opens, of which only the last one is proven. */
 enum { TRIALS = 12, OPENED = 8 };
 
-/* Tail bounds at each choice of delta_1; then mixtures (orders squared), pairs on a grid, transforms. */
+/* The operations of mixtures, of pairs on a grid, and of transforms. *grid is the length of the grid. */
 static double proven_operations(const struct eps__setting *setting, const struct size *size, double *grid)
 {
     double tolerance = setting->job->query.accountant.tolerance;
@@ -427,7 +427,7 @@ static struct work work_of_part(const struct eps__setting *setting)
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return eps__strategy_largest_norm(setting->strategy) / REACH;
+    return eps__strategy_largest_norm(setting->strategy) / EPS__SHIFT_MOST;
 }
 
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,

@@ -9,7 +9,6 @@
 
 #include "lib/sampling/sampling.h"
 
-/* Toeplitz blocks that the groups divide, or one alone, have one worst part. */
 bool eps__mmcc_toeplitz_parts(const struct eps__blocks *blocks, size_t groups)
 {
     return blocks->shape == EPS__SHAPE_TOEPLITZ && (blocks->stamps == 1 || blocks->block % groups == 0);
@@ -35,7 +34,6 @@ size_t eps__mmcc_parts(const struct eps__setting *setting)
     return eps__mmcc_toeplitz_parts(&blocks, eps__sampling_groups(mechanism)) ? 1 : eps__sampling_parts(mechanism);
 }
 
-/* How many tail bounds may fail: where every participation is certain none is used. */
 double eps__mmcc_uncertain_pairs(const struct eps__rows *rows)
 {
     return rows->p < 1 ? rows->pairs : 0;

@@ -1,5 +1,5 @@
 /*
- * What all shapes of matrices have in common: from a tail bound to the odds of a participation.
+ * Shared by all shapes of matrices: the step from a tail bound to the odds of a participation.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 
 #include "lib/numerics/normal.h"
 
-/* More than what a sum of 2^24 products can lose to underflow, 2^-1074 a product. */
+/* An upper bound on what a sum of 2^24 products loses to underflow, 2^-1074 per product. */
 #define TINY 1e-300
 
 void eps__rows_init(struct eps__rows *rows, const struct eps__rows_class *class, double p, double terms, double columns)
@@ -41,7 +41,7 @@ double eps__rows_log_odds(const struct eps__rows *rows, const struct eps__tail_q
     double size = (2 * fabs(tail) + square) / (2 * variance);
     double odds = rows->prior + excess + size * rows->square_error +
                   8 * EPS__UNIT_ROUNDOFF * (size + fabs(rows->prior)) + 2 * rows->tiny / variance;
-    /* So little noise that its square underflows hides nothing: participation is certain. */
+    /* If sigma^2 underflows, the noise hides nothing, and the participation counts as certain. */
     return variance >= DBL_MIN && !isnan(odds) ? odds : INFINITY;
 }
 

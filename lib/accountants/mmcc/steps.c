@@ -1,5 +1,5 @@
 /*
- * One worst part: its rows, bounded anew for every sigma and every delta_1.
+ * The stepper holds the rows of the worst part. add() recomputes their tail bounds for its sigma and delta_1.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

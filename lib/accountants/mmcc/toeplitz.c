@@ -1,12 +1,13 @@
 /*
- * Toeplitz rows. The tail bound of row i and column j = i - m depends on the m rows between and on how many columns lie
- * before j within the band: a table over (m, j) with j cut at the bandwidth. Of the products <C_{1:i-1,j}, C_{1:i-1,j'}>
- * those with later columns depend on (m, j' - j), those with earlier ones likewise; both sums grow by one term when m
- * does, and the logarithm of the moment generating function by one term when j does. So the whole table costs as much as
- * its entries times a few evaluations for the best tilt of each m, and no n x n matrix is ever formed.
+ * Toeplitz rows. The tail bound of row i and column j = i - m depends on m and on the number of columns before j within
+ * the band: a table over (m, j), with j capped at the bandwidth. For later as for earlier columns j', the product
+ * <C_{1:i-1,j}, C_{1:i-1,j'}> depends on m and j' - j. It gains one term when m grows by 1, and the logarithm of the
+ * moment generating function gains one term when j grows by 1. So the cost of the table is proportional to its number
+ * of entries, plus a few evaluations for the best tilt of each m, and no n x n matrix is formed.
  *
- * Taken in blocks of g rows (cyclic Poisson), the columns of one part are g apart and everything keeps its shape, with
- * g steps in the place of one. Part 0 is the worst: every other is a shorter beginning of it.
+ * With cyclic Poisson sampling, rows are taken in blocks of g, and the columns of one part are g apart. The structure
+ * is the same, with g steps in place of one. Part 0 is the worst: the matrix of any other part is a leading block of
+ * its matrix.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,23 +19,23 @@
 #include "lib/numerics/normal.h"
 
 enum {
-    BATCH = 64,            /* rows of the table made at a time, side by side */
-    SHORT_TABLE = 100,     /* so few tail bounds are taken by every method there is */
-    SORTED_TABLE = 1 << 14 /* so few may sort their weights */
+    BATCH = 64,            /* the rows of the table that are computed in parallel */
+    SHORT_TABLE = 100,     /* the most tail bounds for which every method is used */
+    SORTED_TABLE = 1 << 14 /* the most tail bounds for which the method that sorts the weights is used */
 };
 
 struct toeplitz_rows {
     struct eps__rows base;
     size_t stamps;
-    size_t rounds;  /* blocks of rows in one stamp */
-    size_t bands;   /* blocks of rows that a column reaches */
-    size_t whole;   /* of these rows, those that are not cut: rounds, or rounds - 1 */
-    size_t first;   /* the m of the column's first nonzero block: there is something above after it */
-    size_t steady;  /* whole rows from here on are equal; at most `whole` */
+    size_t rounds;  /* the number of blocks of rows in one stamp */
+    size_t bands;   /* the number of blocks that a column reaches */
+    size_t whole;   /* the number of blocks that are not cut: rounds or rounds - 1 */
+    size_t first;   /* the m of the column's first nonzero block: later blocks have something above */
+    size_t steady;  /* whole blocks from this index on are equal; at most `whole` */
     double *entry;  /* by m: the norm of the column's m-th block of rows */
     double *last;   /* the same in the last block, which may be cut */
-    double *odds;   /* the table: row m at offset[m], by j */
-    size_t *offset; /* bands + 1 */
+    double *odds;   /* the table of log odds: row m starts at offset[m] and is indexed by j */
+    size_t *offset; /* bands + 1 numbers */
     const double *coefficients;
     size_t len, groups;
 };
@@ -50,11 +51,11 @@ struct batch {
     struct toeplitz_rows *rows;
     const struct eps__tail_query *query;
     size_t first, len;
-    double ratio;         /* the best tilt so far, over the normal quantile */
-    double ratios[BATCH]; /* those of this batch */
+    double ratio;         /* the best tilt of the last batch, divided by the normal quantile */
+    double ratios[BATCH]; /* the same for each row of this batch */
     double *square;       /* by row of the batch: ||a||^2 */
-    double *later;        /* bands a row: products with the columns d = 0, 1, ... after j */
-    double *earlier;      /* bands a row: with those d = 1, 2, ... before it, at d - 1 */
+    double *later;        /* `bands` numbers per row: products with the columns d = 0, 1, ... after j */
+    double *earlier;      /* `bands` numbers per row: at d - 1 the product with the column d = 1, 2, ... before j */
 };
 
 static void bound_with(struct batch *batch, size_t row, double *out)
@@ -77,7 +78,7 @@ static void bound_with(struct batch *batch, size_t row, double *out)
     for (size_t j = 1; j < columns; j++)
         all[m + j - 1] = earlier[j - 1] * up;
     struct eps__weights weights = {all, NULL, m + columns - 1, t->base.p, &batch->rows->base.starved};
-    if (batch->query->quick) { /* the last column's, a little too large for the others */
+    if (batch->query->quick) { /* the bound of the last column, which is slightly too large for the others */
         struct eps__tilt tilt = eps__tilt_at(batch->ratio * z, tau);
         double tail = eps__tail_tilted_at(&tilt, eps__weights_log_moment(&weights, tilt.rate), log_eta);
         for (size_t j = 0; j < columns; j++)
@@ -85,7 +86,7 @@ static void bound_with(struct batch *batch, size_t row, double *out)
         free(all);
         return;
     }
-    /* The best tilt for the last column serves the others. */
+    /* The best tilt for the last column is used for all. */
     double ratio = batch->ratio;
     eps__tail_tilted(&weights, tau, log_eta, &ratio);
     struct eps__tilt tilt = eps__tilt_at(ratio * z, tau);
@@ -132,7 +133,7 @@ static void bound_row(void *user, size_t row)
         out[j] = eps__rows_log_odds(&t->base, batch->query, square, out[j]);
 }
 
-/* The products of m blocks of rows from those of m - 1. */
+/* Updates the products over m - 1 blocks of rows to those over m blocks. */
 static void grow(const struct toeplitz_rows *t, size_t m, double *later, double *earlier)
 {
     size_t end = m * t->groups < t->len ? m * t->groups : t->len;
@@ -191,7 +192,7 @@ out:
 
 /* ---- classes ---- */
 
-/* Classes, in order: each row before the steady ones, all steady rows, the cut one (A1). */
+/* The order of the classes: each row before the steady ones, all steady rows, the cut row (A1). */
 static bool is_cut(const struct toeplitz_rows *t, size_t k)
 {
     return t->whole < t->rounds && k + 1 == t->base.classes;
@@ -229,7 +230,7 @@ static void destroy_toeplitz(struct eps__rows *rows)
 
 static const struct eps__rows_class toeplitz_class = {bound_toeplitz, count_toeplitz, fill_toeplitz, destroy_toeplitz};
 
-/* The norm of `height` rows of the first column from row `from`: 0 only if all are. */
+/* The norm of `height` entries of the first column, from row `from` on. It is 0 only if all of them are. */
 static double block_norm(const struct toeplitz_rows *t, size_t from, size_t height)
 {
     double sum = 0, most = 0;
@@ -276,7 +277,7 @@ enum eps_status eps__toeplitz_rows(struct eps__rows **rows, const struct eps__bl
         goto fail;
     while (t->first < t->bands && !(t->entry[t->first] > 0))
         t->first++;
-    /* Pairs: an entry, and something above it. */
+    /* A pair is an entry with something above it. */
     for (size_t m = t->first + 1; m < t->bands; m++) {
         double full = (double)(t->rounds - m - 1);
         t->base.pairs += (double)t->stamps * ((t->entry[m] > 0 ? full : 0) + (t->last[m] > 0 ? 1 : 0));

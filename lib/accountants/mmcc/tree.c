@@ -1,9 +1,8 @@
 /*
- * Rows of a complete binary tree in post-order. A node at height h comes after all below it, and nothing else of its
- * leaves' columns was shown before: the rows above of a column are the h nodes on the way down to its leaf. By symmetry
- * there is one tail bound for each height. Two leaves that part at height l share the h - l nodes from there up, and
- * 2^(l-1) leaves part from a given one at height l.
- * Nodes that are cut by the end of the stream have fewer leaves: their odds are bounded by those of full nodes.
+ * Rows of a complete binary tree in post-order. The rows above a node of height h in the column of one of its leaves
+ * are the h nodes on the path down to that leaf. By symmetry there is one tail bound per height. Two leaves whose paths
+ * meet at height l share the h - l nodes from l to h - 1, and 2^(l-1) leaves meet the path of a given leaf at height l.
+ * A node that the end of the stream cuts has fewer leaves: the odds of a full node bound its odds.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 
-enum { CONVOLVED_LEAVES = 4096 };
+enum { CONVOLVED_LEAVES = 4096 }; /* the largest tree whose tail bounds use a convolution */
 
 struct tree_rows {
     struct eps__rows base;
@@ -56,7 +55,8 @@ static enum eps_status bound_tree(struct eps__rows *rows, const struct eps_conte
     return atomic_load(&t->base.starved) ? EPS_NO_MEMORY : EPS_OK;
 }
 
-/* Class 2 h: full nodes at height h; 2 h + 1: the node that the end cuts, with what is left. */
+/* The number of leaves of a node in class k. Class 2 h holds the full nodes of height h, class 2 h + 1 the node that
+ * the end of the stream cuts. */
 static size_t leaves_of(const struct tree_rows *t, size_t k)
 {
     size_t full = (size_t)1 << (k / 2);
@@ -99,7 +99,7 @@ enum eps_status eps__tree_rows(struct eps__rows **rows, const struct eps__blocks
     t->base.entry_error = 0;
     t->base.entries_max = 1;
     t->base.classes = 2 * (t->height + 1);
-    for (size_t height = 0; height <= t->height; height++) /* nodes with a leaf in use */
+    for (size_t height = 0; height <= t->height; height++) /* counts the nodes with a leaf in use */
         t->base.rows += (uint64_t)t->stamps * (((t->leaves - 1) >> height) + 1);
     t->base.pairs = (double)t->stamps * (double)t->leaves * (double)t->height;
     t->odds = malloc((t->height + 1) * sizeof *t->odds);

@@ -14,65 +14,66 @@
 
 enum { CELLS = 512 };
 
-#define FAILURE 1e-3
+#define FAILURE 1e-3 /* probability that a lower bound of an audit is wrong */
 
 bool eps__mc_audits(const struct eps__setting *setting, double *operations, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps__mc_kind *kind = eps__mc_kind_of(mechanism);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(mechanism);
     double bytes;
     *operations = 0;
-    if (!kind || mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE || !eps__strategy_nonnegative(setting->strategy) ||
-        !kind->serves(setting, error) || !kind->exact(setting))
+    if (!class || mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE || !eps__strategy_nonnegative(setting->strategy) ||
+        !class->serves(setting, error) || !class->exact(setting))
         return eps__decline(error, "/accountant/audit",
-                            "nothing is drawn for this mechanism that the truth could be told from; leave audit out");
-    kind->cost(setting, operations, &bytes);
+                            "no draws bound the true value for this mechanism from below; leave audit out");
+    class->cost(setting, operations, &bytes);
     *operations *= EPS_DIRECTIONS * (double)setting->job->query.accountant.audit;
     return true;
 }
 
-/* What the mean of values of at most `most` is at least. */
-static double least_mean(const struct eps__mc_tally *tally, size_t k, double most)
+/* A lower bound on the true mean of values in [0, most], at the estimator's point k. */
+static double least_mean(const struct eps__mc_estimator *estimator, size_t k, double most)
 {
-    double mean = eps__lower(fmin(eps__mc_tally_mean(tally, k) / most, 1), 2);
-    return eps__lower(most * eps__mc_least((double)tally->count, mean, FAILURE), 2);
+    double mean = eps__lower(fmin(eps__mc_estimator_mean(estimator, k) / most, 1), 2);
+    return eps__lower(most * eps__mc_least((double)estimator->count, mean, FAILURE), 2);
 }
 
-static enum eps_status open_law(struct eps__mc_law **law, const struct eps__mc_kind *kind,
+/* Opens the tilted law if its values are below 1/2 at eps, else the plain one. *most: the bound on its values. */
+static enum eps_status open_law(struct eps__mc_law **law, const struct eps__mc_law_class *class,
                                 const struct eps__setting *setting, enum eps_direction direction, double sigma,
                                 double eps, double *most)
 {
     struct eps__mc_aim aim = {.sigma = sigma, .direction = direction, .tilted = true, .eps = eps};
-    enum eps_status status = kind->open(law, setting, &aim);
+    enum eps_status status = class->open(law, setting, &aim);
     *most = 1;
-    if (status == EPS_OK && (*law)->kind->log_most)
-        *most = eps__exp_bound(EPS__UPPER, (*law)->kind->log_most(*law, eps), 0);
+    if (status == EPS_OK && (*law)->class->log_most)
+        *most = eps__exp_bound(EPS__UPPER, (*law)->class->log_most(*law, eps), 0);
     if (status == EPS_OK && !(*most < 0.5)) {
-        kind->destroy(*law);
+        class->destroy(*law);
         status = EPS_UNSUPPORTED;
     }
     if (status != EPS_UNSUPPORTED)
         return status;
     *most = 1;
     aim.tilted = false;
-    return kind->open(law, setting, &aim);
+    return class->open(law, setting, &aim);
 }
 
 enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting *setting, enum eps_direction direction,
                               const struct eps_result *result)
 {
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&setting->job->mechanism);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&setting->job->mechanism);
     bool epsilon = result->solved_for == EPS_SOLVE_EPSILON, complete, over;
     double answer = epsilon ? result->epsilon : result->delta, sigma = result->noise_multiplier, most;
-    /* epsilons from half the answer on: what is less than that is said to be 0 */
+    /* For epsilon, the grid begins at half the answer; a smaller lower bound is reported as 0. */
     struct eps__mc_grid grid = {epsilon ? 0.5 * answer : result->epsilon, epsilon ? 0.5 * answer / CELLS : 0,
                                 epsilon && answer > 0 ? CELLS + 1 : 1};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     *audit = (struct eps_audit){.samples = eps__mc_whole(setting->job->query.accountant.audit), .ratio = NAN};
     if (!(sigma > 0))
         return EPS_OK;
-    enum eps_status status = open_law(&law, kind, setting, direction, sigma, grid.first, &most);
+    enum eps_status status = open_law(&law, class, setting, direction, sigma, grid.first, &most);
     if (status != EPS_OK)
         return status;
     struct eps__mc_run run = {.setting = setting,
@@ -84,18 +85,18 @@ enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting
                               .enough = INFINITY,
                               .until = INFINITY,
                               .to = 1};
-    status = eps__mc_tally_make(&tally, &grid, EPS__LOWER);
+    status = eps__mc_estimator_make(&estimator, &grid, EPS__LOWER);
     if (status == EPS_OK)
-        status = eps__mc_draw(&tally, &complete, &over, &run);
+        status = eps__mc_draw(&estimator, &complete, &over, &run);
     if (status == EPS_OK && epsilon) {
-        for (size_t k = 0; k < grid.len && least_mean(&tally, k, most) > result->delta; k++)
+        for (size_t k = 0; k < grid.len && least_mean(&estimator, k, most) > result->delta; k++)
             audit->lower = eps__mc_grid_at(&grid, k);
     } else if (status == EPS_OK) {
-        audit->lower = least_mean(&tally, 0, most);
+        audit->lower = least_mean(&estimator, 0, most);
     }
     if (status == EPS_OK && audit->lower > 0)
         audit->ratio = answer / audit->lower;
-    eps__mc_tally_clear(&tally);
-    kind->destroy(law);
+    eps__mc_estimator_clear(&estimator);
+    class->destroy(law);
     return status;
 }

@@ -1,5 +1,6 @@
 /*
- * How loose an answer is: draws that bound the truth from below. Never part of a guarantee.
+ * Audits: draws that bound the true delta or epsilon from below, to show how loose an answer is. An audit is never part
+ * of a guarantee.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,13 +9,14 @@
 
 #include "lib/accountants/accountant.h"
 
-/* Whether the setting's answers can be audited: the ratio of its laws is drawn, and not a bound on it. If not, false and why. *operations: what the
- * job's audit costs, about. */
+/* Whether answers for the setting can be audited. That needs draws of the likelihood ratio itself, not of a bound on
+ * it. If not, returns false and sets the error. *operations: the estimated operations of the job's audit, or 0. */
 bool eps__mc_audits(const struct eps__setting *setting, double *operations, struct eps_error *error);
 
 /*
- * For one direction: what delta at (epsilon, sigma), or epsilon at (delta, sigma), is at least, but for one in a thousand (A44), and the ratio of
- * the answer to it. result holds all three. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL.
+ * Audits the result in one direction: a lower bound on delta at (epsilon, sigma) or on epsilon at (delta, sigma), which
+ * holds with probability 99.9% (A44), and the ratio of the answer to it. result holds epsilon, delta and sigma. EPS_OK,
+ * EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL.
  */
 enum eps_status eps__mc_audit(struct eps_audit *audit, const struct eps__setting *setting, enum eps_direction direction,
                               const struct eps_result *result);

@@ -17,10 +17,15 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/hash.h"
 
-enum { ALIGNED = 64, WAVE = 16, BLOCK_MOST = 4096, BATCHES = EPS__MC_CHUNK / EPS__LANES };
+enum {
+    ALIGNED = 64,      /* bytes, of scratch space */
+    WAVE = 16,         /* blocks that are computed at a time */
+    BLOCK_MOST = 4096, /* chunks */
+    BATCHES = EPS__MC_CHUNK / EPS__LANES
+};
 
-#define BLOCK_OPERATIONS 4e8 /* of one block, about: what is lost where the process is killed */
-#define POLL_OPERATIONS 3e6
+#define BLOCK_OPERATIONS 4e8 /* approximate operations of a block; this much work is lost if the process is killed */
+#define POLL_OPERATIONS 3e6  /* operations between two polls for cancellation */
 
 double eps__mc_now(void)
 {
@@ -39,8 +44,9 @@ static void hash_bytes(void *to, const void *bytes, size_t len)
     eps__hash_bytes(to, bytes, len);
 }
 
-/* Every member of the mechanism, so that a new one is among them. The strategy's id stands for the matrix, which may be large,
- * and for the workload, which no draw depends on; p for the sizes that it was derived from. */
+/* Hashes every member of the mechanism, so that new members are included automatically. Exceptions: the strategy's id
+ * replaces the matrix, which may be large, and the workload, on which no draw depends; p in force replaces the sizes
+ * that it was derived from. */
 static void hash_mechanism(struct eps__hash *hash, const struct eps__setting *setting)
 {
     struct eps_mechanism mechanism = setting->job->mechanism, fresh;
@@ -72,34 +78,30 @@ uint64_t eps__mc_seed(const struct eps__setting *setting)
     return seed >> 11; /* 53 bits */
 }
 
-/* One wave of blocks, which threads share. */
+/* A wave of blocks that are computed in parallel, shared by the threads. */
 struct wave {
     const struct eps__mc_run *run;
-    struct eps__mc_tally tallies[WAVE];
+    struct eps__mc_estimator estimators[WAVE];
     enum eps_status status[WAVE];
-    bool late[WAVE];        /* its time was over before it began: it is empty, and those after it do not count either */
-    uint64_t first, chunks; /* of the first block; of all */
-    uint64_t block;         /* chunks of one */
-    atomic_uint_fast64_t drawn; /* chunks, each once, those that were fetched with them; at most all */
+    bool late[WAVE]; /* the time was over before the block began; it is empty, and later blocks are ignored too */
+    uint64_t first;  /* the index of the wave's first block */
+    uint64_t chunks; /* of the whole run */
+    uint64_t block;  /* chunks of one block */
+    atomic_uint_fast64_t drawn; /* chunks that were drawn or fetched so far, at most `chunks` */
     struct eps__stream stream;
-    uint8_t key[EPS__HASH_BYTES];
+    uint8_t key[EPS__HASH_BYTES]; /* the hash of the run */
 };
 
-/* What sets these draws apart from all others: the mechanism, the law, the seed, and what they are for. */
-static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run, const struct eps__mc_tally *tally)
+/* Hashes all that the draws depend on: the mechanism, the law, the seed and the purpose. */
+static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *run,
+                     const struct eps__mc_estimator *estimator)
 {
-    const struct eps__mc_grid *grid = &tally->grid;
+    const struct eps__mc_grid *grid = &estimator->grid;
     const struct eps__mc_law *law = run->law;
     struct eps__hash hash;
     double numbers[] = {run->sigma, law->loss_error, law->log_weight_error, grid->first, grid->step};
-    uint64_t counts[] = {EPS_ACCOUNTING_VERSION,
-                         run->seed,
-                         run->candidate,
-                         tally->estimate,
-                         law->direction,
-                         law->tilted,
-                         law->order,
-                         grid->len};
+    uint64_t counts[] = {EPS_ACCOUNTING_VERSION, run->seed,   run->candidate, estimator->estimate,
+                         law->direction,         law->tilted, law->order,     grid->len};
     eps__hash_init(&hash, "epsilond draws");
     hash_mechanism(&hash, run->setting);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -110,10 +112,10 @@ static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *
 
 /* ------------------------------------------------------------ a block */
 
-/* As a blob: the count, the largest, the sums. */
-static size_t blob_len(const struct eps__mc_tally *tally)
+/* A stored block holds the count, the largest value, and the sums, in bytes. */
+static size_t blob_len(const struct eps__mc_estimator *estimator)
 {
-    return sizeof(double) * (EPS__MC_HEADER + tally->grid.len * EPS__MC_SUMS);
+    return sizeof(double) * (EPS__MC_HEADER + estimator->grid.len * EPS__MC_SUMS);
 }
 
 static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uint64_t block)
@@ -127,36 +129,39 @@ static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uin
     eps__hash_final(&hash, key);
 }
 
-static bool fetch(struct eps__mc_tally *tally, const struct eps_context *context, const uint8_t *key, uint64_t draws)
+/* Reads a block from the context's cache. False if it is missing or of another size. */
+static bool fetch(struct eps__mc_estimator *estimator, const struct eps_context *context, const uint8_t *key,
+                  uint64_t draws)
 {
     void *blob = NULL;
     size_t len = 0;
     if (!context || !context->cache_get || !context->cache_put ||
         !context->cache_get(context->user, EPS_CACHE_CHUNK, key, &blob, &len))
         return false;
-    bool whole = len == blob_len(tally);
+    bool whole = len == blob_len(estimator);
     if (whole) {
         const double *numbers = blob;
         whole = numbers[0] == (double)draws;
-        tally->count = draws;
-        tally->largest = numbers[1];
-        memcpy(tally->sums, numbers + EPS__MC_HEADER, len - EPS__MC_HEADER * sizeof *numbers);
+        estimator->count = draws;
+        estimator->largest = numbers[1];
+        memcpy(estimator->sums, numbers + EPS__MC_HEADER, len - EPS__MC_HEADER * sizeof *numbers);
     }
     free(blob);
     return whole;
 }
 
-static void offer(const struct eps__mc_tally *tally, const struct eps_context *context, const uint8_t *key)
+/* Writes a block to the context's cache. */
+static void offer(const struct eps__mc_estimator *estimator, const struct eps_context *context, const uint8_t *key)
 {
     if (!context || !context->cache_get || !context->cache_put)
         return;
-    double *blob = tally->sums - EPS__MC_HEADER;
-    blob[0] = (double)tally->count;
-    blob[1] = tally->largest;
-    context->cache_put(context->user, EPS_CACHE_CHUNK, key, blob, blob_len(tally));
+    double *blob = estimator->sums - EPS__MC_HEADER;
+    blob[0] = (double)estimator->count;
+    blob[1] = estimator->largest;
+    context->cache_put(context->user, EPS_CACHE_CHUNK, key, blob, blob_len(estimator));
 }
 
-/* So many more chunks are there: of these draws' share of the task, or of its time where that is nearer to its end. */
+/* Reports progress after `chunks` more chunks: the share of the draws, or of the time if that is larger. */
 static void tell(struct wave *wave, uint64_t chunks)
 {
     const struct eps__mc_run *run = wave->run;
@@ -181,8 +186,9 @@ static bool stops(void *user)
     return stop->status != EPS_OK;
 }
 
-/* The draws of one chunk. */
-static enum eps_status draw_chunk(struct eps__mc_tally *tally, struct wave *wave, uint64_t chunk, double *scratch)
+/* Makes the draws of one chunk. */
+static enum eps_status draw_chunk(struct eps__mc_estimator *estimator, struct wave *wave, uint64_t chunk,
+                                  double *scratch)
 {
     const struct eps__mc_law *law = wave->run->law;
     struct eps__stream stream = wave->stream;
@@ -197,10 +203,10 @@ static enum eps_status draw_chunk(struct eps__mc_tally *tally, struct wave *wave
             since = 0;
         }
         if (stop.status == EPS_OK)
-            law->kind->draw(law, &stream, first, scratch, loss, log_weight);
+            law->class->draw(law, &stream, first, scratch, loss, log_weight);
         if (stop.status != EPS_OK)
             break;
-        eps__mc_tally_add(tally, law, loss, log_weight);
+        eps__mc_estimator_add(estimator, law, loss, log_weight);
         since += law->operations;
     }
     tell(wave, 1);
@@ -210,19 +216,19 @@ static enum eps_status draw_chunk(struct eps__mc_tally *tally, struct wave *wave
 static void run_block(void *arg, size_t index)
 {
     struct wave *wave = arg;
-    struct eps__mc_tally *tally = &wave->tallies[index];
+    struct eps__mc_estimator *estimator = &wave->estimators[index];
     const struct eps_context *context = wave->run->setting->context;
     uint64_t block = wave->first + index, from = block * wave->block;
     uint64_t to = from + wave->block < wave->chunks ? from + wave->block : wave->chunks;
     uint8_t key[EPS__HASH_BYTES];
     assert(from < to);
-    eps__mc_tally_reset(tally);
+    eps__mc_estimator_reset(estimator);
     wave->status[index] = EPS_OK;
     wave->late[index] = block > 0 && eps__mc_now() >= wave->run->until;
     if (wave->late[index])
         return;
     block_key(key, wave, block);
-    if (fetch(tally, context, key, (to - from) * EPS__MC_CHUNK)) {
+    if (fetch(estimator, context, key, (to - from) * EPS__MC_CHUNK)) {
         tell(wave, to - from);
         wave->status[index] = EPS_OK;
         return;
@@ -230,14 +236,14 @@ static void run_block(void *arg, size_t index)
     char *room = malloc(wave->run->law->scratch * sizeof(double) + ALIGNED);
     enum eps_status status = room ? EPS_OK : EPS_NO_MEMORY;
     for (uint64_t chunk = from; chunk < to && status == EPS_OK; chunk++)
-        status = draw_chunk(tally, wave, chunk, (void *)(room + (ALIGNED - (uintptr_t)room % ALIGNED)));
+        status = draw_chunk(estimator, wave, chunk, (void *)(room + (ALIGNED - (uintptr_t)room % ALIGNED)));
     free(room);
     if (status == EPS_OK)
-        offer(tally, context, key);
+        offer(estimator, context, key);
     wave->status[index] = status;
 }
 
-/* ------------------------------------------------------------ waves of them */
+/* ------------------------------------------------------------ waves of blocks */
 
 static void run_wave(struct wave *wave, size_t len)
 {
@@ -250,23 +256,23 @@ static void run_wave(struct wave *wave, size_t len)
         run_block(wave, i);
 }
 
-/* Whether the mean over all draws is over `enough` whatever those still to come are worth. */
-static bool is_over(const struct eps__mc_tally *tally, const struct eps__mc_run *run, uint64_t samples)
+/* Whether the mean over all samples exceeds `enough` even if all remaining draws have the value 0. */
+static bool is_over(const struct eps__mc_estimator *estimator, const struct eps__mc_run *run, uint64_t samples)
 {
-    if (!(run->enough < INFINITY) || tally->count == 0)
+    if (!(run->enough < INFINITY) || estimator->count == 0)
         return false;
-    double least = eps__mc_tally_mean(tally, 0) * ((double)tally->count / (double)samples);
-    return eps__lower(least, 2 * (double)tally->count + 1e6) > run->enough;
+    double least = eps__mc_estimator_mean(estimator, 0) * ((double)estimator->count / (double)samples);
+    return eps__lower(least, 2 * (double)estimator->count + 1e6) > run->enough;
 }
 
-/* No value is over what the law says it is at most. */
-static bool is_bounded(const struct eps__mc_tally *tally, const struct eps__mc_law *law)
+/* Whether all values are within the bound of the law. */
+static bool is_bounded(const struct eps__mc_estimator *estimator, const struct eps__mc_law *law)
 {
-    double most = law->kind->log_most ? law->kind->log_most(law, tally->grid.first) : 0;
-    return tally->largest <= eps__raise(eps__exp_bound(EPS__UPPER, most, 0), 64);
+    double most = law->class->log_most ? law->class->log_most(law, estimator->grid.first) : 0;
+    return estimator->largest <= eps__raise(eps__exp_bound(EPS__UPPER, most, 0), 64);
 }
 
-static enum eps_status draw_waves(struct wave *wave, struct eps__mc_tally *tally, bool *complete, bool *over)
+static enum eps_status draw_waves(struct wave *wave, struct eps__mc_estimator *estimator, bool *complete, bool *over)
 {
     const struct eps__mc_run *run = wave->run;
     uint64_t blocks = (wave->chunks + wave->block - 1) / wave->block;
@@ -277,19 +283,19 @@ static enum eps_status draw_waves(struct wave *wave, struct eps__mc_tally *tally
         for (size_t i = 0; i < len && status == EPS_OK && !wave->late[i]; i++) {
             status = wave->status[i];
             if (status == EPS_OK)
-                eps__mc_tally_join(tally, &wave->tallies[i]);
+                eps__mc_estimator_join(estimator, &wave->estimators[i]);
         }
-        if (status == EPS_OK && !is_bounded(tally, run->law))
+        if (status == EPS_OK && !is_bounded(estimator, run->law))
             return EPS_INTERNAL;
-        *complete = status == EPS_OK && tally->count == wave->chunks * EPS__MC_CHUNK;
-        *over = status == EPS_OK && is_over(tally, run, wave->chunks * EPS__MC_CHUNK);
+        *complete = status == EPS_OK && estimator->count == wave->chunks * EPS__MC_CHUNK;
+        *over = status == EPS_OK && is_over(estimator, run, wave->chunks * EPS__MC_CHUNK);
         if (*over || (!*complete && eps__mc_now() >= run->until))
             break;
     }
     return status;
 }
 
-/* As few operations as a block should have, in whole chunks; a short run is still shared out. */
+/* The chunks of a block: about BLOCK_OPERATIONS, but few enough that a short run occupies a whole wave. */
 static uint64_t block_of(const struct eps__mc_law *law, uint64_t chunks)
 {
     double one = law->operations * BATCHES;
@@ -298,20 +304,21 @@ static uint64_t block_of(const struct eps__mc_law *law, uint64_t chunks)
     return (uint64_t)wanted < share ? (uint64_t)wanted : share;
 }
 
-enum eps_status eps__mc_draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct eps__mc_run *run)
+enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
+                             const struct eps__mc_run *run)
 {
     struct wave wave = {.run = run, .chunks = eps__mc_whole(run->samples) / EPS__MC_CHUNK};
     enum eps_status status = EPS_OK;
-    assert(run->samples > 0 && tally->count == 0);
+    assert(run->samples > 0 && estimator->count == 0);
     wave.block = block_of(run->law, wave.chunks);
-    hash_run(wave.key, run, tally);
+    hash_run(wave.key, run, estimator);
     memcpy(wave.stream.key, wave.key, sizeof wave.stream.key);
     for (size_t i = 0; i < WAVE && status == EPS_OK; i++)
-        status = eps__mc_tally_make(&wave.tallies[i], &tally->grid, tally->estimate);
+        status = eps__mc_estimator_make(&wave.estimators[i], &estimator->grid, estimator->estimate);
     *complete = *over = false;
     if (status == EPS_OK)
-        status = draw_waves(&wave, tally, complete, over);
+        status = draw_waves(&wave, estimator, complete, over);
     for (size_t i = 0; i < WAVE; i++)
-        eps__mc_tally_clear(&wave.tallies[i]);
+        eps__mc_estimator_clear(&wave.estimators[i]);
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * Chernoff's bound, solved for each of its members.
+ * Chernoff's bound, solved for each of its variables by search.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,14 +11,14 @@
 
 #include "lib/numerics/bound.h"
 
-enum { STEPS = 200 };
+enum { STEPS = 200 }; /* of a search, at most */
 
 #define SAMPLES_MOST 0x1p53
-#define FAILURE_MOST 0x1p-6 /* of one candidate of a ladder */
-#define REST 0x1p-6         /* of delta pays for failures, at most */
+#define FAILURE_MOST 0x1p-6 /* the largest failure probability of one candidate of a ladder: q_max of A42 */
+#define REST 0x1p-6         /* the largest share of delta that is set aside for failures */
 
-/* KL(t || d) of coins, 0 <= t, d <= 1, t != d, from below. Where they are near, its two terms cancel: their sizes are its
- * error, and that it is at least 2 (t - d)^2, and (t - d)^2/(2 max(t, d)), holds as well. */
+/* KL(t || d) of Bernoulli distributions, 0 <= t, d <= 1, rounded down. If t is near d the two terms cancel, so the
+ * rounding error is taken from their sizes. 2 (t - d)^2 and (t - d)^2/(2 max(t, d)) are lower bounds as well. */
 static double divergence(double t, double d)
 {
     if (d <= 0 || d >= 1)
@@ -33,20 +33,18 @@ static double divergence(double t, double d)
 double eps__mc_log_failure(double samples, double threshold, double truth, double most)
 {
     assert(samples >= 0 && threshold >= 0 && truth >= 0 && truth <= most && most > 0);
-    if (truth <= threshold)
-        return 0;
-    double own = samples * divergence(eps__raise(threshold / most, 2), eps__lower(truth / most, 2));
-    return -eps__lower(own, 8);
+    double t = eps__raise(threshold / most, 2), d = eps__lower(truth / most, 2);
+    return t < d ? -eps__lower(samples * divergence(t, d), 8) : 0; /* no bound unless t is below d */
 }
 
-/* d + e^(-s KL) (most - d), from above. */
+/* d + e^(-s KL) (most - d), rounded up. */
 static double total(double samples, double threshold, double d, double most, double *failure)
 {
     *failure = eps__exp_bound(EPS__UPPER, eps__mc_log_failure(samples, threshold, d, most), 0);
     return eps__raise(d + *failure * (most - d), 8);
 }
 
-/* The sum falls steeply, as the probability does, and then rises with d: the best is between. */
+/* Golden-section search for the least sum: with d it first falls, as the probability does, and then rises. */
 double eps__mc_guarantee(double samples, double threshold, double most, double *failure)
 {
     double ratio = 0.5 * (sqrt(5) - 1), ignored, best = most, chosen = 1;
@@ -55,7 +53,7 @@ double eps__mc_guarantee(double samples, double threshold, double most, double *
             *failure = 1;
         return most;
     }
-    /* In ln(d - threshold), so that d near the threshold is told from it. */
+    /* The search is over ln(d - threshold), which resolves d near the threshold. */
     double low = log(fmax(threshold, 1e-300) * 1e-9 + 1e-12 / fmax(samples, 1)), high = log(most - threshold);
     double a = high - ratio * (high - low), b = low + ratio * (high - low);
     for (int i = 0; i < STEPS && high - low > 1e-9; i++) {
@@ -84,7 +82,8 @@ double eps__mc_left(double delta, double share)
     return eps__lower(delta * (1 - fmin(REST, 0.5 * (1 - share))), 4);
 }
 
-/* A42: most/(1 - FAILURE_MOST * EPS__MC_GROWTH) bounds what the candidates from the failing one on can cost, each with its probability. */
+/* A42: let j be the first candidate whose delta exceeds `left`. If it passes, most/(1 - FAILURE_MOST * EPS__MC_GROWTH)
+ * bounds the mean delta of the candidate that is used. */
 static bool rung_keeps(const struct eps__mc_promise *promise, double samples, double threshold, double most,
                        double *failure)
 {
@@ -135,7 +134,7 @@ double eps__mc_threshold(const struct eps__mc_promise *promise, double samples, 
     return low;
 }
 
-/* A mean of at least t over a truth under it has the same bound, the coins exchanged. */
+/* Bisection. Chernoff's bound for a sample mean above the true one is the same, with success and failure exchanged. */
 double eps__mc_least(double samples, double mean, double failure)
 {
     double low = 0, high = fmin(mean, 1), wanted = -log(failure);

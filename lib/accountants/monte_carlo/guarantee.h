@@ -1,6 +1,8 @@
 /*
- * From samples to what they prove (BMS appendix A): the mean of independent values in [0, M] is at most a threshold t under
- * their own mean d with a probability of at most e^(-s KL(t/M || d/M)), s their number (A24).
+ * Guarantees that follow from a mean of samples (BMS appendix A). Let s independent values in [0, M] have the true mean
+ * d. By Chernoff's bound, their sample mean is at most t < d with probability at most e^(-s KL(t/M || d/M)) (A24).
+ *
+ * Everywhere here `samples` is s, `threshold` is t, and `most` is M > 0.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,42 +12,47 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ln of that probability, from above: 0 where d <= t. 0 <= t, d <= most; most > 0. */
+/* ln of this probability for d = truth, rounded up; 0 if truth <= threshold. threshold >= 0, 0 <= truth <= most. */
 double eps__mc_log_failure(double samples, double threshold, double truth, double most);
 
 /*
- * A delta such that a mechanism whose samples' mean is at most `threshold` is (epsilon, delta)-DP, the draws being its own: the least, about, of
- * d + e^(-s KL) (most - d) over d > threshold, rounded up; at most `most`. It rises with the threshold. *failure, if not NULL: e^(-s KL) there.
+ * A delta such that a mechanism that is released only if its sample mean is at most `threshold` is (epsilon, delta)-DP,
+ * with the draws as a part of it: approximately the least d + e^(-s KL) (most - d) over d > threshold, rounded up, and
+ * at most `most`. It rises with the threshold. *failure, if not NULL, is e^(-s KL) for the chosen d.
  */
 double eps__mc_guarantee(double samples, double threshold, double most, double *failure);
 
 /*
- * What an estimate is to prove: that a mechanism is (epsilon, delta)-DP where its samples' mean is at most a threshold. On a ladder of noise
- * multipliers (A42) `left`, under delta, is what the delta of every candidate that passes rightly is at most, and that of the noise
- * multiplier that is used if none passes; the rest of delta pays for one that passes wrongly. One estimate alone has no `left`: NAN.
+ * The guarantee that an estimate has to verify: a mechanism whose sample mean is at most the threshold is
+ * (epsilon, delta)-DP. On a ladder of noise multipliers (A42), `left` < delta bounds the delta of every candidate that
+ * passes correctly, and of the noise multiplier that is used if none passes; delta - left pays for candidates that pass
+ * by chance. A single estimate has no `left`: NAN.
  */
 struct eps__mc_promise {
     double delta, left;
 };
 
-/* delta's part for the candidates of a ladder whose threshold is about share * delta, 0 < share < 1: between the two. */
+/* `left` for a ladder whose thresholds are about share * delta, 0 < share < 1; it is between that and delta. */
 double eps__mc_left(double delta, double share);
 
-/* How much larger than its predecessor's a candidate's `most` may be on a ladder (A42). */
+/* The largest ratio of a candidate's `most` to its predecessor's on a ladder (A42). */
 #define EPS__MC_GROWTH 4.0
 
-/* Whether samples in [0, most] whose mean is at most `threshold` keep the promise. *failure, if not NULL, where they do: the probability, from
- * above, with which a mechanism whose delta is over eps__mc_guarantee()'s d, or over `left`, passes. */
+/* Whether a sample mean of at most `threshold` verifies the promise. If it does, *failure (if not NULL) is an upper
+ * bound on the probability that a mechanism passes whose delta exceeds d of eps__mc_guarantee(), or `left` on a
+ * ladder. */
 bool eps__mc_keeps(const struct eps__mc_promise *promise, double samples, double threshold, double most,
                    double *failure);
 
-/* The least number of samples, about, with which a mean of at most `threshold` keeps the promise; 2^53 where none does. */
+/* Approximately the least number of samples with which a mean of at most `threshold` < delta verifies the promise; 2^53
+ * if no number does. */
 uint64_t eps__mc_samples(const struct eps__mc_promise *promise, double threshold, double most);
 
-/* The largest threshold, about, with which so many samples keep the promise; a negative number where not even 0 does. */
+/* Approximately the largest threshold at which this number of samples verifies the promise; -1 if not even 0 does. */
 double eps__mc_threshold(const struct eps__mc_promise *promise, double samples, double most);
 
-/* What the true mean is at least but for a probability of `failure` in (0, 1), where the samples' is `mean`: rounded down. */
+/* A lower bound on the true mean of values in [0, 1] whose sample mean is `mean`, rounded down. It is wrong with
+ * probability at most `failure`, in (0, 1). */
 double eps__mc_least(double samples, double mean, double failure);
 
 #endif

@@ -1,11 +1,13 @@
 /*
- * What Monte Carlo draws from: the law of the privacy loss of one mechanism at one sigma, in one direction (BMS section 5). A kind is
- * one scheme's, a file and a row of the table in kinds.c; the accountant knows no scheme.
+ * The laws that Monte Carlo draws from. A law is that of the privacy loss of one mechanism at one sigma in one
+ * direction (BMS section 5). A class of laws serves one sampling scheme: it has a file of its own and a row of the
+ * table in laws.c. The accountant itself knows no scheme.
  *
  * A draw is a loss l and the logarithm of a weight w >= 0 such that, for every epsilon,
- *     delta(epsilon) <= E [w (1 - e^(epsilon - l))_+]:
- * plain draws are of P (remove: l = ln P/Q) or of Q (add: l = ln Q/P), and w = 1. Tilted ones are of another law, whose
- * likelihood ratio is w, and every value w (1 - e^(epsilon - l))_+ is at most e^(log_most(epsilon)).
+ *     delta(epsilon) <= E [w (1 - e^(epsilon - l))_+].
+ * Plain draws come from P (remove: l = ln P/Q) or from Q (add: l = ln Q/P), with w = 1. Tilted draws come from another
+ * law, and w is the likelihood ratio of P or Q to it. A value is w (1 - e^(epsilon - l))_+; every value is at most
+ * e^(log_most(epsilon)).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,55 +17,66 @@
 #include "lib/accountants/accountant.h"
 #include "lib/numerics/lanes/lanes.h"
 
-struct eps__mc_kind;
+struct eps__mc_law_class;
 
-/* Immutable: any number of threads may draw from one. */
+/* Immutable: any number of threads may draw from one law. */
 struct eps__mc_law {
-    const struct eps__mc_kind *kind;
+    const struct eps__mc_law_class *class;
     enum eps_direction direction;
     bool tilted;
-    unsigned order;          /* of the Renyi divergence that it is tilted by; 0: none, or another tilt */
-    double loss_error;       /* no loss is computed further than this from that of its draw, downwards */
-    double log_weight_error; /* as of ln w */
-    size_t scratch;          /* numbers that draw() works in */
-    double operations;       /* of EPS__LANES draws, about */
+    unsigned order;          /* the Renyi order a of a tilt by P^a Q^(1-a); 0: plain, or another tilt */
+    double loss_error;       /* absolute error bound of a computed loss */
+    double log_weight_error; /* absolute error bound of a computed ln w */
+    size_t scratch;          /* doubles that draw() needs as scratch space */
+    double operations;       /* estimated operations of EPS__LANES draws */
 };
 
-/* What is wanted of a law. */
+/* The law to open. */
 struct eps__mc_aim {
-    double sigma; /* over 0 */
+    double sigma; /* > 0 */
     enum eps_direction direction;
     bool tilted; /* false: plain */
-    double eps;  /* tilted: where log_most should be least */
+    double eps;  /* for tilted laws: the epsilon at which log_most should be least */
 };
 
-struct eps__mc_kind {
-    /* Whose mechanisms these are. */
+struct eps__mc_law_class {
+    /* Whether the class is responsible for the mechanism's scheme. */
     bool (*concerns)(const struct eps_mechanism *mechanism);
-    /* Whether it serves the setting; if not, false and why. */
+    /* Whether it serves the setting; if not, it returns false and sets the error. */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
-    /* Whether P/Q is computed, and not a bound on it: what an audit needs. */
+    /* Whether losses are ln P/Q itself, and not a bound on it. An audit needs this. */
     bool (*exact)(const struct eps__setting *setting);
-    /* About the operations of one plain draw, and the bytes of a law and its scratch. */
+    /* Estimates the operations of one plain draw, and the bytes of a law with its scratch space. */
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
-    /* What its draws assume beyond what the scheme does; NULL: nothing. */
+    /* Appends the assumptions of the draws beyond those of the scheme; NULL: none. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting);
-    /* EPS_OK and a law, which the caller destroys; EPS_UNSUPPORTED: it knows no tilt here. */
+    /* Opens a law, which the caller destroys. EPS_OK; EPS_UNSUPPORTED: the class has no tilted law here; EPS_NO_MEMORY
+     * and what the computation of a law may fail with. */
     enum eps_status (*open)(struct eps__mc_law **law, const struct eps__setting *setting,
                             const struct eps__mc_aim *aim);
-    /* The losses and log weights of the draws first .. first + EPS__LANES - 1 of the stream; scratch: law->scratch numbers, aligned to 64
-     * bytes. Where the stream stops (eps__stream_stops()), nothing: what is written then is of no use. */
+    /* Computes the losses and log weights of the draws first .. first + EPS__LANES - 1 of the stream. scratch has
+     * law->scratch doubles and is aligned to 64 bytes. If the stream stops (eps__stream_stops()), the output is
+     * undefined. */
     void (*draw)(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
                  double *loss, double *log_weight);
-    /* ln of what a value is at most, rounded up, falling with eps; NULL: 0 for all. */
+    /* ln of an upper bound on all values at eps, which falls with eps. NULL: the bound is 1. */
     double (*log_most)(const struct eps__mc_law *law, double eps);
     void (*destroy)(struct eps__mc_law *law);
 };
 
-/* The rows of the table, by scheme. */
-extern const struct eps__mc_kind eps__mc_truncated, eps__mc_b_min_sep, eps__mc_balls_in_bins, eps__mc_poisson;
+/* The classes of laws: the first row that concerns a mechanism serves it, so truncated precedes b_min_sep. */
+/* clang-format off */
+#define EPS__MC_LAW_CLASSES(row) \
+    row(truncated)               \
+    row(b_min_sep)               \
+    row(balls_in_bins)           \
+    row(poisson)
+/* clang-format on */
 
-/* Of the table, the setting's own; NULL: nothing is drawn for its scheme. */
-const struct eps__mc_kind *eps__mc_kind_of(const struct eps_mechanism *mechanism);
+#define EPS__DECLARE_MC_LAW_CLASS(name) extern const struct eps__mc_law_class eps__mc_##name;
+EPS__MC_LAW_CLASSES(EPS__DECLARE_MC_LAW_CLASS)
+
+/* The class that is responsible for the mechanism; NULL: Monte Carlo does not support its scheme. */
+const struct eps__mc_law_class *eps__mc_law_class_of(const struct eps_mechanism *mechanism);
 
 #endif

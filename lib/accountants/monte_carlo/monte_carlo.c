@@ -1,9 +1,11 @@
 /*
- * Monte Carlo: draws of the privacy loss, and what they prove (BMS section 5 and appendix A). Estimate, verify, release: the noise is the least of
- * a list, walked down from the noisiest, all of whose draws say delta' < delta (A42); without a list, at a given noise, the answer is read off
- * the draws and holds but for their failure (A41, A43).
+ * The accountant monte_carlo: guarantees from draws of the privacy loss (BMS section 5 and appendix A).
  *
- * Which law is drawn from (a kind's, plain or tilted) is a matter of law.h; here is how many times, and what follows.
+ * A noise multiplier is found by estimate-verify-release: candidates of a ladder are tried from the noisiest on, and
+ * the last one before the first failure is released (A42). An epsilon or a delta at a given noise multiplier is read
+ * off one set of draws and holds with high probability (A41, A43).
+ *
+ * The laws (law.h) make the draws; this file chooses how many are made and what follows from them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,47 +20,48 @@
 #include "lib/sampling/scheme.h"
 
 enum {
-    CELLS = 1024,
-    LADDER = 128, /* noise multipliers that are tried, each RATIO under the last */
-    PILOT_PLAIN = 1 << 16,
-    PILOT_TILTED = 1 << 13,
-    PILOT_PARTS = 2, /* a pilot on a ladder has so small a part of the draws of a candidate */
+    CELLS = 1024,           /* points of a grid of epsilons */
+    LADDER = 128,           /* noise multipliers of a ladder */
+    PILOT_PLAIN = 1 << 16,  /* plain draws of a pilot */
+    PILOT_TILTED = 1 << 13, /* tilted draws of a pilot */
+    PILOT_PARTS = 2,        /* a pilot on a ladder makes 1/PILOT_PARTS of the draws of a candidate */
     SAMPLES_LEAST = 1 << 12
 };
 
 #define SHARE 0.5             /* the default of threshold_share */
-#define CHEAP_OPERATIONS 2e9  /* of one estimate, */
-#define CHEAP_SAMPLES 65536.0 /* and its draws */
-#define RATIO 1.01
-#define SURE 2.5  /* standard errors by which a pilot passes, so that what begins the list passes too */
-#define WORTH 0.5 /* a tilt whose values are at most this is worth its trouble */
+#define CHEAP_OPERATIONS 2e9  /* an estimate may always use this many operations, */
+#define CHEAP_SAMPLES 65536.0 /* for at most this many draws */
+#define RATIO 1.01            /* of successive noise multipliers of a ladder */
+#define SURE 2.5              /* standard errors of margin in a pilot, so that the first candidate is likely to pass */
+#define WORTH 0.5             /* a tilted law is used if its values are at most this */
 #define SAMPLES_MOST 0x1p40
-#define PILOT_SHARE 0.05     /* of the work, about, is a pilot's where there is no list, */
-#define TRIALS 3.0           /* and where there is one, so many of its candidates are tried */
-#define SAMPLES_GUESS 0x1p23 /* where a tilt may do with less than plain draws need */
+#define PILOT_SHARE 0.05     /* estimated share of a pilot in the work, without a ladder */
+#define TRIALS 3.0           /* estimated number of candidates that are tried on a ladder */
+#define SAMPLES_GUESS 0x1p23 /* estimated number of samples, at most, where a tilt may reduce them */
 
 struct search {
     const struct eps__setting *setting;
-    const struct eps__mc_kind *kind;
+    const struct eps__mc_law_class *class;
     enum eps_direction direction;
     const struct eps_tuning *tuning;
     uint64_t seed;
-    double begun, until;
-    double from, to; /* of the work, about: which share the next draws are */
+    double begun, until; /* seconds of CLOCK_MONOTONIC */
+    double from, to;     /* the part of the estimated work, in [0, 1], that the next draws are */
     struct eps_error *error;
 };
 
 /* ------------------------------------------------------------ laws and draws */
 
+/* The bound on the values of a law at eps. */
 static double most_at(const struct eps__mc_law *law, double eps)
 {
-    if (!law->kind->log_most)
+    if (!law->class->log_most)
         return 1;
-    double most = eps__exp_bound(EPS__UPPER, law->kind->log_most(law, eps), 0);
+    double most = eps__exp_bound(EPS__UPPER, law->class->log_most(law, eps), 0);
     return law->tilted ? most : 1;
 }
 
-/* The law at sigma that needs the fewest draws about eps, of those that the job allows. */
+/* Opens the law at sigma that needs the fewest draws for epsilons near eps, of those that the job allows. */
 static enum eps_status open_law(struct eps__mc_law **law, const struct search *search, double sigma, double eps)
 {
     struct eps__mc_aim aim = {.sigma = sigma, .direction = search->direction, .tilted = true, .eps = eps};
@@ -66,32 +69,33 @@ static enum eps_status open_law(struct eps__mc_law **law, const struct search *s
     enum eps_status status = EPS_UNSUPPORTED;
     *law = NULL;
     if (estimator != EPS_ESTIMATOR_PLAIN)
-        status = search->kind->open(law, search->setting, &aim);
+        status = search->class->open(law, search->setting, &aim);
     if (status == EPS_OK && estimator == EPS_ESTIMATOR_AUTO && !(most_at(*law, eps) <= WORTH)) {
-        search->kind->destroy(*law);
+        search->class->destroy(*law);
         status = EPS_UNSUPPORTED;
     }
     if (status == EPS_UNSUPPORTED && estimator == EPS_ESTIMATOR_TILTED)
         return eps__error(search->error, EPS_UNSUPPORTED, "/accountant/estimator",
-                          "no tilt is known here for %s; leave estimator out", eps_direction_name(search->direction));
+                          "there are no tilted draws for %s here; leave estimator out",
+                          eps_direction_name(search->direction));
     if (status == EPS_UNSUPPORTED) {
         aim.tilted = false;
-        status = search->kind->open(law, search->setting, &aim);
+        status = search->class->open(law, search->setting, &aim);
     }
     return status;
 }
 
-/* The draws that come next are this share of what is left to do. */
+/* Declares that the next draws are this share of the remaining work. */
 static void begin_share(struct search *search, double share)
 {
     search->from = search->to;
     search->to += share * (1 - search->to);
 }
 
-/* So many draws of the law into a tally that is made here; the caller clears it, whatever the status. */
-static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *over, const struct search *search,
-                            const struct eps__mc_law *law, double sigma, const struct eps__mc_grid *grid,
-                            uint64_t candidate, uint64_t samples, double enough)
+/* Makes an estimator and `samples` draws into it. The caller clears the estimator, whatever the status. */
+static enum eps_status draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
+                            const struct search *search, const struct eps__mc_law *law, double sigma,
+                            const struct eps__mc_grid *grid, uint64_t candidate, uint64_t samples, double enough)
 {
     struct eps__mc_run run = {.setting = search->setting,
                               .law = law,
@@ -105,19 +109,19 @@ static enum eps_status draw(struct eps__mc_tally *tally, bool *complete, bool *o
                               .from = search->from,
                               .to = search->to};
     const struct eps_context *context = search->setting->context;
-    *tally = (struct eps__mc_tally){0};
+    *estimator = (struct eps__mc_estimator){0};
     double operations = law->operations * (double)samples / EPS__LANES;
     if (context && context->max_operations > 0 && operations > context->max_operations && isinf(search->until)) {
         eps__error(
             search->error, EPS_TOO_COSTLY, "/accountant/samples",
-            "%.3g draws are about %.2g operations, the limit is %.2g; set accountant.max_seconds or fewer samples",
+            "%.3g draws take about %.2g operations, but the limit is %.2g; set accountant.max_seconds or fewer samples",
             (double)samples, operations, context->max_operations);
         if (search->error)
             search->error->operations = operations;
         return EPS_TOO_COSTLY;
     }
-    enum eps_status status = eps__mc_tally_make(tally, grid, EPS__UPPER);
-    return status == EPS_OK ? eps__mc_draw(tally, complete, over, &run) : status;
+    enum eps_status status = eps__mc_estimator_make(estimator, grid, EPS__UPPER);
+    return status == EPS_OK ? eps__mc_draw(estimator, complete, over, &run) : status;
 }
 
 static uint64_t whole_samples(double samples)
@@ -130,8 +134,9 @@ static double cheap_samples(const struct eps__mc_law *law)
     return fmin(CHEAP_OPERATIONS / (law->operations / EPS__LANES), CHEAP_SAMPLES);
 }
 
-/* How many draws of the law, and what their mean may be, to keep the promise with values of at most `most`: as few as a threshold of its share needs, or where
- * nobody asked for another share than half, as many as are cheap, and the threshold that they allow. False where they are too few. */
+/* Chooses the number of samples and the threshold with which the promise is verified. If the job sets samples, the
+ * threshold follows from them. Otherwise threshold_share sets the threshold, and samples are as few as it needs; with
+ * the default share, cheap draws may be more, which raises the threshold. False if the samples are too few. */
 static bool choose_samples(const struct search *search, const struct eps__mc_law *law,
                            const struct eps__mc_promise *promise, double most, uint64_t *samples, double *threshold)
 {
@@ -151,36 +156,37 @@ static bool choose_samples(const struct search *search, const struct eps__mc_law
 static enum eps_status refuse_samples(const struct search *search, const struct eps__mc_promise *promise, double most)
 {
     return eps__error(search->error, EPS_UNATTAINABLE, "/accountant/samples",
-                      "so few draws prove nothing about this delta; at least %.3g are needed, or leave samples out",
+                      "these samples are too few to verify this delta; set at least %.3g or leave samples out",
                       (double)eps__mc_samples(promise, 0, most));
 }
 
+/* Fills in answer->draws and answer->order. */
 static void describe(struct eps__answer *answer, const struct search *search, const struct eps__mc_law *law,
-                     const struct eps__mc_tally *tally, size_t cell, double threshold, double most, double failure,
-                     const struct eps__mc_promise *promise)
+                     const struct eps__mc_estimator *estimator, size_t cell, double threshold, double most,
+                     double failure, const struct eps__mc_promise *promise)
 {
-    answer->draws = (struct eps_draws){.samples = tally->count,
+    answer->draws = (struct eps_draws){.samples = estimator->count,
                                        .threshold = threshold,
-                                       .estimate = eps__mc_tally_mean(tally, cell),
-                                       .standard_error = eps__mc_tally_error(tally, cell),
+                                       .estimate = eps__mc_estimator_mean(estimator, cell),
+                                       .standard_error = eps__mc_estimator_error(estimator, cell),
                                        .failure_probability = failure,
                                        .seed = search->seed,
                                        .estimator = law->tilted ? EPS_ESTIMATOR_TILTED : EPS_ESTIMATOR_PLAIN,
                                        .bound = most,
                                        .plain_samples = law->tilted ? (double)eps__mc_samples(promise, threshold, 1)
-                                                                    : (double)tally->count};
+                                                                    : (double)estimator->count};
     answer->order = law->order;
 }
 
 /* ------------------------------------------------------------ epsilon */
 
-/* The first point at which the mean is at most the threshold; len: none. The mean falls from point to point. */
-static size_t first_accepted(const struct eps__mc_tally *tally, double threshold)
+/* The first point at which the mean is at most the threshold; grid.len: none. The mean falls from point to point. */
+static size_t first_accepted(const struct eps__mc_estimator *estimator, double threshold)
 {
-    size_t low = 0, high = tally->grid.len;
+    size_t low = 0, high = estimator->grid.len;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (eps__mc_tally_mean(tally, middle) <= threshold)
+        if (eps__mc_estimator_mean(estimator, middle) <= threshold)
             high = middle;
         else
             low = middle + 1;
@@ -188,26 +194,26 @@ static size_t first_accepted(const struct eps__mc_tally *tally, double threshold
     return low;
 }
 
-/* About where the answer is, or before it: where samples are given, the threshold may be all of delta. */
+/* Estimates the answer, or an epsilon below it: if the job sets samples, the threshold may be as large as delta. */
 static enum eps_status pilot_epsilon(struct search *search, double sigma, double delta, double proven, double *eps)
 {
     struct eps__mc_grid grid = {0, proven / (CELLS - 1), CELLS};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     bool complete, over;
     enum eps_status status = open_law(&law, search, sigma, 0.8 * proven);
     if (status != EPS_OK)
         return status;
     begin_share(search, PILOT_SHARE);
-    status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
+    status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                   law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
     if (status == EPS_OK) {
         double share = search->tuning->samples > 0 ? 1 : search->tuning->threshold_share;
-        size_t cell = first_accepted(&tally, share * delta);
+        size_t cell = first_accepted(&estimator, share * delta);
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
     }
-    eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    eps__mc_estimator_clear(&estimator);
+    search->class->destroy(law);
     return status;
 }
 
@@ -217,7 +223,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
     double eps = 0, threshold, failure, most = 1;
     const struct eps__mc_promise promise = {delta, NAN};
     struct eps__mc_law *law = NULL;
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     uint64_t samples;
     bool complete, over;
     enum eps_status status = pilot_epsilon(search, sigma, delta, proven, &eps);
@@ -234,25 +240,25 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
         status = refuse_samples(search, &promise, most);
     begin_share(search, 1);
     if (status == EPS_OK)
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
-                      INFINITY);
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
+                      samples, INFINITY);
     if (status == EPS_OK && !complete) {
         answer->cut_short = true;
-        threshold = tally.count > 0 ? eps__mc_threshold(&promise, (double)tally.count, most) : -1;
+        threshold = estimator.count > 0 ? eps__mc_threshold(&promise, (double)estimator.count, most) : -1;
     }
-    size_t cell = status == EPS_OK && threshold >= 0 ? first_accepted(&tally, threshold) : grid.len;
+    size_t cell = status == EPS_OK && threshold >= 0 ? first_accepted(&estimator, threshold) : grid.len;
     if (status == EPS_OK && cell == grid.len) {
         status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant",
-                            "%llu draws verify no epsilon under %.6g, which is proven without any; draw more",
-                            (unsigned long long)tally.count, proven);
+                            "%llu draws verify no epsilon below %.6g, which is proven without draws; raise samples",
+                            (unsigned long long)estimator.count, proven);
     } else if (status == EPS_OK) {
-        (void)eps__mc_keeps(&promise, (double)tally.count, threshold, most, &failure);
+        (void)eps__mc_keeps(&promise, (double)estimator.count, threshold, most, &failure);
         answer->value = eps__mc_grid_at(&grid, cell);
         answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
-        describe(answer, search, law, &tally, cell, threshold, most, failure, &promise);
+        describe(answer, search, law, &estimator, cell, threshold, most, failure, &promise);
     }
-    eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    eps__mc_estimator_clear(&estimator);
+    search->class->destroy(law);
     return status;
 }
 
@@ -262,7 +268,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
 {
     double sigma = search->setting->job->query.noise_multiplier, eps = search->setting->job->query.epsilon;
     struct eps__mc_grid grid = {eps, 0, 1};
-    struct eps__mc_tally tally;
+    struct eps__mc_estimator estimator;
     struct eps__mc_law *law;
     bool complete, over;
     enum eps_status status = open_law(&law, search, sigma, eps);
@@ -271,36 +277,36 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
     double most = most_at(law, eps), share = search->tuning->threshold_share, failure;
     uint64_t samples = eps__mc_whole(search->tuning->samples);
     begin_share(search, PILOT_SHARE);
-    if (samples == 0) { /* so many that what they prove is 1/share of what they say, about */
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
+    if (samples == 0) { /* choose them so that the proven delta is about 1/share times the estimate */
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
                       law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
         if (status == EPS_OK) {
-            double mean = fmin(fmax(eps__mc_tally_mean(&tally, 0), share * proven / 64), proven);
+            double mean = fmin(fmax(eps__mc_estimator_mean(&estimator, 0), share * proven / 64), proven);
             const struct eps__mc_promise promise = {mean / share, NAN};
             samples = whole_samples((double)eps__mc_samples(&promise, mean, most));
             if (share == SHARE)
                 samples = whole_samples(fmax((double)samples, cheap_samples(law)));
         }
-        eps__mc_tally_clear(&tally);
+        eps__mc_estimator_clear(&estimator);
     }
     begin_share(search, 1);
     if (status == EPS_OK) {
-        status = draw(&tally, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32, samples,
-                      INFINITY);
-        if (status == EPS_OK && tally.count > 0) {
-            double mean = eps__mc_tally_mean(&tally, 0);
-            answer->value = fmin(eps__mc_guarantee((double)tally.count, mean, most, &failure), 1);
+        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
+                      samples, INFINITY);
+        if (status == EPS_OK && estimator.count > 0) {
+            double mean = eps__mc_estimator_mean(&estimator, 0);
+            answer->value = fmin(eps__mc_guarantee((double)estimator.count, mean, most, &failure), 1);
             answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
             answer->cut_short = !complete;
             const struct eps__mc_promise promise = {answer->value, NAN};
-            describe(answer, search, law, &tally, 0, mean, most, failure, &promise);
+            describe(answer, search, law, &estimator, 0, mean, most, failure, &promise);
         } else if (status == EPS_OK) {
             status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant/max_seconds",
-                                "the time was over before anything was drawn; raise max_seconds");
+                                "max_seconds passed before any draws were complete; raise max_seconds");
         }
-        eps__mc_tally_clear(&tally);
+        eps__mc_estimator_clear(&estimator);
     }
-    search->kind->destroy(law);
+    search->class->destroy(law);
     return status;
 }
 
@@ -311,22 +317,24 @@ static double rung(double proven, size_t i)
     return proven / pow(RATIO, (double)i);
 }
 
-/* What a candidate's draws said. */
+/* The outcome of the draws of a candidate. */
 struct trial {
-    bool passed, complete;
-    double most; /* that its values can be */
+    bool passed;
+    bool complete; /* false: the time was over first */
+    double most;   /* the bound on its values */
     struct eps_draws draws;
     unsigned order;
 };
 
-/* Draws at one sigma: a part of them for a pilot. Where the values can be over `limit` none are made, and the candidate has failed. */
+/* Tries one sigma with 1/part of the draws of a candidate; part > 1: a pilot. If the bound on the values exceeds
+ * `limit`, the candidate fails without draws. */
 static enum eps_status try_sigma(struct trial *trial, const struct search *search, double sigma, uint64_t candidate,
                                  size_t part, double limit)
 {
     double eps = search->setting->job->query.epsilon, delta = search->setting->job->query.delta, threshold, failure;
     const struct eps__mc_promise promise = {delta, eps__mc_left(delta, search->tuning->threshold_share)};
     struct eps__mc_grid grid = {eps, 0, 1};
-    struct eps__mc_tally tally = {0};
+    struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     struct eps__answer answer = {0};
     uint64_t samples;
@@ -339,29 +347,29 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     trial->most = most;
     if (most > limit) {
         trial->complete = true;
-        search->kind->destroy(law);
+        search->class->destroy(law);
         return EPS_OK;
     }
     if (!choose_samples(search, law, &promise, most, &samples, &threshold))
         status = refuse_samples(search, &promise, most);
     if (status == EPS_OK)
-        status = draw(&tally, &trial->complete, &over, search, law, sigma, &grid, candidate,
+        status = draw(&estimator, &trial->complete, &over, search, law, sigma, &grid, candidate,
                       eps__mc_whole(samples / part), threshold);
     if (status == EPS_OK && trial->complete && !over) {
-        double spare = part > 1 ? SURE * eps__mc_tally_error(&tally, 0) : 0;
-        trial->passed = eps__mc_tally_mean(&tally, 0) + spare <= threshold;
+        double spare = part > 1 ? SURE * eps__mc_estimator_error(&estimator, 0) : 0;
+        trial->passed = eps__mc_estimator_mean(&estimator, 0) + spare <= threshold;
         (void)eps__mc_keeps(&promise, (double)eps__mc_whole(samples), threshold, most, &failure);
-        describe(&answer, search, law, &tally, 0, threshold, most, failure, &promise);
+        describe(&answer, search, law, &estimator, 0, threshold, most, failure, &promise);
         trial->draws = answer.draws;
         trial->order = answer.order;
     }
     trial->complete |= over;
-    eps__mc_tally_clear(&tally);
-    search->kind->destroy(law);
+    eps__mc_estimator_clear(&estimator);
+    search->class->destroy(law);
     return status;
 }
 
-/* The last rung, about, at which draws pass without doubt. */
+/* Bisects for the last rung that passes a pilot, approximately. 0: none. */
 static enum eps_status pilot_noise(struct search *search, double proven, size_t *found, bool *complete)
 {
     size_t low = 0, high = LADDER;
@@ -381,7 +389,7 @@ static enum eps_status pilot_noise(struct search *search, double proven, size_t 
     return status;
 }
 
-/* A42: from the noisiest of a list that was fixed before its draws, down to the first that fails. */
+/* A42: tries the candidates from the noisiest one down to the first that fails. The pilot fixes the list beforehand. */
 static enum eps_status solve_noise(struct eps__answer *answer, struct search *search, double proven)
 {
     size_t found = 0;
@@ -404,7 +412,7 @@ static enum eps_status solve_noise(struct eps__answer *answer, struct search *se
     answer->cut_short = !complete;
     if (status == EPS_OK && answer->draws.samples == 0)
         status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant",
-                            "no noise multiplier under %.6g, which is proven without draws, was verified%s", proven,
+                            "no noise multiplier below %.6g, which is proven without draws, was verified%s", proven,
                             complete ? "" : " in time");
     return status;
 }
@@ -417,7 +425,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
     const struct eps_query *query = &setting->job->query;
     const struct eps_tuning *tuning = &query->accountant;
     struct search search = {.setting = setting,
-                            .kind = eps__mc_kind_of(&setting->job->mechanism),
+                            .class = eps__mc_law_class_of(&setting->job->mechanism),
                             .direction = direction,
                             .tuning = tuning,
                             .seed = eps__mc_seed(setting),
@@ -426,10 +434,10 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
                             .error = error};
     *answer = (struct eps__answer){.bad_event_share = NAN};
     if (!(proven < INFINITY))
-        return eps__error(error, EPS_UNATTAINABLE, "", "monte_carlo starts from a bound that is proven without draws");
+        return eps__error(error, EPS_UNATTAINABLE, "", "monte_carlo needs a bound that is proven without draws");
     enum eps_unknown unknown = eps_job_unknown(setting->job);
     enum eps_status status;
-    if (proven == 0 || (unknown == EPS_SOLVE_DELTA && proven <= 1e-300)) { /* nothing is better */
+    if (proven == 0 || (unknown == EPS_SOLVE_DELTA && proven <= 1e-300)) { /* cannot be improved */
         answer->value = proven;
         return EPS_OK;
     }
@@ -443,7 +451,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
         static const char *const messages[EPS_STATUS_COUNT] = {[EPS_NO_MEMORY] = "out of memory",
                                                                [EPS_CANCELED] = "canceled",
                                                                [EPS_TIMEOUT] = "the time limit passed",
-                                                               [EPS_INTERNAL] = "a draw was worth more than it can be"};
+                                                               [EPS_INTERNAL] = "a draw exceeds its proven bound"};
         eps__error(error, status, "", "%s", messages[status] ? messages[status] : "the draws did not succeed");
     }
     return status;
@@ -452,15 +460,15 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    const struct eps__mc_kind *kind = eps__mc_kind_of(mechanism);
-    if (!kind)
-        return eps__decline(error, "/sampling/scheme", "monte_carlo draws nothing for this scheme");
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(mechanism);
+    if (!class)
+        return eps__decline(error, "/sampling/scheme", "monte_carlo does not serve this scheme");
     if (!eps__adjacency_known(error, "monte_carlo", 1u << EPS_ADJACENCY_ZERO_OUT | 1u << EPS_ADJACENCY_ADD_REMOVE,
                               mechanism->adjacency))
         return false;
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "monte_carlo needs a strategy whose entries are all >= 0");
-    return kind->serves(setting, error);
+    return class->serves(setting, error);
 }
 
 static bool never(const struct eps__setting *setting)
@@ -479,7 +487,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         tuning->samples > 0 ? (double)tuning->samples : (double)eps__mc_samples(&promise, share * delta, 1);
     if (tuning->samples == 0 && (tuning->estimator != EPS_ESTIMATOR_PLAIN || !isnan(tuning->max_seconds)))
         samples = fmin(samples, SAMPLES_GUESS);
-    eps__mc_kind_of(&setting->job->mechanism)->cost(setting, operations, bytes);
+    eps__mc_law_class_of(&setting->job->mechanism)->cost(setting, operations, bytes);
     *operations *= EPS_DIRECTIONS * samples * (eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER ? 5 : 1.1);
     *bytes *= 2 * EPS_DIRECTIONS;
 }
@@ -487,21 +495,22 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
 {
     const struct eps_tuning *tuning = &setting->job->query.accountant;
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&setting->job->mechanism);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&setting->job->mechanism);
     eps__assume_causal_order(list, setting, result);
-    if (kind->assume)
-        kind->assume(list, setting);
+    if (class->assume)
+        class->assume(list, setting);
     eps__sentence(list,
-                  "Philox's numbers stand for independent random ones, and floating-point Gaussians for exact ones");
+                  "the numbers of the Philox generator are independent and uniform, and Gaussians computed in floating "
+                  "point are exact");
     if (tuning->seed >= 0)
-        eps__sentence(list, "the seed %lld, which is the client's own, was not chosen by looking at answers",
+        eps__sentence(list, "the seed %lld, which the client set, was not chosen after seeing answers",
                       (long long)tuning->seed);
     else
-        eps__sentence(list, "the job, of which the seed is a hash, was not chosen by looking at answers");
+        eps__sentence(list, "the job, whose hash is the seed, was not chosen after seeing answers");
     if (!isnan(tuning->max_seconds))
         eps__sentence(
-            list,
-            "the job was run once: of several runs, which max_seconds ends elsewhere, the best answer is not covered");
+            list, "the job was run once; max_seconds may end runs at different points, and keeping the best of several "
+                  "answers voids the guarantee");
 }
 
 const struct eps__accountant eps__accountant_monte_carlo = {

@@ -1,6 +1,6 @@
 /*
- * What a scheme knows of its step (sampling/pairs.h) as mixtures of Gaussians on the line, either estimate's trimmed atoms on
- * its own side, at a column's norm.
+ * Converts a scheme's pairs (sampling/pairs.h) into pairs of one-dimensional Gaussian mixtures for a given column norm.
+ * The mass of trimmed atoms is moved so that each estimate remains a bound on its side.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,15 +11,15 @@
 
 /* ------------------------------------------------------------ mixtures */
 
-/* How an example shifts the mean of one step: +- `unit` times a draw from the law, in units of sigma. */
+/* The shift of one step's mean by an example: `unit` times a draw from the law, in units of sigma. */
 struct shifts {
     bool present;
     const struct eps__law *law;
     double unit;
 };
 
-/* N(0, 1), or with shifts: the mixture over its atoms j of N(j unit, 1). Trimmed atoms go where they keep the estimate
- * on its side: larger shifts dominate smaller ones (TPS lemma 2.4). */
+/* N(0, 1) or, if shifts are present, the mixture of N(j unit, 1) over the atoms j of the law. Larger shifts dominate
+ * smaller ones (TPS lemma 2.4), which decides where the mass of trimmed atoms goes for each estimate. */
 static bool mixture_of(struct eps__mixture *mixture, const struct shifts *shifts, bool numerator,
                        enum eps__estimate estimate, double *lost)
 {
@@ -72,10 +72,10 @@ static bool make_branch(struct eps__branch *branch, const struct eps__alternativ
     return true;
 }
 
-static bool make_side(struct eps__coin_side *side, const struct eps__outcome *outcome, enum eps_direction direction,
-                      double unit_lower, double unit_upper)
+static bool make_side(struct eps__outcome_branches *side, const struct eps__outcome *outcome,
+                      enum eps_direction direction, double unit_lower, double unit_upper)
 {
-    *side = (struct eps__coin_side){.probability = outcome->probability, .len = outcome->len};
+    *side = (struct eps__outcome_branches){.probability = outcome->probability, .len = outcome->len};
     side->branches = calloc(outcome->len + 1, sizeof *side->branches);
     bool made = side->branches != NULL;
     for (size_t i = 0; i < outcome->len && made; i++)
@@ -83,7 +83,7 @@ static bool make_side(struct eps__coin_side *side, const struct eps__outcome *ou
     return made;
 }
 
-static void clear_side(struct eps__coin_side *side)
+static void clear_side(struct eps__outcome_branches *side)
 {
     for (size_t i = 0; side->branches && i < side->len; i++)
         eps__branch_clear(&side->branches[i]);
@@ -93,17 +93,17 @@ static void clear_side(struct eps__coin_side *side)
 enum eps_status eps__step_pairs_add(const struct eps__step_sink *sink, const struct eps__step_pairs *pairs,
                                     enum eps_direction direction, double unit_lower, double unit_upper, uint64_t count)
 {
-    struct eps__coin_side often = {0}, rarely = {0};
+    struct eps__outcome_branches often = {0}, rarely = {0};
     enum eps_status status = EPS_NO_MEMORY;
-    assert(sink->coins || pairs->rarely.len == 0); /* a composition would leave the rare outcome out */
+    assert(sink->outcomes || pairs->rarely.len == 0); /* a composition would leave the rare outcome out */
     if (make_side(&often, &pairs->often, direction, unit_lower, unit_upper) &&
         make_side(&rarely, &pairs->rarely, direction, unit_lower, unit_upper)) {
-        if (sink->coins) {
-            status = eps__coins_add(sink->coins, &often, &rarely, count);
+        if (sink->outcomes) {
+            status = eps__outcomes_add(sink->outcomes, &often, &rarely, count);
         } else {
             assert(sink->times >= 1 && count <= UINT64_MAX / sink->times);
             status = eps__composition_add(sink->composition, often.branches, often.len, count * sink->times);
-            often = (struct eps__coin_side){0}; /* taken over */
+            often = (struct eps__outcome_branches){0}; /* taken over */
         }
     }
     clear_side(&often);

@@ -1,22 +1,22 @@
 /*
- * The dominating pairs of a scheme's step as steps of a composition.
+ * Converts the dominating pairs of a scheme's step into steps of a composition.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef EPS_ACCOUNTANTS_PLD_PAIRS_H
 #define EPS_ACCOUNTANTS_PLD_PAIRS_H
 
-#include "lib/pld/compose/coins.h"
+#include "lib/pld/compose/outcomes.h"
 #include "lib/sampling/pairs.h"
 
-/* Where steps go: to steps of two kinds; or to a composition (coins NULL), which has no coins, so many `times` over. */
+/* Receives steps: a composition with public outcomes or, if `outcomes` is NULL, one without them. */
 struct eps__step_sink {
-    struct eps__coins *coins;
+    struct eps__outcomes *outcomes;
     struct eps__composition *composition;
-    uint64_t times;
+    uint64_t times; /* without outcomes: the steps are added `times` over, at least once */
 };
 
-/* `count` steps of one column norm, which in units of sigma lies between the two units. EPS_NO_MEMORY. */
+/* Adds `count` steps whose column norm, divided by sigma, lies in [unit_lower, unit_upper]. EPS_NO_MEMORY. */
 enum eps_status eps__step_pairs_add(const struct eps__step_sink *sink, const struct eps__step_pairs *pairs,
                                     enum eps_direction direction, double unit_lower, double unit_upper, uint64_t count);
 

@@ -1,5 +1,5 @@
 /*
- * The parts of a data set in groups, one by one, and which of them may be the worst.
+ * Finds the parts of a data set that may be the worst, and adds their steps to a composition.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -27,7 +27,7 @@ static bool part_of(struct eps__pld_part *part, const struct eps_strategy *strat
                     size_t groups)
 {
     size_t rounds = (n - 1 - first) / groups + 1;
-    /* a diagonal Toeplitz strategy has one norm */
+    /* The columns of a diagonal Toeplitz strategy have one norm. */
     bool alike = eps_strategy_is_toeplitz(strategy) && eps__strategy_is_diagonal(strategy);
     part->len = alike ? 1 : rounds;
     part->times = alike ? rounds : 1;
@@ -40,7 +40,8 @@ static bool part_of(struct eps__pld_part *part, const struct eps_strategy *strat
     return true;
 }
 
-/* A part whose rounds can be matched with another's, each of at least its norm, is never the worst. */
+/* Whether each round of `part` can be matched with a round of `by` whose norm is at least as large: then `part` is
+ * never the worst. */
 static bool dominated(const struct eps__pld_part *part, const struct eps__pld_part *by)
 {
     assert(part->times == by->times);
@@ -60,7 +61,6 @@ void eps__pld_parts_clear(struct eps__pld_parts *parts)
     *parts = (struct eps__pld_parts){0};
 }
 
-/* Every part that may be the worst. */
 bool eps__pld_parts_find(struct eps__pld_parts *parts, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -86,15 +86,12 @@ bool eps__pld_parts_find(struct eps__pld_parts *parts, const struct eps__setting
     return true;
 }
 
-/* Norms that differ by less than this, relative to the tolerance, are one power, taken at its two ends. */
-#define SAME_NORM 1e-3
-
 static enum eps_status add_rounds(const struct eps__step_sink *sink, const struct eps__setting *setting,
                                   const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
                                   const struct eps__pld_part *part)
 {
-    double same = 1 - SAME_NORM * setting->job->query.accountant.tolerance;
-    /* A norm's two ends differ by its rounding, n units at most. */
+    double same = 1 - EPS__SAME_NORM * setting->job->query.accountant.tolerance;
+    /* The computed norm, which is an upper bound, exceeds the true one by its rounding, at most n units. */
     double rounding = 4 * (double)(setting->job->mechanism.n + 3);
     enum eps_status status = EPS_OK;
     for (size_t i = 0, run; i < part->len && part->norms[i] > 0 && status == EPS_OK; i += run) {
@@ -108,7 +105,6 @@ static enum eps_status add_rounds(const struct eps__step_sink *sink, const struc
     return status;
 }
 
-/* All steps of one part, or the one step that there is. */
 enum eps_status eps__pld_part_compose(const struct eps__step_sink *sink, const struct eps__setting *setting,
                                       const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
                                       const struct eps__pld_part *part)

@@ -1,6 +1,6 @@
 /*
- * The parts of a data set in groups that take turns: each is a mechanism of its own, whose privacy is that of its rounds' column
- * norms. A data set without groups is one part.
+ * The parts of a data set whose groups take turns. Each part is a separate mechanism, and its privacy depends on the
+ * column norms of its rounds. A data set without groups is one part.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,11 +10,15 @@
 #include "lib/accountants/accountant.h"
 #include "lib/accountants/pld/pairs.h"
 
-/* The column norms of the rounds in which one part takes its turn, largest first, each of so many rounds. */
+/* Norms whose relative difference is less than this multiple of the tolerance form one class. The upper estimate takes
+ * the largest norm of a class, the lower estimate the least. */
+#define EPS__SAME_NORM 1e-3
+
+/* The rounds of one part. */
 struct eps__pld_part {
-    double *norms;
+    double *norms; /* column norms in descending order */
     size_t len;
-    size_t times;
+    size_t times; /* the number of rounds per norm */
 };
 
 struct eps__pld_parts {
@@ -22,11 +26,12 @@ struct eps__pld_parts {
     size_t len;
 };
 
-/* Every part that may be the worst. False without memory; else the caller clears them. */
+/* Finds every part that may be the worst. Returns false if memory runs out; else the caller clears *parts. */
 bool eps__pld_parts_find(struct eps__pld_parts *parts, const struct eps__setting *setting);
 void eps__pld_parts_clear(struct eps__pld_parts *parts);
 
-/* All steps of one part at sigma, or the one step that there is. EPS_NO_MEMORY. */
+/* Adds all steps of one part at sigma. Without sampling, and for a last iterate, this is a single step.
+ * EPS_NO_MEMORY. */
 enum eps_status eps__pld_part_compose(const struct eps__step_sink *sink, const struct eps__setting *setting,
                                       const struct eps__step_pairs *pairs, enum eps_direction direction, double sigma,
                                       const struct eps__pld_part *part);

@@ -1,14 +1,17 @@
 /*
- * The privacy-loss-distribution accountant: dominating pairs of the steps, composed (pld/compose/composition.h).
+ * The accountant of privacy loss distributions: it composes dominating pairs of the steps (pld/compose/composition.h).
  *
- * Served here: no sampling (one Gaussian); Poisson sampling with a diagonal strategy (subsampled Gaussians, one a
- * step; groups of examples); the last iterate of linear losses (one Binomial mixture); cyclic Poisson sampling with no
- * more bands than groups (the rounds of one example touch disjoint rows, so each is a subsampled Gaussian of its
- * column's norm); truncated batches of the last two schemes (a public coin says which of two pairs it is); and random
- * allocation to the bins of an epoch (allocation.h), which is no composition of steps.
+ * It serves
+ * - no sampling: one Gaussian;
+ * - Poisson sampling with a diagonal strategy: one subsampled Gaussian per step, also with several examples per user;
+ * - the last iterate of linear losses: one mixture with binomial weights;
+ * - cyclic Poisson sampling with at most as many bands as groups: the rounds of one example touch disjoint rows, so
+ *   each is a subsampled Gaussian with the norm of its column;
+ * - truncated batches under Poisson and cyclic Poisson sampling: a public outcome selects one of two pairs;
+ * - balls in bins (balls_in_bins.h), which is not a composition of steps.
  *
- * Of a data set in groups, every part is a mechanism of its own, and its privacy is that of the worst part. For a
- * Toeplitz strategy that is the first one: it has the most rounds, and its columns are the longest.
+ * With groups, each part of the data set is a separate mechanism, and delta is that of the worst part. For a Toeplitz
+ * strategy this is the first part: it has the most rounds, and its columns have the largest norms.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,33 +21,31 @@
 #include <string.h>
 
 #include "lib/accountants/accountant.h"
-#include "lib/accountants/pld/allocation.h"
+#include "lib/accountants/pld/balls_in_bins.h"
 #include "lib/accountants/pld/parts.h"
-#include "lib/accountants/pld/redrawn.h"
+#include "lib/accountants/pld/balls_in_bins_redraw.h"
 #include "lib/accountants/pld/steps.h"
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/scheme.h"
 #include "lib/sampling/truncation.h"
 
-#define SHIFT_MAX 200.0 /* a sigma under column norm / 200 is out of a PLD's reach */
-
-/* One part of the data set in one direction: every variant of its pairs dominates it. */
+/* One part of the data set in one direction. Each variant of its pairs dominates it. */
 struct composed {
-    struct eps__coins *variants[EPS__VARIANTS_MAX];
+    struct eps__outcomes *variants[EPS__VARIANTS_MAX];
     size_t len;
 };
 
 struct pld_profile {
     struct eps__profile base;
-    struct composed *parts[EPS_DIRECTIONS]; /* delta is the largest of theirs */
+    struct composed *parts[EPS_DIRECTIONS]; /* delta is the largest over the parts */
     size_t parts_len;
 };
 
 /* ------------------------------------------------------------ the profile */
 
-/* The least of the variants: each is a bound. EPS_TOO_COSTLY if all are; for the lower estimate if one is, because it
- * might be the least. */
+/* The least over the variants, each of which is a bound. EPS_TOO_COSTLY if all variants are too costly or, for the
+ * lower estimate, if one is, because that one might be the least. */
 static enum eps_status composed_log_delta(const struct composed *part, enum eps__estimate estimate, double eps,
                                           double *out)
 {
@@ -52,7 +53,7 @@ static enum eps_status composed_log_delta(const struct composed *part, enum eps_
     *out = INFINITY;
     for (size_t v = 0; v < part->len; v++) {
         double own;
-        enum eps_status status = eps__coins_log_delta(part->variants[v], estimate, eps, &own);
+        enum eps_status status = eps__outcomes_log_delta(part->variants[v], estimate, eps, &own);
         if (status != EPS_OK && status != EPS_TOO_COSTLY)
             return status;
         missed = missed || status != EPS_OK;
@@ -63,8 +64,8 @@ static enum eps_status composed_log_delta(const struct composed *part, enum eps_
     return !found || (missed && estimate == EPS__LOWER) ? EPS_TOO_COSTLY : EPS_OK;
 }
 
-/* Where a part is too costly, and others are not, it is likely not the worst one: then a rough upper bound does, and none
- * from below is needed (A4). */
+/* The bound for a part that is too costly while another part is not. It is probably not the worst part, so a rough
+ * upper bound suffices, and a lower bound is not needed (A4). */
 static enum eps_status rough_log_delta(const struct composed *part, enum eps__estimate estimate, double eps,
                                        double *out)
 {
@@ -75,7 +76,7 @@ static enum eps_status rough_log_delta(const struct composed *part, enum eps__es
     *out = 0;
     for (size_t v = 0; v < part->len && status == EPS_OK; v++) {
         double own;
-        status = eps__coins_log_bound(part->variants[v], eps, &own);
+        status = eps__outcomes_log_bound(part->variants[v], eps, &own);
         if (status == EPS_OK)
             *out = fmin(*out, own);
     }
@@ -103,9 +104,10 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return costly > 0 && costly == pld->parts_len ? EPS_TOO_COSTLY : EPS_OK;
 }
 
-/* The worst part, each by its best variant, of what `quick` says of them. */
+/* The largest over the parts of the least over their variants of quick(variant, at). */
 static enum eps_status quickly(const struct pld_profile *pld, enum eps_direction direction,
-                               enum eps_status (*quick)(struct eps__coins *, double, double *), double at, double *out)
+                               enum eps_status (*quick)(struct eps__outcomes *, double, double *), double at,
+                               double *out)
 {
     for (size_t i = 0; i < pld->parts_len; i++) {
         const struct composed *part = &pld->parts[direction][i];
@@ -124,14 +126,14 @@ static enum eps_status quickly(const struct pld_profile *pld, enum eps_direction
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
     *out = -INFINITY;
-    return quickly((const struct pld_profile *)profile, direction, eps__coins_approximate, eps, out);
+    return quickly((const struct pld_profile *)profile, direction, eps__outcomes_approximate, eps, out);
 }
 
 static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
                              double *eps)
 {
     *eps = 0;
-    return quickly((const struct pld_profile *)profile, direction, eps__coins_guess, log_delta_wanted, eps);
+    return quickly((const struct pld_profile *)profile, direction, eps__outcomes_guess, log_delta_wanted, eps);
 }
 
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
@@ -140,7 +142,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     bool refined = true;
     for (size_t i = 0; i < pld->parts_len; i++)
         for (size_t v = 0; v < pld->parts[direction][i].len; v++)
-            refined = eps__coins_refine(pld->parts[direction][i].variants[v], factor) && refined;
+            refined = eps__outcomes_refine(pld->parts[direction][i].variants[v], factor) && refined;
     return refined;
 }
 
@@ -150,7 +152,7 @@ static void destroy(struct eps__profile *profile)
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         for (size_t i = 0; pld->parts[direction] && i < pld->parts_len; i++)
             for (size_t v = 0; v < pld->parts[direction][i].len; v++)
-                eps__coins_destroy(pld->parts[direction][i].variants[v]);
+                eps__outcomes_destroy(pld->parts[direction][i].variants[v]);
         free(pld->parts[direction]);
     }
     free(pld);
@@ -165,8 +167,8 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (eps__pld_allocates(setting))
-        return eps__pld_allocation_serves(setting, error);
+    if (eps__pld_is_balls_in_bins(setting))
+        return eps__pld_balls_in_bins_serves(setting, error);
     if (!eps__scheme_steps(error, "pld", eps__scheme_of(mechanism), mechanism))
         return false;
     if (!eps__sampling_random(mechanism))
@@ -185,32 +187,32 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 static bool exact(const struct eps__setting *setting)
 {
     (void)setting;
-    return false; /* it converges, but never in closed form */
+    return false; /* the bracket narrows with the resolution but is never exact up to rounding */
 }
 
-/* The worst part of the data set is one of them, and its rounds share no row: contributions along its columns attain the pairs of
- * coins and of bins that are all alike, against nothing but noise. */
+/* The worst part is an actual part of the data set, and its rounds share no row. So contributions along its columns
+ * attain the pairs of independent rounds, and of bins of equal norm, if Q is noise alone. */
 static bool attained(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     if (setting->raised)
         return false;
-    if (eps__pld_allocates(setting))
-        return !eps__pld_redraws(setting) && eps__pld_allocation_exact(setting);
+    if (eps__pld_is_balls_in_bins(setting))
+        return !eps__pld_redraws(setting) && eps__pld_balls_in_bins_exact(setting);
     if (!eps__sampling_random(mechanism))
         return setting->sensitivity_known && setting->sensitivity.exact;
     return !mechanism->sampling.truncation && (eps__scheme_of(mechanism)->pairs->attained >> mechanism->adjacency & 1);
 }
 
-/* Classes of bins are a bound, which may be more than another one. */
+/* The bound by classes of bins may be worse than that of another accountant. */
 static bool tight(const struct eps__setting *setting)
 {
-    return !eps__pld_allocates(setting) || eps__pld_allocation_exact(setting);
+    return !eps__pld_is_balls_in_bins(setting) || eps__pld_balls_in_bins_exact(setting);
 }
 
 static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
 {
-    if (eps__pld_allocates(setting))
+    if (eps__pld_is_balls_in_bins(setting))
         eps__assume_causal_order(list, setting, result);
 }
 
@@ -236,12 +238,12 @@ static size_t variants_of(const struct eps_mechanism *mechanism)
     return variants;
 }
 
-/* Is a full batch so unlikely that it leaves next to nothing to compose? */
+/* Whether a full batch is so unlikely that its outcome adds almost nothing to the work. */
 static bool hardly_ever_full(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     uint64_t sizes[2] = {0};
-    size_t len = eps__sampling_part_sizes(mechanism, sizes); /* the last is the larger one */
+    size_t len = eps__sampling_part_sizes(mechanism, sizes); /* the last size is the largest */
     return eps__truncate(sizes[len - 1], setting->p, mechanism->sampling.max_batch_size).full.upper < 1e-20;
 }
 
@@ -249,22 +251,23 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double tolerance = setting->job->query.accountant.tolerance, atoms = 2;
-    if (eps__pld_allocates(setting)) {
-        eps__pld_allocation_cost(setting, operations, bytes);
+    if (eps__pld_is_balls_in_bins(setting)) {
+        eps__pld_balls_in_bins_cost(setting, operations, bytes);
         return;
     }
     double size = largest_amplitude(mechanism);
     if (size > 1)
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
-    /* A window of twelve standard deviations at a spacing of sqrt(6 tolerance/10) of a step's. */
+    /* A window of 12 standard deviations, with a spacing of sqrt(0.6 tolerance) times one step's standard deviation. */
     double steps = step_count(setting), grid = 12 * sqrt(steps) / sqrt(0.6 * tolerance) + 4096;
     double searches = setting->job->query.noise_multiplier > 0 ? 1 : 6, pairs = 1;
-    /* Full batches are counted, some of them, with two pairs for each of their branches; both ends of replace_one move. */
+    /* Truncation composes several numbers of full batches, with two pairs for each branch; under replace_one both laws
+     * of a pair are mixtures. */
     if (mechanism->sampling.truncation)
         pairs = hardly_ever_full(setting) ? 2 : 12;
     else if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
         pairs = 2;
-    /* As measured (tests/bench/bench_costs.c): cells are few where atoms are many; one step has a closed form. */
+    /* A model of measured costs (tests/bench/bench_costs.c). Many atoms have few cells; one step has a closed form. */
     double step = 1e6 * (2 + 0.1 * atoms) / sqrt(tolerance * 1e3);
     *operations = steps > 1 ? searches * pairs * (2e7 + 4 * (grid * 200 + step)) : searches * (3e6 + 1e4 * atoms);
     *bytes = 2 * 64 * grid + 1e6;
@@ -274,26 +277,26 @@ static double least_sigma(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (eps__pld_allocates(setting))
-        return eps__pld_allocation_least_sigma(setting);
+    if (eps__pld_is_balls_in_bins(setting))
+        return eps__pld_balls_in_bins_least_sigma(setting);
     double norm = 0, most = largest_amplitude(mechanism), mean = most * setting->p;
     if (!eps__sampling_random(mechanism))
-        return setting->sensitivity.value / SHIFT_MAX;
+        return setting->sensitivity.value / EPS__SHIFT_MOST;
     norm = eps__strategy_largest_norm(setting->strategy);
     if (sampling->last_iterate)
-        return norm * fmin(most, mean + 40 * sqrt(mean) + 800) / sqrt((double)mechanism->n) / SHIFT_MAX;
-    return norm * (sampling->truncation ? 2 : most) / SHIFT_MAX;
+        return norm * fmin(most, mean + 40 * sqrt(mean) + 800) / sqrt((double)mechanism->n) / EPS__SHIFT_MOST;
+    return norm * (sampling->truncation ? 2 : most) / EPS__SHIFT_MOST;
 }
 
-/* What all parts and directions are composed with. */
+/* The arguments that all parts and directions share. */
 struct opening {
     const struct eps__setting *setting;
     const struct eps__accuracy *accuracy;
-    struct eps__tally *tally;
+    struct eps__cache_use *cache_use;
     double sigma, log_floor;
 };
 
-/* One variant of every part whose data set has `dataset` examples, from slot `first` on. */
+/* Composes one variant of every part, each of `dataset` examples, into the parts of *pld from index `first` on. */
 static enum eps_status compose_variant(struct pld_profile *pld, const struct opening *opening,
                                        const struct eps__pld_parts *parts, uint64_t dataset, size_t variant,
                                        size_t first)
@@ -305,12 +308,12 @@ static enum eps_status compose_variant(struct pld_profile *pld, const struct ope
     for (size_t i = 0; i < parts->len && status == EPS_OK; i++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
             struct composed *part = &pld->parts[direction][first + i];
-            struct eps__coins **coins = &part->variants[part->len];
-            status = eps__coins_create(coins, opening->setting->context, opening->tally, opening->accuracy);
+            struct eps__outcomes **outcomes = &part->variants[part->len];
+            status = eps__outcomes_create(outcomes, opening->setting->context, opening->cache_use, opening->accuracy);
             part->len += status == EPS_OK;
             if (status == EPS_OK)
-                status = eps__pld_part_compose(&(struct eps__step_sink){.coins = *coins}, opening->setting, &pairs,
-                                               direction, opening->sigma, &parts->items[i]);
+                status = eps__pld_part_compose(&(struct eps__step_sink){.outcomes = *outcomes}, opening->setting,
+                                               &pairs, direction, opening->sigma, &parts->items[i]);
         }
     eps__step_pairs_clear(&pairs);
     return status;
@@ -322,10 +325,10 @@ static enum eps_status compose_all(struct pld_profile *pld, const struct eps__se
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     struct opening opening = {.setting = setting, .accuracy = accuracy, .sigma = sigma};
-    opening.tally = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->tally;
+    opening.cache_use = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->cache_use;
     opening.log_floor = isnan(accuracy->log_delta) ? -740 : fmax(fmin(1.2 * accuracy->log_delta, -60) - 40, -740);
     uint64_t sizes[2] = {0};
-    bool truncated = mechanism->sampling.truncation; /* only then does the size matter */
+    bool truncated = mechanism->sampling.truncation; /* the size of a part matters only with truncation */
     size_t sizes_len = truncated ? eps__sampling_part_sizes(mechanism, sizes) : 1;
     pld->parts_len = sizes_len * parts->len;
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
@@ -345,11 +348,12 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     struct eps_error *error)
 {
     struct eps__pld_parts parts = {0};
-    if (eps__pld_allocates(setting))
-        return eps__pld_allocation_open(setting, sigma, accuracy, profile, error);
+    if (eps__pld_is_balls_in_bins(setting))
+        return eps__pld_balls_in_bins_open(setting, sigma, accuracy, profile, error);
     if (sigma < eps__lower(least_sigma(setting), 1e7))
         return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
-                          "pld does not resolve a noise multiplier under %.3g here; raise it", least_sigma(setting));
+                          "pld cannot resolve a noise multiplier below %.3g for this mechanism: increase it",
+                          least_sigma(setting));
     struct pld_profile *pld = calloc(1, sizeof *pld);
     if (!pld)
         return EPS_NO_MEMORY;

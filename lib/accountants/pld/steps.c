@@ -1,5 +1,6 @@
 /*
- * One part, of whose steps one pair each is known: then the steps are all there is. Bins have a curve, where their law is known.
+ * The pld accountant's bound as a list of steps, if one part of the data set is the worst and each step has one pair,
+ * or as a list of curves for balls in bins.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "lib/accountants/pld/allocation.h"
+#include "lib/accountants/pld/balls_in_bins.h"
 #include "lib/accountants/pld/parts.h"
 #include "lib/base/error.h"
 #include "lib/sampling/scheme.h"
@@ -16,7 +17,7 @@ struct pld_stepper {
     struct eps__stepper base;
     const struct eps__setting *setting;
     enum eps_direction direction;
-    struct eps__pld_parts parts; /* one */
+    struct eps__pld_parts parts; /* exactly one part; none for balls in bins */
 };
 
 static enum eps_status add(struct eps__stepper *stepper, struct eps__composition *composition,
@@ -47,7 +48,7 @@ static enum eps_status add_curves(struct eps__stepper *stepper, const struct eps
                                   const struct eps__steps_plan *plan)
 {
     const struct pld_stepper *own = (const struct pld_stepper *)stepper;
-    return eps__pld_allocation_curves(sink, own->setting, own->direction, plan->sigma, plan->count);
+    return eps__pld_balls_in_bins_curves(sink, own->setting, own->direction, plan->sigma, plan->count);
 }
 
 static const struct eps__stepper_class curve_class = {.add_curves = add_curves, .destroy = destroy};
@@ -57,9 +58,9 @@ enum eps_status eps__pld_stepper(const struct eps__setting *setting, enum eps_di
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     *stepper = NULL;
-    bool bins = eps__pld_allocates(setting);
+    bool bins = eps__pld_is_balls_in_bins(setting);
     const struct eps__pairs *pairs = eps__scheme_of(mechanism)->pairs;
-    if (bins ? !eps__pld_allocation_has_curves(setting)
+    if (bins ? !eps__pld_balls_in_bins_has_curves(setting)
              : mechanism->sampling.truncation || (pairs->variants && pairs->variants(mechanism) > 1))
         return EPS_OK;
     struct pld_stepper *made = calloc(1, sizeof *made);

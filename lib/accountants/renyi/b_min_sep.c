@@ -1,6 +1,6 @@
 /*
- * The law of X for b-min-sep sampling whose separation is at least the strategy's bands: cold, warm, or with several examples
- * of one user.
+ * The law of X for b-min-sep sampling with at most as many bands as the separation: with a cold start and one or
+ * several examples per user, or with a warm start.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,51 +15,54 @@
 #include "lib/numerics/binomial.h"
 #include "lib/sampling/scheme.h"
 
-enum { OPENED = 2, FEW = 4 };
-
-#define LOW 4e9              /* operations on the first FEW orders at one sigma, in the direction of remove */
-#define FURTHER 1e8          /* on all of them */
-#define PACE 3.0             /* nanoseconds of one */
-#define SHIFT_MOST 100.0     /* the longest column over sigma */
-#define EXAMPLES_MOST 100000 /* of one user: more than fit, whatever else is asked */
-
-struct spaced_law {
-    struct eps__renyi_law base;
-    const struct eps__setting *setting;
-    struct eps__spaced spaced;
+enum {
+    OPENED = 2, /* the number of profiles that a search for a noise multiplier opens, for cost() */
+    FEW = 4     /* the orders to which the higher limit LOW applies */
 };
 
-static bool concerns(const struct eps_mechanism *mechanism)
+#define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
+#define FURTHER 1e8          /* the most for all orders */
+#define PACE 3.0             /* nanoseconds per operation */
+#define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
+
+struct b_min_sep_law {
+    struct eps__renyi_law base;
+    const struct eps__setting *setting;
+    struct eps__b_min_sep b_min_sep;
+};
+
+static bool concerns(const struct eps__setting *setting)
 {
-    return eps__scheme_of(mechanism)->spaced;
+    return eps__scheme_of(&setting->job->mechanism)->min_separation;
 }
 
-/* All but the matrix. */
-static struct eps__spaced spaced_of(const struct eps__setting *setting)
+/* The parameters of the law, without the Gram matrix. */
+static struct eps__b_min_sep b_min_sep_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t examples = mechanism->sampling.examples_per_user;
-    return (struct eps__spaced){.coins = {.len = mechanism->n,
-                                          .width = eps_strategy_bands(setting->strategy),
-                                          .p = setting->p,
-                                          .changes = (size_t)eps__banded_changes(setting)},
-                                .separation = mechanism->sampling.separation,
-                                .examples = (unsigned)(examples < EXAMPLES_MOST ? examples : EXAMPLES_MOST),
-                                .warm = mechanism->sampling.warm_start};
+    return (struct eps__b_min_sep){.banded = {.len = mechanism->n,
+                                              .width = eps_strategy_bands(setting->strategy),
+                                              .p = setting->p,
+                                              .changes = (size_t)eps__banded_changes(setting)},
+                                   .separation = mechanism->sampling.separation,
+                                   .examples = (unsigned)(examples < EXAMPLES_MOST ? examples : EXAMPLES_MOST),
+                                   .warm = mechanism->sampling.warm_start};
 }
 
-/* The orders that fit, the operations that they may take, and do. In the add direction few moments are better than the geometric mean. */
+/* The largest order within the limits; 1 if there is none. *budget is the limit on operations, *spent their number. In
+ * the add direction few moments improve on the geometric mean. */
 static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *budget, double *spent)
 {
-    struct eps__spaced spaced = spaced_of(setting);
+    struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
     unsigned max_order = setting->job->query.accountant.max_order,
              low = max_order > 0 && max_order < FEW ? max_order : FEW;
     *budget = direction == EPS_REMOVE ? FURTHER : FURTHER / 4;
-    unsigned most = eps__spaced_fits(&spaced, *budget, max_order, spent);
+    unsigned most = eps__b_min_sep_fits(&b_min_sep, *budget, max_order, spent);
     if (most >= FEW)
         return most;
     *budget = direction == EPS_REMOVE ? LOW : FURTHER;
-    return eps__spaced_fits(&spaced, *budget, low, spent);
+    return eps__b_min_sep_fits(&b_min_sep, *budget, low, spent);
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
@@ -68,21 +71,19 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     const struct eps_sampling *sampling = &mechanism->sampling;
     double budget, spent;
     if (setting->job->query.accountant.bandwidth > 0)
-        return eps__decline(error, "/accountant/bandwidth",
-                            "renyi takes all bands under b_min_sep; leave bandwidth out");
+        return eps__decline(error, "/accountant/bandwidth", "renyi uses all bands under b_min_sep: remove bandwidth");
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
-        return eps__decline(error, "/matrix", "renyi needs a lower-triangular strategy under b_min_sep");
+        return eps__decline(error, "/matrix", "renyi under b_min_sep needs a lower-triangular strategy");
     if (eps_strategy_bands(setting->strategy) > sampling->separation)
         return eps__decline(
             error, "/sampling/separation",
-            "renyi serves b_min_sep where the separation is at least the strategy's bands; raise it, or "
-            "use fewer bands");
+            "renyi under b_min_sep needs a separation of at least the number of bands: increase it or use fewer bands");
     if (fits(setting, EPS_REMOVE, &budget, &spent) < 2)
         return eps__decline(
             error, "/sampling/separation",
-            "renyi's sums over pairs do not fit here; use fewer steps or examples_per_user, or a smaller "
-            "separation");
+            "renyi would need too many operations for this mechanism: use fewer steps, fewer examples per user or a "
+            "smaller separation");
     return true;
 }
 
@@ -90,14 +91,14 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
-    struct eps__spaced spaced = spaced_of(setting);
+    struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
     *operations = opened * n * bands * bands;
     *bytes = 24 * n * bands;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double budget, spent, numbers;
         unsigned most = fits(setting, direction, &budget, &spent);
         *operations += opened * PACE * spent;
-        (void)eps__spaced_operations(&spaced, most, &numbers);
+        (void)eps__b_min_sep_operations(&b_min_sep, most, &numbers);
         *bytes += 32 * numbers;
     }
 }
@@ -105,37 +106,38 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 static double least_sigma(const struct eps__setting *setting)
 {
     double examples = (double)setting->job->mechanism.sampling.examples_per_user;
-    return examples * eps__strategy_largest_norm(setting->strategy) / SHIFT_MOST;
+    return examples * eps__strategy_largest_norm(setting->strategy) / EPS__RENYI_SHIFT_MOST;
 }
 
 static void destroy(struct eps__renyi_law *base)
 {
-    struct spaced_law *law = (struct spaced_law *)base;
-    eps__coins_clear(&law->spaced.coins);
+    struct b_min_sep_law *law = (struct b_min_sep_law *)base;
+    eps__banded_gram_clear(&law->b_min_sep.banded);
     free(law);
 }
 
 /*
- * With draws of probability q instead of p (A19): of the steps at which the user waits, each has a Binomial(k, q) of examples. 2 m =
- * E_q x'G x + 2 KL, the trace, is over single steps, as two that are near enough to meet are never both taken; the total is E_q x' G E_q x.
+ * The geometric mean with draws of probability q in place of p (A19): at each step at which the user waits, Binomial(k,
+ * q) examples are drawn. The trace is 2 m = E_q x'G x + 2 KL. It sums over single steps only, because two steps with a
+ * nonzero entry of G are less than the separation apart and never both drawn. The total is E_q x' G E_q x.
  */
-static struct eps__geometric tilted(const struct eps__spaced *spaced, double *waits, double q)
+static struct eps__geometric tilted(const struct eps__b_min_sep *b_min_sep, double *waits, double q)
 {
-    const struct eps__coins *coins = &spaced->coins;
-    double k = spaced->examples, error = eps__spaced_waits(spaced, q, waits) / EPS__UNIT_ROUNDOFF;
+    const struct eps__banded_gram *banded = &b_min_sep->banded;
+    double k = b_min_sep->examples, error = eps__b_min_sep_waits(b_min_sep, q, waits) / EPS__UNIT_ROUNDOFF;
     struct eps__sum trials = {0}, own = {0}, all = {0};
-    for (size_t i = 0; i < coins->len; i++) {
+    for (size_t i = 0; i < banded->len; i++) {
         eps__sum_add(&trials, k * waits[i]);
-        eps__sum_add(&own, waits[i] * (k * q * (1 - q) + k * q * k * q) * coins->gram[i * coins->width]);
-        for (size_t d = 0; d < coins->width && d <= i; d++)
+        eps__sum_add(&own, waits[i] * (k * q * (1 - q) + k * q * k * q) * banded->gram[i * banded->width]);
+        for (size_t d = 0; d < banded->width && d <= i; d++)
             eps__sum_add(&all, (d > 0 ? 2 : 1) * (waits[i] * k * q) * (waits[i - d] * k * q) *
-                                   coins->gram[i * coins->width + d]);
+                                   banded->gram[i * banded->width + d]);
     }
     struct eps__interval owns = eps__sum_interval(&own, 0), alls = eps__sum_interval(&all, 0), kl = {0, 0};
-    if (q < coins->p) {
+    if (q < banded->p) {
         struct eps__interval tried = eps__sum_interval(&trials, 0);
-        kl.lower = eps__poisson_divergence(eps__lower(tried.lower, error + 4), coins->p, q).lower;
-        kl.upper = eps__poisson_divergence(eps__raise(tried.upper, error + 4), coins->p, q).upper;
+        kl.lower = eps__poisson_divergence(eps__lower(tried.lower, error + 4), banded->p, q).lower;
+        kl.upper = eps__poisson_divergence(eps__raise(tried.upper, error + 4), banded->p, q).upper;
     }
     return (struct eps__geometric){
         .len = 1,
@@ -143,17 +145,19 @@ static struct eps__geometric tilted(const struct eps__spaced *spaced, double *wa
         .total = {eps__lower(alls.lower, 2 * error + 16), eps__raise(alls.upper, 2 * error + 16)}};
 }
 
-/* A46: the sum over the steps of the probability that the others alone fill the batch, times that the example is drawn. */
-static double cut_of(const struct eps__setting *setting, const struct eps__spaced *spaced, double *waits)
+/* The sum over the steps of the probability that the other examples fill the batch, times the probability that the
+ * example is drawn; rounded up (A46). */
+static double cut_of(const struct eps__setting *setting, const struct eps__b_min_sep *b_min_sep, double *waits)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
-    double error = eps__spaced_waits(spaced, spaced->coins.p, waits) / EPS__UNIT_ROUNDOFF, sum = 0, last = -1, full = 0;
+    double error = eps__b_min_sep_waits(b_min_sep, b_min_sep->banded.p, waits) / EPS__UNIT_ROUNDOFF, sum = 0, last = -1,
+           full = 0;
     uint64_t others = sampling->dataset_size - 1;
-    assert(!sampling->truncation || (spaced->examples == 1 && sampling->dataset_size > 0));
+    assert(!sampling->truncation || (b_min_sep->examples == 1 && sampling->dataset_size > 0));
     if (!sampling->truncation || sampling->max_batch_size > others)
         return 0;
-    for (size_t i = 0; i < spaced->coins.len; i++) {
-        double drawn = fmin(eps__raise(waits[i] * spaced->coins.p, error + 4), 1);
+    for (size_t i = 0; i < b_min_sep->banded.len; i++) {
+        double drawn = fmin(eps__raise(waits[i] * b_min_sep->banded.p, error + 4), 1);
         if (drawn != last && drawn > 0)
             full = drawn < 1 ? eps__binomial_at_least(others, drawn, sampling->max_batch_size).upper : 1;
         last = drawn;
@@ -162,33 +166,34 @@ static double cut_of(const struct eps__setting *setting, const struct eps__space
     return fmin(sum, 1);
 }
 
-static enum eps_status make_geometrics(struct spaced_law *law)
+static enum eps_status make_geometrics(struct b_min_sep_law *law)
 {
-    const struct eps__spaced *spaced = &law->spaced;
-    double p = spaced->coins.p, *waits = malloc(spaced->coins.len * sizeof *waits);
+    const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
+    double p = b_min_sep->banded.p, *waits = malloc(b_min_sep->banded.len * sizeof *waits);
     if (!waits)
         return EPS_NO_MEMORY;
-    law->base.geometrics[0] = tilted(spaced, waits, p);
+    law->base.geometrics[0] = tilted(b_min_sep, waits, p);
     if (p < 1)
-        law->base.geometrics[0].empty = eps__poisson_never((double)spaced->coins.len * spaced->examples, p);
+        law->base.geometrics[0].empty = eps__poisson_never((double)b_min_sep->banded.len * b_min_sep->examples, p);
     law->base.geometrics_len = 1;
     law->base.never = law->base.geometrics[0].empty;
-    law->base.cut = cut_of(law->setting, spaced, waits);
+    law->base.cut = cut_of(law->setting, b_min_sep, waits);
     for (size_t i = 1; i < EPS__GEOMETRICS_MAX && p > 0 && p < 1; i++)
-        law->base.geometrics[law->base.geometrics_len++] = tilted(spaced, waits, p * (double)i / EPS__GEOMETRICS_MAX);
+        law->base.geometrics[law->base.geometrics_len++] =
+            tilted(b_min_sep, waits, p * (double)i / EPS__GEOMETRICS_MAX);
     free(waits);
     return EPS_OK;
 }
 
 static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
 {
-    struct spaced_law *law = calloc(1, sizeof *law);
+    struct b_min_sep_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
-    law->base.kind = &eps__renyi_b_min_sep;
+    law->base.class = &eps__renyi_b_min_sep;
     law->setting = setting;
-    law->spaced = spaced_of(setting);
-    enum eps_status status = eps__banded_make(&law->spaced.coins, setting, sigma);
+    law->b_min_sep = b_min_sep_of(setting);
+    enum eps_status status = eps__banded_make(&law->b_min_sep.banded, setting, sigma);
     if (status == EPS_OK)
         status = make_geometrics(law);
     if (status != EPS_OK) {
@@ -201,42 +206,43 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
 
 static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
 {
-    const struct spaced_law *law = (const struct spaced_law *)base;
+    const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
     double budget, spent;
     unsigned most = fits(law->setting, orders ? EPS_REMOVE : EPS_ADD, &budget, &spent);
-    enum eps_status status = eps__spaced_moments(law->setting->context, orders, laws, &law->spaced, budget, most);
+    enum eps_status status = eps__b_min_sep_moments(law->setting->context, orders, laws, &law->b_min_sep, budget, most);
     if (status == EPS_OK)
         eps__meter_add(law->setting->meter, PACE * spent);
     return status;
 }
 
-/* As of coins that are tossed as often as examples are drawn in the long run. */
-static enum eps_status sketch(const struct eps__renyi_law *base, struct eps__orders *orders, double *variance)
+/* The approximation for Poisson sampling, with p replaced by the long-run rate at which the user is drawn. */
+static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
+                                          double *variance)
 {
-    const struct spaced_law *law = (const struct spaced_law *)base;
-    const struct eps__coins *coins = &law->spaced.coins;
-    double budget, spent, at_all = -expm1(law->spaced.examples * log1p(-fmin(coins->p, 1 - 1e-9)));
-    double rate = fmin(at_all / (1 + (double)(law->spaced.separation - 1) * at_all), 1 - 1e-9);
+    const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
+    const struct eps__banded_gram *banded = &law->b_min_sep.banded;
+    double budget, spent, at_all = -expm1(law->b_min_sep.examples * log1p(-fmin(banded->p, 1 - 1e-9)));
+    double rate = fmin(at_all / (1 + (double)(law->b_min_sep.separation - 1) * at_all), 1 - 1e-9);
     unsigned most = fits(law->setting, EPS_REMOVE, &budget, &spent);
-    double *mean = malloc(coins->width * sizeof *mean);
+    double *mean = malloc(banded->width * sizeof *mean);
     enum eps_status status = mean ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK && orders)
         status = eps__orders_alloc(orders, most);
     if (status == EPS_OK) {
-        eps__banded_means(coins, mean);
-        *variance = expm1(eps__banded_log_order(coins, mean, rate, 2));
+        eps__banded_means(banded, mean);
+        *variance = expm1(eps__banded_log_order(banded, mean, rate, 2));
     }
     for (unsigned a = 2; status == EPS_OK && orders && a <= most; a++)
-        orders->log_upper[a] = orders->log_lower[a] = eps__banded_log_order(coins, mean, rate, a);
+        orders->log_upper[a] = orders->log_lower[a] = eps__banded_log_order(banded, mean, rate, a);
     free(mean);
     return status;
 }
 
-const struct eps__renyi_kind eps__renyi_b_min_sep = {.concerns = concerns,
-                                                     .serves = serves,
-                                                     .cost = cost,
-                                                     .least_sigma = least_sigma,
-                                                     .open = open_law,
-                                                     .know = know,
-                                                     .sketch = sketch,
-                                                     .destroy = destroy};
+const struct eps__renyi_law_class eps__renyi_b_min_sep = {.concerns = concerns,
+                                                          .serves = serves,
+                                                          .cost = cost,
+                                                          .least_sigma = least_sigma,
+                                                          .open = open_law,
+                                                          .know = know,
+                                                          .approximate_orders = approximate_orders,
+                                                          .destroy = destroy};

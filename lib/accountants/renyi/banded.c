@@ -19,7 +19,7 @@ double eps__banded_changes(const struct eps__setting *setting)
     return toeplitz ? fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * bands, n) : n;
 }
 
-/* gram[i][d] = sum over rows r of C[r, i] C[r, i - d]: at most bands terms, none negative. */
+/* gram[i][d] = the sum over rows r of C[r, i] C[r, i - d], which has at most `bands` terms, all of them >= 0. */
 static enum eps_status band_gram(double *gram, const struct eps_strategy *strategy, size_t n, size_t bands, double *row)
 {
     enum eps_status status = EPS_OK;
@@ -32,14 +32,15 @@ static enum eps_status band_gram(double *gram, const struct eps_strategy *strate
     return status;
 }
 
-/* The same where every row is the last one, shifted: the rows r = i + e, as many as there are, e < bands - d. */
+/* The same for a Toeplitz strategy, whose rows are shifts of the last one. Step i sums over the rows r = i + e that
+ * exist, with e < bands - d. */
 static enum eps_status toeplitz_gram(double *gram, const struct eps_strategy *strategy, size_t n, size_t bands,
                                      double *row)
 {
     enum eps_status status = eps_strategy_band_row(strategy, row, NULL, n - 1);
     for (size_t d = 0; status == EPS_OK && d < bands; d++) {
         double sum = 0;
-        for (size_t e = 0; e < n - d; e++) { /* the step i = n - 1 - e */
+        for (size_t e = 0; e < n - d; e++) { /* step i = n - 1 - e */
             if (e < bands - d)
                 sum += row[e] * row[e + d];
             gram[(n - 1 - e) * bands + d] = sum;
@@ -48,7 +49,7 @@ static enum eps_status toeplitz_gram(double *gram, const struct eps_strategy *st
     return status;
 }
 
-enum eps_status eps__banded_make(struct eps__coins *coins, const struct eps__setting *setting, double sigma)
+enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct eps__setting *setting, double sigma)
 {
     size_t n = setting->job->mechanism.n, bands = eps_strategy_bands(setting->strategy);
     double *gram = calloc(n * bands, sizeof *gram), error = (double)(bands + 2) * EPS__UNIT_ROUNDOFF;
@@ -60,22 +61,22 @@ enum eps_status eps__banded_make(struct eps__coins *coins, const struct eps__set
     else if (status == EPS_OK)
         status = band_gram(gram, setting->strategy, n, bands, row);
     if (status == EPS_OK)
-        status = eps__coins_make(coins, gram, n, bands, setting->p, error, sigma);
+        status = eps__banded_gram_make(banded, gram, n, bands, setting->p, error, sigma);
     free(gram);
     free(row);
     return status;
 }
 
-void eps__banded_means(const struct eps__coins *coins, double *mean)
+void eps__banded_means(const struct eps__banded_gram *banded, double *mean)
 {
-    for (size_t d = 0; d < coins->width; d++)
+    for (size_t d = 0; d < banded->width; d++)
         mean[d] = 0;
-    for (size_t i = 0; i < coins->len; i++)
-        for (size_t d = 0; d < coins->width && d <= i; d++)
-            mean[d] += coins->gram[i * coins->width + d] / (double)coins->len;
+    for (size_t i = 0; i < banded->len; i++)
+        for (size_t d = 0; d < banded->width && d <= i; d++)
+            mean[d] += banded->gram[i * banded->width + d] / (double)banded->len;
 }
 
-double eps__banded_log_order(const struct eps__coins *coins, const double *mean, double p, unsigned a)
+double eps__banded_log_order(const struct eps__banded_gram *banded, const double *mean, double p, unsigned a)
 {
     double odds = log(p / (1 - p)), none = a * log1p(-p), alone = 0, met = 0;
     for (unsigned k = 0; k <= a; k++) {
@@ -84,9 +85,9 @@ double eps__banded_log_order(const struct eps__coins *coins, const double *mean,
         for (unsigned l = 1; k > 0 && k + l <= a; l++) {
             double both = exp(own + l * odds + 0.5 * l * (l - 1.0) * mean[0] - eps__log_factorial(l) -
                               eps__log_factorial(a - k - l));
-            for (size_t d = 1; d < coins->width; d++)
+            for (size_t d = 1; d < banded->width; d++)
                 met += both * expm1(mean[d] * k * l);
         }
     }
-    return (double)coins->len * (log(alone) + met);
+    return (double)banded->len * (log(alone) + met);
 }

@@ -1,5 +1,5 @@
 /*
- * What the kinds of sampling share whose strategy is banded: its Gram matrix, and a starting point.
+ * What the laws of banded strategies share: the Gram matrix, and approximate orders for a starting point.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,20 +7,21 @@
 #define EPS_ACCOUNTANTS_RENYI_BANDED_H
 
 #include "lib/accountants/renyi/law.h"
-#include "lib/moments/laws/coins.h"
+#include "lib/moments/laws/poisson.h"
 
-/* The Gram matrix over sigma^2 of a lower-triangular strategy whose entries are >= 0, as eps__coins_make() has it. The caller clears it.
- * EPS_NO_MEMORY. */
-enum eps_status eps__banded_make(struct eps__coins *coins, const struct eps__setting *setting, double sigma);
+/* Makes the Gram matrix over sigma^2 of a lower-triangular strategy whose entries are >= 0, by eps__banded_gram_make().
+ * The caller clears it. EPS_NO_MEMORY and the statuses of eps_strategy_band_row(). */
+enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct eps__setting *setting, double sigma);
 
-/* Steps that differ from those before: the ends of blocks that are Toeplitz, or any. */
+/* The number of steps whose Gram entries differ from those of the step before: those near the ends of Toeplitz blocks
+ * or, for other strategies, all steps. */
 double eps__banded_changes(const struct eps__setting *setting);
 
-/* mean[d]: of the matrix' entries at that distance, over all steps; coins->width numbers. */
-void eps__banded_means(const struct eps__coins *coins, double *mean);
+/* Writes into mean[d] the mean over all steps of the matrix entries at distance d < banded->width. */
+void eps__banded_means(const struct eps__banded_gram *banded, double *mean);
 
-/* ln E X^a, about, of coins of probability p < 1, were steps met by no more than one other: of a copies k take a step, and l others one at
- * a distance. */
-double eps__banded_log_order(const struct eps__coins *coins, const double *mean, double p, unsigned a);
+/* An approximation of ln E X^a under Poisson sampling with probability p < 1. It counts interactions between pairs of
+ * steps only: k of the a copies take part in a step, and l others in another one at a distance d. */
+double eps__banded_log_order(const struct eps__banded_gram *banded, const double *mean, double p, unsigned a);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * One order, and the geometric mean.
+ * Bounds from single Rényi orders, and from the geometric mean.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,12 +9,12 @@
 
 #include "lib/numerics/normal.h"
 
-#define ORDER_LEAST 1.001 /* towards 1 the bound is 1 */
+#define ORDER_LEAST 1.001 /* as the order tends to 1, the bound tends to 1 */
 
 /*
- * The least of (E X^a) e^{-(a-1) eps} (1-1/a)^a/(a-1) over a in (below, below + 1], where ln E X^a is taken from the
- * chord (A15): its derivative in a, slope - eps + ln(1 - 1/a), rises, so it is at the root or at an end. Any a would
- * do.
+ * ln of the least of (E X^a) e^{-(a-1) eps} (1-1/a)^a/(a-1) over a in (below, below + 1], with the chord in place of
+ * ln E X^a (A15). The derivative in a, slope - eps + ln(1 - 1/a), rises, so the minimum is at its root or at an end.
+ * Every a gives a valid bound.
  */
 static double least_on_chord(double left, double right, unsigned below, enum eps__estimate estimate, double eps,
                              double *order)
@@ -46,8 +46,8 @@ double eps__orders_log_delta(const struct eps__orders *orders, enum eps__estimat
     return least;
 }
 
-/* A product of independent geometric means is lognormal with the sums of their parameters (M16); of the share of
- * empty bins nothing is said then. */
+/* The product of independent geometric means is lognormal, and its parameters are the sums of theirs (M16). The form
+ * that uses empty bins does not apply to it. */
 static struct eps__geometric repeated(struct eps__geometric geometric, size_t draws)
 {
     geometric.empty = 0;
@@ -58,7 +58,7 @@ static struct eps__geometric repeated(struct eps__geometric geometric, size_t dr
     return geometric;
 }
 
-struct eps__geometric eps__geometric_of(const struct eps__bins *bins, size_t draws)
+struct eps__geometric eps__geometric_of(const struct eps__bin_gram *bins, size_t draws)
 {
     struct eps__geometric geometric = {.len = (double)bins->len};
     struct eps__sum trace = {0}, total = {0};
@@ -74,9 +74,9 @@ struct eps__geometric eps__geometric_of(const struct eps__bins *bins, size_t dra
 }
 
 /*
- * ln E (A - B e^{-m + s Z})_+ for log_a = ln A, log_b = ln B, 2 m the trace over `shown` bins and s^2 the total over
- * its square: A times the delta of one Gaussian of shift s at ln(B/A) - m + s^2/2. That grows with the shift and falls
- * with the epsilon, so each is taken at its own end.
+ * ln E (A - B e^{-m + s Z})_+ for log_a = ln A and log_b = ln B, with 2 m = trace/shown and s^2 = total/shown^2 for
+ * `shown` bins. This is A times the delta of a Gaussian of shift s at epsilon = ln(B/A) - m + s^2/2, which rises with
+ * the shift and falls with epsilon. So the estimate takes the shift and epsilon at the ends that keep it a bound.
  */
 static double put_on_mean(const struct eps__geometric *geometric, enum eps__estimate estimate, double shown,
                           double log_a, double log_b)
@@ -100,7 +100,7 @@ double eps__geometric_log_delta(const struct eps__geometric *geometric, enum eps
         return -INFINITY;
     double least = put_on_mean(geometric, estimate, geometric->len, 0, eps);
     if (geometric->empty > 0) {
-        /* X is at least the share of the empty bins, and the geometric mean of the others beside it. */
+        /* X is at least the share of the empty bins plus the share of the others times their geometric mean. */
         double share = geometric->empty / geometric->len;
         double certain = eps__outward(eps__other(estimate), share * eps__exp_bound(eps__other(estimate), eps, 0), 6);
         double left = estimate == EPS__UPPER ? eps__add_up(1, -certain) : eps__add_down(1, -certain);

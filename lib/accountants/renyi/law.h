@@ -1,6 +1,6 @@
 /*
- * What renyi needs of the law of X = P/Q under Q: a file for each kind of sampling whose moments are known. renyi.c
- * makes bounds of them, and knows no scheme.
+ * The interface to the law of X = P/Q under Q. Each class of laws with known moments has its own file. renyi.c turns
+ * the moments into bounds and does not depend on the scheme.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,44 +12,62 @@
 
 enum { EPS__GEOMETRICS_MAX = 16, EPS__LEVELS_MAX = 4 };
 
-struct eps__renyi_kind;
+/* The largest norm over sigma of a column, or of the vector m_i of a bin: e to its square is within quadruple
+ * precision. */
+#define EPS__RENYI_SHIFT_MOST 100.0
 
-/* The law at one sigma. One thread at a time may use one direction of it. */
+struct eps__renyi_law_class;
+
+/* The law at one sigma. Two threads may use its two directions concurrently; one direction is thread-compatible. */
 struct eps__renyi_law {
-    const struct eps__renyi_kind *kind;
-    struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* of what is at most X (A16, A18) */
+    const struct eps__renyi_law_class *class;
+    struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* each is at most X (A16, A18) */
     size_t geometrics_len;                                 /* at least 1 */
-    /* Orders and moments may be of laws that P is but for rare[level] (M21); no levels: of P. */
+    /* With levels, the orders and moments of a level are those of P without patterns of total probability rare[level]
+     * (M21). 0 levels: they are those of P. */
     size_t levels;
     double rare[EPS__LEVELS_MAX];
-    /* The example is drawn at a step whose batch is full with at most this probability; else nothing is cut (A46). And of the patterns
-     * of all, that in which it never is has at least this. */
+    /* An upper bound on the probability that the example is drawn at a step whose batch is full, 0 if no batch is
+     * truncated (A46); and a lower bound on the probability that it is never drawn. */
     double cut, never;
 };
 
-struct eps__renyi_kind {
-    /* Whether the mechanism's sampling is of this kind. */
-    bool (*concerns)(const struct eps_mechanism *mechanism);
-    /* As in struct eps__accountant. */
+struct eps__renyi_law_class {
+    /* Whether the mechanism's law is of this class. */
+    bool (*concerns)(const struct eps__setting *setting);
+    /* These three are as in struct eps__accountant. */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
     double (*least_sigma)(const struct eps__setting *setting);
-    /* *law: its kind and its geometrics are filled in; the caller destroys it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
-     * EPS_TIMEOUT, as of what follows. */
+    /* Makes a law with its class and geometrics filled in; the caller destroys it. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED
+     * or EPS_TIMEOUT; the same statuses hold for the functions below. */
     enum eps_status (*open)(struct eps__renyi_law **law, const struct eps__setting *setting, double sigma);
-    /* Bounds on ln E X^a; NULL: they are not asked for. And exact moments of laws that dominate. Nothing is held unless
-     * EPS_OK; the caller clears both. */
+    /* Computes bounds on ln E X^a for integers a (orders may be NULL), and exact moments of dominating laws. The caller
+     * clears both; on failure nothing is allocated. */
     enum eps_status (*know)(const struct eps__renyi_law *law, struct eps__orders *orders, struct eps__laws *laws);
-    /* The same of one level, where there are some; then there is no know(). */
+    /* The same for one level, if the law has levels; then know() is NULL. */
     enum eps_status (*know_level)(const struct eps__renyi_law *law, size_t level, struct eps__orders *orders,
                                   struct eps__laws *laws);
-    /* Something near to these, where only a starting point is asked for: some orders, and the variance of X, which stays 0
-     * beside orders that are bounds and not near to X's own. */
-    enum eps_status (*sketch)(const struct eps__renyi_law *law, struct eps__orders *orders, double *variance);
+    /* Fast approximations for a starting point: some orders (orders may be NULL), and the variance of X. The variance
+     * stays 0 if the orders are bounds rather than approximations of the moments of X. */
+    enum eps_status (*approximate_orders)(const struct eps__renyi_law *law, struct eps__orders *orders,
+                                          double *variance);
     void (*destroy)(struct eps__renyi_law *law);
 };
 
-/* The kinds there are. */
-extern const struct eps__renyi_kind eps__renyi_coins, eps__renyi_tree, eps__renyi_bins, eps__renyi_b_min_sep;
+/* The laws whose moments are known: one row a class. */
+/* clang-format off */
+#define EPS__RENYI_LAW_CLASSES(row) \
+    row(b_min_sep)                  \
+    row(poisson_tree)               \
+    row(poisson_banded)             \
+    row(balls_in_bins)
+/* clang-format on */
+
+#define EPS__DECLARE_RENYI_LAW_CLASS(name) extern const struct eps__renyi_law_class eps__renyi_##name;
+EPS__RENYI_LAW_CLASSES(EPS__DECLARE_RENYI_LAW_CLASS)
+
+/* The class of the mechanism's law (laws.c); NULL: none concerns it. */
+const struct eps__renyi_law_class *eps__renyi_law_class_of(const struct eps__setting *setting);
 
 #endif

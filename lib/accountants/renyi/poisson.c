@@ -1,5 +1,5 @@
 /*
- * What coins have in common, whatever the strategy.
+ * What the laws of Poisson sampling share, independent of the kind of strategy.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,11 +10,12 @@
 #include "lib/base/error.h"
 #include "lib/sampling/scheme.h"
 
-#define NEVER_UNIT 0x1p30 /* of the probability of never taking part so many bits are kept: 1 less it is exact */
+#define NEVER_UNIT 0x1p30 /* the probability of no participation is a multiple of 1/NEVER_UNIT: 1 minus it is exact */
 
-bool eps__poisson_concerns(const struct eps_mechanism *mechanism)
+bool eps__poisson_concerns(const struct eps__setting *setting, bool tree)
 {
-    return eps__sampling_coins(mechanism);
+    return eps__sampling_independent_rounds(&setting->job->mechanism) &&
+           (eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE) == tree;
 }
 
 bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *error)
@@ -22,17 +23,18 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
     if (eps__sampling_turns(mechanism))
-        return eps__decline(error, "/sampling/scheme", "renyi serves coins where no groups take turns: poisson");
+        return eps__decline(error, "/sampling/scheme", "renyi does not serve cyclic_poisson with groups: use poisson");
     if (sampling->truncation)
         return eps__decline(error, "/sampling/truncation",
-                            "renyi does not serve truncated batches; leave truncation out");
+                            "renyi does not serve truncated batches under poisson: remove truncation");
     if (sampling->examples_per_user > 1)
-        return eps__decline(error, "/sampling/examples_per_user", "renyi serves one example per user");
+        return eps__decline(error, "/sampling/examples_per_user",
+                            "renyi under poisson serves one example per user: set examples_per_user to 1");
     if (sampling->last_iterate)
-        return eps__decline(error, "/sampling/last_iterate", "renyi accounts for every iterate; use pld");
+        return eps__decline(error, "/sampling/last_iterate",
+                            "renyi accounts for the release of every iterate: use pld for last_iterate");
     if (setting->job->query.accountant.bandwidth > 0)
-        return eps__decline(error, "/accountant/bandwidth",
-                            "renyi takes all bands where rounds are coins; leave bandwidth out");
+        return eps__decline(error, "/accountant/bandwidth", "renyi uses all bands under poisson: remove bandwidth");
     return true;
 }
 
@@ -45,8 +47,8 @@ struct eps__interval eps__poisson_divergence(double n, double p, double q)
 }
 
 /*
- * By coins of probability q instead of p (A18): m = E_q |C x|^2/(2 sigma^2) + n KL, a = E_q C x. As one bin: its trace is
- * 2 m = q (1 - q) tr G + q^2 sum G + 2 n KL, its total q^2 sum G.
+ * The geometric mean with probability q in place of p (A18): m = E_q |C x|^2/(2 sigma^2) + n KL and a = E_q C x. It is
+ * stored as one bin with trace 2 m = q (1 - q) tr G + q^2 sum G + 2 n KL and total q^2 sum G.
  */
 static struct eps__geometric tilted(size_t len, double p, struct eps__interval own, struct eps__interval all, double q)
 {

@@ -1,6 +1,6 @@
 /*
- * Plain Poisson sampling as renyi serves it, whatever the strategy: what is asked of the job, and the geometric means,
- * which need no more of the Gram matrix than its trace and its sum.
+ * Plain Poisson sampling under renyi, independent of the kind of strategy: the conditions on the job, and the geometric
+ * means, which depend only on the trace and the sum of the Gram matrix.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,18 +9,20 @@
 
 #include "lib/accountants/renyi/law.h"
 
-/* As in struct eps__renyi_kind; serves: all but what concerns the strategy. */
-bool eps__poisson_concerns(const struct eps_mechanism *mechanism);
+/* As in struct eps__renyi_law_class. eps__poisson_serves() checks everything except the strategy. */
+bool eps__poisson_concerns(const struct eps__setting *setting, bool tree);
 bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *error);
 
-/* Fills in the geometric means: the first with the coins as they are, and with what is known where x = 0; further ones
- * with rarer coins. own, all: the trace of the Gram matrix over sigma^2 of len steps, and the sum of its entries. */
+/* Fills in the geometric means of *law: the first one with probability p and the term for x = 0, further ones with
+ * smaller probabilities. `own` and `all` are the trace and the sum of all entries of the Gram matrix over sigma^2 of
+ * `len` steps. */
 void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, struct eps__interval own,
                              struct eps__interval all);
 
-/* n KL of a coin of probability q from one of p, 0 < q <= p < 1, between bounds; and a bound from below on the probability that n coins of
- * probability p all fail, such that 1 less it is exact. */
+/* Bounds on n KL(Bernoulli(q) || Bernoulli(p)), 0 < q <= p < 1. */
 struct eps__interval eps__poisson_divergence(double n, double p, double q);
+
+/* A lower bound v on (1 - p)^n for which 1 - v is exact in double precision. */
 double eps__poisson_never(double n, double p);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * The Renyi accountant: deterministic, for laws whose moments are known (law.h), strategies with no negative entry.
+ * The Rényi accountant: deterministic, for laws whose moments are known (law.h) and strategies without negative
+ * entries.
  *
- * Remove: E X^a, X = P/Q under Q, for integer orders a; the best single order, real ones by convexity, or the bound
- * from all moments that are exact at once, which is never more than that of any one of them. Add: the bound by the
- * geometric mean, closed and without amplification in its mean, or the put from the same moments, which is amplified.
+ * Remove: it computes E X^a, X = P/Q under Q, for integer orders a. The bound is the least over single orders, with
+ * real orders by convexity, and over all exact moments together, which is never worse than a single one of them. Add:
+ * the bound is the least of the closed form from the geometric mean, whose mean is not amplified, and of the bound on E
+ * (1 - e^eps X)_+ from the same moments, which is amplified.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,23 +18,23 @@
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
-#define EPS_MOST 1e6
-#define CLOSED_UNITS 64 /* what a closed form of moments may round */
+#define EPS_MOST 1e6    /* the largest epsilon of a guess */
+#define CLOSED_UNITS 64 /* the rounding of a closed form of moments, in units of roundoff */
 
-/* One direction, made when it is first asked; one thread at a time uses it. */
+/* One direction, computed on first use; thread-compatible. */
 struct side {
     bool known, quickly_known;
-    struct eps__orders orders[EPS__LEVELS_MAX], quick; /* remove */
+    struct eps__orders orders[EPS__LEVELS_MAX], quick; /* remove only; quick holds approximations */
     struct eps__laws laws[EPS__LEVELS_MAX];
-    double variance;            /* about: mu_2 */
-    struct eps__moments likely; /* remove: what quick would make of the moments; len = 0 where nothing */
+    double variance;            /* of X, approximately */
+    struct eps__moments likely; /* remove: approximate moments, from quick; len = 0 if there are none */
     struct {
         double eps, upper, lower;
         unsigned order, moments;
-    } last;
+    } last; /* the answer at the epsilon asked last */
 };
 
-/* Of A46: 1/0.9 and more than it, and 1 - ln 0.1 and more than it. */
+/* The constants of A46, rounded up: 1/0.9 and 1 - ln 0.1. */
 #define CUT_SHARE 1.1112
 #define CUT_BACK 3.3026
 
@@ -40,7 +42,7 @@ struct renyi_profile {
     struct eps__profile base;
     const struct eps__setting *setting;
     struct eps__renyi_law *law;
-    double sought; /* ln delta that a noise multiplier is sought for, or NAN */
+    double sought; /* ln of the given delta if the noise multiplier is the unknown; else NAN */
     struct side sides[EPS_DIRECTIONS];
 };
 
@@ -67,15 +69,15 @@ static enum eps_status know(struct renyi_profile *renyi, enum eps_direction dire
     enum eps_status status = EPS_OK;
     for (size_t level = 0; status == EPS_OK && level < levels_of(law); level++) {
         struct eps__orders *orders = direction == EPS_REMOVE ? &side->orders[level] : NULL;
-        forget(side, level); /* of a try that was canceled */
-        status = law->levels > 0 ? law->kind->know_level(law, level, orders, &side->laws[level])
-                                 : law->kind->know(law, orders, &side->laws[level]);
+        forget(side, level); /* left by an earlier call that was canceled */
+        status = law->levels > 0 ? law->class->know_level(law, level, orders, &side->laws[level])
+                                 : law->class->know(law, orders, &side->laws[level]);
     }
     side->known = status == EPS_OK;
     return status;
 }
 
-/* The least by any of what is at most X. */
+/* The least bound on ln delta_add(eps) over the geometric means. */
 static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__estimate estimate, double eps)
 {
     double least = 0;
@@ -85,7 +87,7 @@ static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__es
     return least;
 }
 
-/* ln delta with what is left out of P (M21). */
+/* Adds the probability of the rare patterns to delta (M21). */
 static double with_rare(double rare, enum eps__estimate estimate, double log_delta)
 {
     if (rare == 0 || isnan(log_delta) || log_delta == INFINITY)
@@ -94,7 +96,7 @@ static double with_rare(double rare, enum eps__estimate estimate, double log_del
     return eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum) + fabs(log(rare))));
 }
 
-/* What was found so far, a bound and its lower end, and by what. */
+/* The least bound so far, its lower end, and the order or number of moments that gave it. */
 struct least {
     double upper, lower;
     unsigned order, moments;
@@ -126,7 +128,7 @@ static enum eps_status ask_moments(struct least *least, const struct renyi_profi
     own = with_rare(rare, EPS__UPPER, own);
     if (isfinite(attained))
         attained = with_rare(rare, EPS__LOWER, attained);
-    if (own < least->upper) { /* how much less another polynomial could say; -INFINITY: a closed form (A17) */
+    if (own < least->upper) { /* `attained` limits what other polynomials can prove; -INFINITY: a closed form (A17) */
         double rounding = CLOSED_UNITS * EPS__UNIT_ROUNDOFF * (1 + fabs(own));
         double lower = isfinite(attained) ? attained : eps__shift(EPS__LOWER, own, rounding);
         *least = (struct least){own, fmin(least->lower, lower), 0, (unsigned)used};
@@ -134,7 +136,7 @@ static enum eps_status ask_moments(struct least *least, const struct renyi_profi
     return EPS_OK;
 }
 
-/* The least of the bounds on batches that are not cut, and which it was. */
+/* The least bound for batches without truncation, and what gave it. */
 static enum eps_status ask_whole(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
                                  double eps)
 {
@@ -162,19 +164,19 @@ static enum eps_status ask_whole(struct least *least, struct renyi_profile *reny
     return EPS_OK;
 }
 
-/* Whether in the add direction the loss is at most eps but where a batch was cut (A46). */
+/* Whether in the add direction the loss exceeds eps only if a batch was truncated (A46). */
 static bool never_exceeds(const struct eps__renyi_law *law, double eps)
 {
     return eps__multiply_down(law->never, eps__exp_bound(EPS__LOWER, eps, 0)) >= 1;
 }
 
-/* What cut batches add to the bound is at least as many times law->cut. */
+/* Truncated batches add at least this multiple of law->cut to the bound. */
 static double cut_times_least(const struct eps__renyi_law *law, enum eps_direction direction, double eps)
 {
     return direction == EPS_REMOVE ? CUT_SHARE : never_exceeds(law, eps) ? 1 : 1 + exp(eps);
 }
 
-/* A46 */
+/* Adds what truncated batches may contribute to delta (A46). */
 static enum eps_status add_cut(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
                                double eps)
 {
@@ -196,7 +198,7 @@ static enum eps_status add_cut(struct least *least, struct renyi_profile *renyi,
     return EPS_OK;
 }
 
-/* The same of all, kept for the next time. */
+/* Computes the bound at eps, truncated batches included, and keeps it in side->last. */
 static enum eps_status ask(struct renyi_profile *renyi, enum eps_direction direction, double eps)
 {
     struct side *side = &renyi->sides[direction];
@@ -222,7 +224,8 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
     if (renyi->law->cut > 0 && log(cut_times_least(renyi->law, direction, eps) * renyi->law->cut) >= renyi->sought)
         return eps__error(error, EPS_UNATTAINABLE, "/sampling/truncation/max_batch_size",
-                          "batches are cut too often for renyi to reach this delta; raise max_batch_size");
+                          "renyi cannot reach this delta, because batches are truncated too often: increase "
+                          "max_batch_size");
     enum eps_status status = ask(renyi, direction, eps);
     if (status == EPS_OK)
         *out = estimate == EPS__UPPER ? renyi->sides[direction].last.upper : renyi->sides[direction].last.lower;
@@ -239,7 +242,7 @@ static void describe(const struct eps__profile *profile, enum eps_direction dire
     }
 }
 
-/* What the orders would make of the moments, were they exact. */
+/* Moments from the approximate orders, as if these were exact. */
 static enum eps_status likely_moments(struct side *side)
 {
     unsigned len = side->quick.len < EPS__MOMENTS_MAX ? side->quick.len : EPS__MOMENTS_MAX;
@@ -256,13 +259,13 @@ static enum eps_status likely_moments(struct side *side)
     return status;
 }
 
-static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction direction)
+static enum eps_status approximate_orders(struct renyi_profile *renyi, enum eps_direction direction)
 {
     struct side *side = &renyi->sides[direction];
     if (side->quickly_known)
         return EPS_OK;
-    enum eps_status status =
-        renyi->law->kind->sketch(renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
+    enum eps_status status = renyi->law->class->approximate_orders(
+        renyi->law, direction == EPS_REMOVE ? &side->quick : NULL, &side->variance);
     if (status == EPS_OK && direction == EPS_REMOVE) {
         status = likely_moments(side);
         if (status != EPS_OK)
@@ -272,19 +275,20 @@ static enum eps_status sketch(struct renyi_profile *renyi, enum eps_direction di
     return status;
 }
 
-/* ln of Scarf's bound on E (X - 1 - away)_+ or E (1 - away - X)_+ from the variance (M6), about. */
+/* An approximation of ln of Scarf's bound on E (X - 1 - away)_+ or E (1 - away - X)_+ from the variance (M6). */
 static double log_scarf(double variance, double away)
 {
     return log(variance / (sqrt(variance + away * away) + away) / 2);
 }
 
-/* A few orders and their moments, or the closed forms; with the bound from the variance alone where it is less. */
+/* Remove: from a few orders and their moments. Add: from the closed forms. Either way Scarf's bound is used if it is
+ * less. */
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
     struct side *side = &renyi->sides[direction];
     unsigned order;
-    enum eps_status status = sketch(renyi, direction);
+    enum eps_status status = approximate_orders(renyi, direction);
     if (status != EPS_OK)
         return status;
     if (direction == EPS_REMOVE) {
@@ -341,7 +345,7 @@ static void destroy(struct eps__profile *profile)
         eps__moments_clear(&side->likely);
     }
     if (renyi->law)
-        renyi->law->kind->destroy(renyi->law);
+        renyi->law->class->destroy(renyi->law);
     free(renyi);
 }
 
@@ -354,17 +358,6 @@ static const struct eps__profile_class profile_class = {.log_delta = log_delta,
 
 /* ------------------------------------------------------------ the accountant */
 
-static const struct eps__renyi_kind *kind_of(const struct eps__setting *setting)
-{
-    const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    if (eps__renyi_b_min_sep.concerns(mechanism))
-        return &eps__renyi_b_min_sep;
-    if (!eps__renyi_coins.concerns(mechanism))
-        return &eps__renyi_bins;
-    bool tree = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
-    return tree ? &eps__renyi_tree : &eps__renyi_coins;
-}
-
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -374,7 +367,9 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return false;
     if (!eps__strategy_nonnegative(setting->strategy))
         return eps__decline(error, "/matrix", "amplification by renyi needs a strategy whose entries are all >= 0");
-    return kind_of(setting)->serves(setting, error);
+    const struct eps__renyi_law_class *class = eps__renyi_law_class_of(setting);
+    return class ? class->serves(setting, error)
+                 : eps__decline(error, "/sampling/scheme", "renyi knows no moments of this scheme; leave renyi out");
 }
 
 static bool exact(const struct eps__setting *setting)
@@ -385,7 +380,7 @@ static bool exact(const struct eps__setting *setting)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    kind_of(setting)->cost(setting, operations, bytes);
+    eps__renyi_law_class_of(setting)->cost(setting, operations, bytes);
 }
 
 static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
@@ -400,7 +395,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     renyi->sought = accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER ? accuracy->log_delta : NAN;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         renyi->sides[direction].last.eps = NAN;
-    enum eps_status status = kind_of(setting)->open(&renyi->law, setting, sigma);
+    enum eps_status status = eps__renyi_law_class_of(setting)->open(&renyi->law, setting, sigma);
     if (status != EPS_OK) {
         destroy(&renyi->base);
         return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
@@ -411,7 +406,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
 
 static double least_sigma(const struct eps__setting *setting)
 {
-    return kind_of(setting)->least_sigma(setting);
+    return eps__renyi_law_class_of(setting)->least_sigma(setting);
 }
 
 const struct eps__accountant eps__accountant_renyi = {

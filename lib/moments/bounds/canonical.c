@@ -1,15 +1,17 @@
 /*
  * Canonical representations by orthogonal polynomials.
  *
- * With J moments fixed, the laws that may attain the optimum form a circle: the nodes of each are the eigenvalues of a
- * Jacobi matrix whose entries the moments give, but for the last one on the diagonal, which is free. Of even J it is
- * that of X; of odd J, with a further node at X = 0, that of X times the law (its moments are mu_j + mu_(j+1)). The
- * mean of the payoff is least on the circle where a node is at the kink, and has one maximum (M5), found by the sign of
- * its derivative, which is that of the payoff's divided difference at all nodes, each taken twice. Where that law would
- * have a node under X = 0, the one with a node there takes its place.
+ * With J moments fixed, the laws that may attain the optimum form a one-parameter family, a circle. The nodes of each
+ * law are the eigenvalues of a Jacobi matrix. The moments determine its entries except the last one on the diagonal,
+ * which is the free parameter. For even J the matrix belongs to the law of X. For odd J there is a further node at X =
+ * 0, and the matrix belongs to X times the law, whose moments are mu_j + mu_(j+1).
  *
- * Recurrences are taken from the moments in quadruple precision; the rest has the range of a long double, and its
- * precision, which suffices: near the optimum the bound is flat.
+ * On the circle the mean of the payoff is least where a node is at the kink, and it has one maximum (M5). The maximum
+ * is found by the sign of the derivative, which is the sign of the payoff's divided difference with every node taken
+ * twice. If the best law would have a node below X = 0, the law with a node at X = 0 replaces it.
+ *
+ * Recurrences are computed from the moments in quadruple precision. The rest is in long double, which is precise enough
+ * because the bound is flat near the optimum.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,8 +24,8 @@ enum { ROOT_STEPS = 400, SEARCH_STEPS = 80, NODES_MAX = EPS__CONTACTS_MAX };
 
 /* ---------------------------------------------------------------- recurrences */
 
-/* Chebyshev's algorithm on moments 0..len of a measure, the first of them 1. It ends before the first b that is
- * none. */
+/* Chebyshev's algorithm for the recurrence, from the moments 0..len of a measure; moment[0] = 1. It stops before the
+ * first b that is not positive and finite. */
 static void chebyshev(struct eps__recurrence *r, const eps__quad *moment, size_t len)
 {
     eps__quad older[EPS__MOMENTS_MAX + 1] = {0}, old[EPS__MOMENTS_MAX + 1], now[EPS__MOMENTS_MAX + 1];
@@ -56,11 +58,11 @@ static void chebyshev(struct eps__recurrence *r, const eps__quad *moment, size_t
 
 /* ---------------------------------------------------------------- nodes */
 
-/* A Jacobi matrix of n rows whose last entry on the diagonal is free. */
+/* A Jacobi matrix of n rows whose last entry on the diagonal is free. Its eigenvalues are the nodes. */
 struct jacobi {
     const struct eps__recurrence *r;
     size_t n;
-    const long double *inner;    /* the roots of the polynomial of n - 1 rows, which lie between its nodes */
+    const long double *inner;    /* the roots of pi_(n-1), which separate the nodes */
     long double near[NODES_MAX]; /* the nodes found last, from which the next search starts */
     bool known;                  /* whether there are such nodes */
 };
@@ -70,7 +72,7 @@ struct law {
     long double node[NODES_MAX], weight[NODES_MAX];
 };
 
-/* pi_n at x and its derivative. */
+/* pi_n at x and its derivative, with the last diagonal entry replaced by `last`. */
 static long double pi_at(const struct eps__recurrence *r, size_t n, long double last, long double x, long double *slope)
 {
     long double before = 0, now = 1, slope_before = 0, slope_now = 0;
@@ -86,14 +88,14 @@ static long double pi_at(const struct eps__recurrence *r, size_t n, long double 
     return now;
 }
 
-/* In the middle of what is between, on a scale that is linear near 0 and logarithmic beyond. */
+/* The middle of an interval on a scale that is linear near 0 and logarithmic far out. */
 static long double between(long double low, long double high, long double scale)
 {
     return scale * sinhl((asinhl(low / scale) + asinhl(high / scale)) / 2);
 }
 
-/* The only root of pi_n in [low, high]: Newton's steps, kept in by bisection. They start at x if it is inside, else in
- * the middle. */
+/* The only root of pi_n in [low, high], by Newton's method safeguarded by bisection. It starts at x if that is inside,
+ * else in the middle. */
 static long double root(const struct eps__recurrence *r, size_t n, long double last, long double low, long double high,
                         long double x)
 {
@@ -124,7 +126,7 @@ static long double root(const struct eps__recurrence *r, size_t n, long double l
     return x;
 }
 
-/* Beyond it there is no node: Gershgorin's discs. */
+/* An interval that contains all nodes, by Gershgorin's discs. */
 static void span(const struct eps__recurrence *r, size_t n, long double last, long double *low, long double *high)
 {
     *low = INFINITY;
@@ -140,7 +142,8 @@ static void span(const struct eps__recurrence *r, size_t n, long double last, lo
     *high += margin;
 }
 
-/* The n roots of pi_n, given those of pi_{n-1}. near: starting points, or NULL; may be the same array as nodes. */
+/* The n roots of pi_n, given those of pi_{n-1} in `inner`. near: starting points or NULL; may be the same array as
+ * nodes. */
 static void interlace(long double *nodes, const struct eps__recurrence *r, size_t n, long double last,
                       const long double *inner, const long double *near)
 {
@@ -178,7 +181,7 @@ static void prepare(struct jacobi *j, const struct eps__recurrence *r, size_t n)
     *j = (struct jacobi){.r = r, .n = n, .inner = r->roots[n - 1]};
 }
 
-/* The nodes for this free entry. */
+/* The nodes for this value of the free entry. */
 static const long double *nodes_of(struct jacobi *j, long double last)
 {
     interlace(j->near, j->r, j->n, last, j->inner, j->known ? j->near : NULL);
@@ -186,13 +189,13 @@ static const long double *nodes_of(struct jacobi *j, long double last)
     return j->near;
 }
 
-/* Nodes and weights. */
+/* The law with this value of the free entry: its nodes and weights. */
 static void weigh(struct law *law, struct jacobi *j, long double last)
 {
     const long double *node = nodes_of(j, last);
     law->len = j->n;
     for (size_t i = 0; i < law->len; i++) {
-        long double before = 0, now = 1, sum = 1, x = law->node[i] = node[i]; /* orthonormal ones */
+        long double before = 0, now = 1, sum = 1, x = law->node[i] = node[i]; /* orthonormal polynomials at x */
         for (size_t k = 0; k + 1 < j->n; k++) {
             long double next =
                 ((x - j->r->a[k]) * now - (k > 0 ? sqrtl(j->r->b[k]) : 0) * before) / sqrtl(j->r->b[k + 1]);
@@ -204,7 +207,7 @@ static void weigh(struct law *law, struct jacobi *j, long double last)
     }
 }
 
-/* ---------------------------------------------------------------- the best one */
+/* ---------------------------------------------------------------- the best law */
 
 struct search {
     struct jacobi jacobi;
@@ -213,7 +216,7 @@ struct search {
     bool weighted;
 };
 
-/* What one contact adds to the divided difference: of a function with this value and slope, taken twice at node i. */
+/* The term of node i, taken twice, in the divided difference of a function with this value and slope there. */
 static long double share(const struct search *s, const long double *node, size_t i, long double value,
                          long double slope)
 {
@@ -226,8 +229,8 @@ static long double share(const struct search *s, const long double *node, size_t
     return (slope - 2 * value * sum) / (product * product);
 }
 
-/* Of which sign the change of the payoff's mean with the free entry is: that of the payoff's divided difference at all
- * contacts, the coefficient by which a polynomial through all conditions would have too high a degree (M5). */
+/* A number with the sign of the derivative of the payoff's mean with respect to the free entry: the payoff's divided
+ * difference at all contacts (M5). It is 0 if the interpolating polynomial has the right degree. */
 static long double rise(struct search *s, long double last)
 {
     const struct jacobi *j = &s->jacobi;
@@ -243,8 +246,8 @@ static long double rise(struct search *s, long double last)
     return s->weighted && sign < 0 ? sum + (k + 1) / (at_zero * at_zero) : sum;
 }
 
-/* Between an entry at which the mean rises and a larger one at which it falls: where it is level. By secants, whose
- * stuck end is drawn nearer (Illinois), and halving where they are slow. */
+/* The entry in [low, high] at which the mean is largest; it rises at low and falls at high. Regula falsi in the
+ * Illinois variant, with a bisection every third step. */
 static long double level(struct search *s, long double low, long double high, long double at_low, long double at_high)
 {
     long double scale = s->jacobi.r->scale;
@@ -271,7 +274,7 @@ static long double level(struct search *s, long double low, long double high, lo
     return between(low, high, scale);
 }
 
-/* The free entry at which the mean is largest; false: it is at infinity, where the last moment is of no use. */
+/* The free entry at which the mean is largest. False if it is at infinity, where the last moment does not help. */
 static bool best_entry(struct search *s, long double *entry)
 {
     const struct jacobi *j = &s->jacobi;
@@ -282,7 +285,7 @@ static bool best_entry(struct search *s, long double *entry)
                                   pi_at(j->r, j->n - 1, j->r->a[j->n - 2], k, &slope);
     bool inside = -far < at_kink && at_kink < far;
     long double first = rise(s, -far), second = rise(s, far);
-    if (inside && second < 0) /* beyond the kink it rises first, and falls at last */
+    if (inside && second < 0) /* above the entry with a node at the kink, the mean first rises and then falls */
         *entry = level(s, at_kink, far, 1, second);
     else if (inside && first > 0)
         *entry = level(s, -far, at_kink, first, -1);
@@ -299,7 +302,7 @@ static long double payoff_at(const struct eps__payoff *payoff, long double t)
     return fmaxl(payoff->direction == EPS_REMOVE ? over : -over, 0);
 }
 
-/* The mean of the payoff under the law; NAN, if it is none. */
+/* The mean of the payoff under the law, or NAN if the weights are not those of a law. zero: with a node at X = 0. */
 static long double mean_of(const struct law *law, const struct eps__payoff *payoff, bool zero)
 {
     long double sum = 0, left = 1;
@@ -308,7 +311,7 @@ static long double mean_of(const struct law *law, const struct eps__payoff *payo
         sum += weight * payoff_at(payoff, law->node[i]);
         left -= weight;
     }
-    if (zero && !(left > 0x1p-56L)) /* what is 0 for all that is known may be less */
+    if (zero && !(left > 0x1p-56L)) /* up to rounding, the weight at X = 0 may be negative */
         return NAN;
     return zero ? sum + fmaxl(left, 0) * payoff_at(payoff, -1) : sum;
 }

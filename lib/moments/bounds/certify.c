@@ -1,10 +1,10 @@
 /*
- * The certificate: that a polynomial dominates the payoff, proven by covering t >= -1 with intervals.
+ * The certificate that a polynomial dominates the payoff: a proof that covers t >= -1 with intervals.
  *
  * On each side of the kink the difference f = p - payoff is a polynomial. It is expanded around points, with an error
- * for every coefficient. Around a contact, where p all but touches the payoff, f is a bowl whose lowest point is over
- * 0. In between, its coefficients as a Bernstein polynomial of the interval are >= 0, or those of its halves. Far out
- * all coefficients are >= 0.
+ * bound for every coefficient. Around a contact, where p nearly touches the payoff, f is shown to be a bowl with a
+ * minimum above 0. Between contacts, an interval is halved until the Bernstein coefficients of f are >= 0. Far out, all
+ * coefficients of the expansion are >= 0.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,19 +13,25 @@
 
 #include "lib/moments/bounds/polynomial.h"
 
-/* Intervals that wait: each halving leaves one behind, and none is halved more often than a quad has bits. */
-enum { WAITING_MAX = 256, EXPANSIONS_MAX = 1000, RADII = 48, DOUBLINGS = 60 };
+enum {
+    WAITING_MAX = 256,     /* intervals that wait: a halving adds one, and a quad has too few bits for more halvings */
+    EXPANSIONS_MAX = 1000, /* on one side of the kink */
+    RADII = 48,            /* bowls that are tried around a contact, each of half the radius */
+    DOUBLINGS = 60         /* points that are tried far out */
+};
 
-/* What products that underflow may lose (M2). */
+/* An allowance for products that underflow (M2). */
 #define UNDERFLOW_LOSS 0x1p-16000L
-/* Every other coefficient is within these, or 0: nothing underflows but near t = 0. */
+/* Coefficients of p are 0 or have sizes in [1/LARGEST, LARGEST], so that underflow matters only near t = 0. */
 #define LARGEST 0x1p7600L
-/* Of the few operations that compare sums of non-negative numbers. */
+/* Units that cover the roundings in comparisons of sums of non-negative numbers. */
 #define ROUNDINGS 256
+/* The least normal number of quadruple precision. */
+#define QUAD_MIN 0x1p-16382L
 
 /* ---------------------------------------------------------------- expansions */
 
-/* The coefficients of f in t, and of what bounds their rounding. */
+/* value: the coefficients of f in t. size: those of a polynomial that bounds their rounding. */
 static void difference(eps__quad *value, eps__quad *size, const struct eps__polynomial *p,
                        const struct eps__payoff *payoff, bool above)
 {
@@ -64,7 +70,13 @@ void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__
 
 /* ---------------------------------------------------------------- one interval */
 
-/* Whether f is a bowl with its lowest point over 0, within r of the point of expansion (M3). */
+/* Whether every number within `error` of value is >= 0. False if either overflowed (M2). */
+static bool certainly_positive(eps__quad value, eps__quad error)
+{
+    return finiteq(value) && value >= error;
+}
+
+/* Whether f is a bowl with a minimum above 0 within r of the point of expansion (M3). */
 static bool bowl(const struct eps__expansion *f, eps__quad r)
 {
     eps__quad rest = 0; /* sum over k >= 3 of |f_k| r^(k - 2) */
@@ -76,14 +88,16 @@ static bool bowl(const struct eps__expansion *f, eps__quad r)
            eps__quad_lower(4 * bent * least, ROUNDINGS) > eps__quad_raise(slope * slope, ROUNDINGS) + UNDERFLOW_LOSS;
 }
 
-/* Whether f >= 0 on [at, at + length], at the point of expansion: its coefficients as a Bernstein polynomial are none
- * of them negative (M4). */
+/* Whether f >= 0 on [at, at + length], at the point of expansion, because no Bernstein coefficient of f is negative
+ * (M4). */
 static bool bernstein(const struct eps__expansion *f, eps__quad length)
 {
     size_t n = f->degree;
     eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1], scale = 1;
     eps__quad units = (eps__quad)(4 * n + 16) * EPS__QUAD_ROUNDOFF;
     for (size_t k = 0; k <= n; k++) {
+        if (!(scale >= QUAD_MIN)) /* underflow */
+            return false;
         value[k] = f->value[k] * scale;
         error[k] = (f->error[k] + units * (fabsq(f->value[k]) + f->error[k])) * scale + UNDERFLOW_LOSS;
         scale *= length * (eps__quad)(k + 1) / (eps__quad)(n - k > 0 ? n - k : 1); /* length^k / (n over k) */
@@ -94,7 +108,7 @@ static bool bernstein(const struct eps__expansion *f, eps__quad length)
             error[k] += error[k - 1];
         }
     for (size_t k = 0; k <= n; k++)
-        if (!(value[k] >= eps__quad_raise(error[k], ROUNDINGS)))
+        if (!certainly_positive(value[k], eps__quad_raise(error[k], ROUNDINGS)))
             return false;
     return true;
 }
@@ -113,7 +127,7 @@ struct cover {
     unsigned expansions;
 };
 
-/* In the middle: in size, where the ends differ by much. */
+/* The middle of an interval; the geometric mean if the ends differ by a large factor. */
 static eps__quad middle(eps__quad from, eps__quad to)
 {
     if (from > 0 && to > 8 * from)
@@ -123,7 +137,7 @@ static eps__quad middle(eps__quad from, eps__quad to)
     return from + (to - from) / 2;
 }
 
-/* A contact that is in the interval; else NULL. */
+/* A contact inside the interval, or NULL. */
 static const eps__quad *contact(const struct cover *cover, const struct interval *whole)
 {
     for (size_t i = 0; i < cover->hints->len; i++)
@@ -132,7 +146,7 @@ static const eps__quad *contact(const struct cover *cover, const struct interval
     return NULL;
 }
 
-/* Around a contact: what is a bowl is covered. */
+/* Covers a bowl around a contact, if one is found; left[]: what remains on both sides. */
 static void cover_contact(struct cover *cover, const struct interval *whole, eps__quad at, struct interval left[2])
 {
     struct eps__expansion f;
@@ -149,7 +163,7 @@ static void cover_contact(struct cover *cover, const struct interval *whole, eps
     left[1] = (struct interval){high, whole->to};
 }
 
-/* Covers what it can of an interval; what is left is in left[0] and left[1], empty where to <= from. False: no
+/* Covers part of an interval or halves it. What remains is in left[0] and left[1], empty if to <= from. False: no
  * proof. */
 static bool cover_some(struct cover *cover, const struct interval *whole, struct interval left[2])
 {
@@ -193,20 +207,21 @@ static bool covers(struct cover *cover, eps__quad from, eps__quad to)
 static eps__quad far_out(const struct cover *cover, eps__quad from)
 {
     eps__quad at = from > 0 ? 2 * from : from + 1;
-    if (!(cover->p->c[cover->p->degree] >= 0)) /* it is the same at every point of expansion */
+    if (!(cover->p->c[cover->p->degree] >= 0)) /* f has this coefficient at every point of expansion, as degree >= 2 */
         return (eps__quad)NAN;
     for (int i = 0; i < DOUBLINGS; i++, at *= 2) {
         struct eps__expansion f;
         eps__polynomial_expand(&f, cover->p, cover->payoff, cover->above, at);
         bool positive = true;
         for (size_t k = 0; k < f.degree && positive; k++)
-            positive = f.value[k] >= f.error[k];
+            positive = certainly_positive(f.value[k], f.error[k]);
         if (positive)
             return at;
     }
     return (eps__quad)NAN;
 }
 
+/* Whether the coefficients have the sizes that M2 assumes. */
 static bool in_range(const struct eps__polynomial *p)
 {
     for (size_t j = 0; j <= p->degree; j++) {
@@ -220,7 +235,7 @@ static bool in_range(const struct eps__polynomial *p)
 bool eps__polynomial_dominates(const struct eps__polynomial *p, const struct eps__payoff *payoff,
                                const struct eps__contacts *hints)
 {
-    assert(1 <= p->degree && p->degree <= EPS__MOMENTS_MAX && hints->len <= EPS__CONTACTS_MAX);
+    assert(2 <= p->degree && p->degree <= EPS__MOMENTS_MAX && hints->len <= EPS__CONTACTS_MAX);
     if (!in_range(p) || !(payoff->kink > -1) || !(payoff->kink <= LARGEST))
         return false;
     struct cover below = {p, payoff, hints, false, 0}, above = {p, payoff, hints, true, 0};

@@ -1,5 +1,5 @@
 /*
- * See closed.h. In quadruple precision, whose roundings are counted in its own units.
+ * See closed.h. All computations are in quadruple precision, and units are its units of roundoff.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 
 #include "lib/numerics/bound.h"
 
-/* More units than any of these formulas is off by. */
+/* An error bound in units for each of the formulas before the logarithm is taken. */
 #define UNITS 64
 
 double eps__moments_log_up(eps__quad log_value)
@@ -42,7 +42,7 @@ static eps__quad log_scarf(const struct eps__moments *moments, enum eps_directio
     return log_bound;
 }
 
-/* ln E X^alpha, or more (M1). */
+/* An upper bound on ln E X^alpha (M1). */
 static eps__quad log_raw_moment(const struct eps__moments *moments, size_t alpha)
 {
     eps__quad sum = 0, size = 0, error = 0, choose = 1;
@@ -56,7 +56,7 @@ static eps__quad log_raw_moment(const struct eps__moments *moments, size_t alpha
     return logq(eps__quad_raise(sum + error + units * (size + error), UNITS));
 }
 
-/* c X^alpha touches the call; c (1 - X)^(2j) the put, at X = 0 or above (M6). */
+/* The bound from a single order: c X^n touches the call, c (1 - X)^n the put, at X = 0 or above (M6). */
 static eps__quad log_single(const struct eps__moments *moments, size_t order, enum eps_direction direction, double eps)
 {
     eps__quad n = (eps__quad)order, excess = eps;

@@ -1,10 +1,10 @@
 /*
- * Polynomials that touch the payoff where a canonical law has its atoms, made to dominate it, and their means.
+ * Polynomials that touch the payoff at the atoms of a canonical law, are raised to dominate it, and have known means.
  *
- * A polynomial is found by Hermite interpolation and is then whatever its rounded coefficients say. Where it lies under
- * the payoff, by rounding or because the contacts are not quite the best ones, it is raised by a multiple of a
- * polynomial that is at least sum |c_j| |t|^j, the measure of that rounding. What this costs is in its mean; whether it
- * suffices, the certificate says.
+ * A polynomial is found by Hermite interpolation; from then on its rounded coefficients are exact by definition. If it
+ * is below the payoff, because of rounding or because the contacts are not quite the best ones, it is raised by a
+ * multiple of a polynomial that is at least sum |c_j| |t|^j, which measures the rounding. Its mean includes the cost of
+ * this, and the certificate decides whether it is enough.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 
 enum { CONDITIONS_MAX = 2 * EPS__CONTACTS_MAX + 1, NEWTON_STEPS = 8 };
 
-/* More than this times sum |c_j| |t|^j under the payoff is no rounding. */
+/* A polynomial that is below the payoff by more than this times sum |c_j| |t|^j is not repaired. */
 #define LACKS_TOO_MUCH 1e-3L
 
 /* ---------------------------------------------------------------- the mean */
@@ -36,6 +36,7 @@ eps__quad eps__polynomial_mean(const struct eps__polynomial *p, const struct eps
 
 /* ---------------------------------------------------------------- touching */
 
+/* The payoff and its slope at t. */
 static eps__quad payoff_at(const struct eps__payoff *payoff, eps__quad t, eps__quad *slope)
 {
     bool slanted = payoff->direction == EPS_REMOVE ? t > payoff->kink : t < payoff->kink;
@@ -43,7 +44,8 @@ static eps__quad payoff_at(const struct eps__payoff *payoff, eps__quad t, eps__q
     return *slope * (t - payoff->kink);
 }
 
-/* The conditions in rising order: X = 0 once, each other contact twice, the last one once if so few are needed. */
+/* The points of the interpolation conditions in ascending order: X = 0 once, each other contact twice; the last
+ * condition is left out if there is one too many. */
 static size_t conditions(eps__quad *at, const struct eps__contacts *contacts, size_t needed)
 {
     size_t len = 0;
@@ -77,8 +79,9 @@ void eps__polynomial_touch(struct eps__polynomial *p, size_t degree, const struc
 
 /* ---------------------------------------------------------------- raising */
 
-/* The coefficients of a polynomial that is at least sum size_j |t|^j on t >= -1: an odd power is at most the mean of
- * its neighbours, weighted such that both have the same mean under the law; the last one at most t^j + 2 |t|^(j-1). */
+/* The coefficients of a polynomial that is at least sum size_j |t|^j on t >= -1. An odd power |t|^j is at most a
+ * weighted mean of its neighbours, by the inequality of the means; the weights make both neighbours equally large under
+ * the law. An odd highest power is at most t^j + 2 t^(j-1). */
 static void majorant(eps__quad *s, const eps__quad *size, size_t degree, const struct eps__moments *moments)
 {
     for (size_t j = 0; j <= degree; j++)
@@ -99,7 +102,7 @@ static void majorant(eps__quad *s, const eps__quad *size, size_t degree, const s
     }
 }
 
-/* The difference to the payoff, its slope and half of its bend. */
+/* found[]: p - payoff at t, its derivative, and half its second derivative. */
 static void look(eps__quad found[3], const struct eps__polynomial *p, const struct eps__payoff *payoff, eps__quad t)
 {
     eps__quad a = 0, b = 0, c = 0, slope, value = payoff_at(payoff, t, &slope);
@@ -113,7 +116,7 @@ static void look(eps__quad found[3], const struct eps__polynomial *p, const stru
     found[2] = c;
 }
 
-/* Moves a contact to the lowest point nearby, between its neighbours; what lies there. */
+/* Moves a contact, by Newton's method, to the nearby minimum of p - payoff in (low, high). Returns the value there. */
 static eps__quad settle(eps__quad *t, const struct eps__polynomial *p, const struct eps__payoff *payoff, eps__quad low,
                         eps__quad high)
 {

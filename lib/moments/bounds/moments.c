@@ -1,8 +1,8 @@
 /*
- * The least of what is known: the closed forms, and the certified polynomial of the highest degree that could be had.
+ * The least of the closed forms and of the means of certified polynomials.
  *
- * Every polynomial of a lower degree is one of a higher degree, so the highest one is tried first; where digits run
- * out, where the moments' errors cost too much, or where no proof is found, the next one is.
+ * A polynomial of a lower degree is also one of a higher degree, so the highest degree is tried first. Lower degrees
+ * follow if digits run out, if the errors of the moments cost too much, or if no proof is found.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,11 +17,12 @@
 #include "lib/moments/bounds/closed.h"
 #include "lib/numerics/bound.h"
 
-/* Moments that are off by more of themselves prove nothing that fewer do not. */
+/* Moments with a larger relative error do not improve bounds. */
 #define USELESS 1e-6
-/* So near to what a law attains that a lower degree is not tried. */
+/* If a bound is within this factor of what a law attains, no lower degree is tried. */
 #define NEAR 1.00001L
-/* A further epsilon changes nothing in quadruple precision, or leaves its range; delta falls as epsilon rises (M7). */
+/* Larger epsilons are replaced by these, as quadruple precision does not resolve them; delta falls as epsilon rises
+ * (M7). */
 #define EPSILON_MOST_REMOVE 10000.0
 #define EPSILON_MOST_ADD 40.0
 
@@ -46,7 +47,8 @@ void eps__moments_clear(struct eps__moments *moments)
     *moments = (struct eps__moments){0};
 }
 
-/* mu_j = sum_i (-1)^{j-i} C(j, i) E X^i: what cancels is counted. each: units[i] of raw[i], or units[0] of every one. */
+/* mu_j = sum_i (-1)^{j-i} C(j, i) E X^i, with an error that accounts for cancellation. each: raw[i] is within units[i];
+ * otherwise all are within units[0]. */
 static void centre(struct eps__moments *moments, const eps__quad *raw, const double *units, bool each)
 {
     for (size_t j = 2; j <= moments->len; j++) {
@@ -72,7 +74,7 @@ void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw
     centre(moments, raw, units, true);
 }
 
-/* Moments from the first on that is not known well enough are forgotten; but of a variance an upper bound is enough (M6). */
+/* A variance is kept whatever its error, because Scarf's bound needs only an upper bound on it (M6). */
 void eps__moments_keep_known(struct eps__moments *moments)
 {
     for (size_t j = 2; j <= moments->len; j++)
@@ -83,7 +85,7 @@ void eps__moments_keep_known(struct eps__moments *moments)
         }
 }
 
-/* How many moments are numbers. */
+/* The highest order up to which all moments are finite; at least 2. */
 static size_t sound_len(const struct eps__moments *moments)
 {
     size_t len = 2;
@@ -93,7 +95,8 @@ static size_t sound_len(const struct eps__moments *moments)
     return len;
 }
 
-/* The mean of a certified polynomial of this degree, and what a law attains; NAN where there is none. */
+/* The mean of a certified polynomial of this degree, or NAN. *attained: the payoff's mean under the law on its
+ * contacts, or NAN. */
 static eps__quad certified(const struct eps__canonical *canonical, const struct eps__moments *moments, size_t degree,
                            bool corner, const struct eps__payoff *payoff, long double *attained)
 {

@@ -1,5 +1,5 @@
 /*
- * Polynomials in t = X - 1, the payoffs that they are to dominate, and the proof that they do.
+ * Polynomials in t = X - 1, payoffs, and the proof that a polynomial dominates a payoff.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 
 #include "lib/moments/bounds/moments.h"
 
-/* sum of c[j] t^j, j <= degree <= EPS__MOMENTS_MAX. */
+/* The sum of c[j] t^j over j <= degree, degree <= EPS__MOMENTS_MAX. */
 struct eps__polynomial {
     size_t degree;
     eps__quad c[EPS__MOMENTS_MAX + 1];
@@ -22,45 +22,46 @@ struct eps__payoff {
     eps__quad kink;
 };
 
-/* What is done without proof: where a polynomial touches the payoff. At most one contact more than half of the
- * order. */
+/* A polynomial of degree n has at most n/2 + 1 contacts. */
 enum { EPS__CONTACTS_MAX = EPS__MOMENTS_MAX / 2 + 1 };
 
+/* The points where a polynomial touches the payoff. They are found without proof and serve as hints. */
 struct eps__contacts {
     size_t len;
-    bool zero;                         /* and X = 0 is a contact beside these */
-    eps__quad node[EPS__CONTACTS_MAX]; /* of t, rising, over -1 */
+    bool zero;                         /* X = 0 is a further contact */
+    eps__quad node[EPS__CONTACTS_MAX]; /* values of t > -1, ascending */
 };
 
-/* The payoff's polynomial on one side of the kink, and the difference of p and it, expanded around a point: the k-th
- * coefficient is within error[k] of value[k] (M2). */
+/* The difference of p and the payoff on one side of the kink, expanded around a point: the coefficient of h^k is within
+ * error[k] of value[k] (M2). */
 struct eps__expansion {
     size_t degree;
     eps__quad value[EPS__MOMENTS_MAX + 1], error[EPS__MOMENTS_MAX + 1];
 };
 
+/* Expands the difference around t = at; above: on the side of t > kink. */
 void eps__polynomial_expand(struct eps__expansion *expansion, const struct eps__polynomial *p,
                             const struct eps__payoff *payoff, bool above, eps__quad at);
 
 /*
- * Whether p >= payoff on all of t >= -1: true is proven (M3), false may also be that no proof was found. The contacts
- * are hints where the difference is small: they alter how long it takes, and whether a proof is found, not what is
- * true.
+ * Whether p >= payoff on all of t >= -1. True is proven (M3); false means that no proof was found. The hints are the
+ * points where the difference is smallest. They affect the running time and whether a proof is found, but not its
+ * validity. 2 <= p->degree.
  */
 bool eps__polynomial_dominates(const struct eps__polynomial *p, const struct eps__payoff *payoff,
                                const struct eps__contacts *hints);
 
-/* The polynomial of degree `degree` that has the payoff's value at the contacts, and its slope at those that are not at
- * X = 0: one of these slopes is left out where there is one condition too many. */
+/* Hermite interpolation: the polynomial of this degree with the payoff's value at all contacts and its slope at those
+ * other than X = 0. If that is one condition too many, the slope at the last contact is left out. */
 void eps__polynomial_touch(struct eps__polynomial *p, size_t degree, const struct eps__payoff *payoff,
                            const struct eps__contacts *contacts);
 
-/* Raises p by what it seems to lack of the payoff near the contacts, and by more than the rounding of a proof; contacts
- * are moved to where it comes closest. False: it lacks too much to be repaired. */
+/* Raises p where it seems to be below the payoff near the contacts, with a margin for the rounding of the proof. Moves
+ * the contacts to the points where p - payoff is least. False if p is too far below the payoff. */
 bool eps__polynomial_repair(struct eps__polynomial *p, const struct eps__payoff *payoff, struct eps__contacts *contacts,
                             const struct eps__moments *moments);
 
-/* At least the mean of p, for all moments within their errors (M1). */
+/* An upper bound on the mean of p for all moments within their errors (M1). */
 eps__quad eps__polynomial_mean(const struct eps__polynomial *p, const struct eps__moments *moments);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * See b_min_sep_draws.h. A transition is drawn with the probability that it has of the sum at its state: as that
- * is by the numbers at hand, what is drawn is what they say, however far they are from the truth; and that is not
- * far (M26).
+ * See b_min_sep_draws.h. A transition is drawn with its share of the computed sum at its state. The shares add up to 1
+ * whatever the errors of the sums are, and a draw's probability is close to the exact one (M26).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,56 +19,57 @@
 #include "lib/base/progress.h"
 
 #define BYTES_MAX 67108864.0
-#define SMALLEST 0x1p-600 /* of the largest of a row: no sum is smaller */
-#define INACCURATE 1e-4   /* more than what log_density_error may be */
-#define FINE 0x1p-4       /* a uniform under it is drawn anew, finer */
+#define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */
+#define INACCURATE 1e-4   /* log_density_error must be below this */
+#define FINE 0x1p-4       /* a uniform number below this is replaced by FINE times another one */
 
 /* ------------------------------------------------------------ tables */
 
-/* States without a history before the first step: those come first (multisets.h). */
-static double lasting_of(const struct eps__spaced_kinds *kinds, unsigned copies)
+/* The number of states without a history before the first step. They come first in the order of multisets.h. */
+static double lasting_of(const struct eps__b_min_sep_stages *stages, unsigned copies)
 {
-    return eps__multisets((double)kinds->virtual_, copies - 1);
+    return eps__multisets((double)stages->virtual_, copies - 1);
 }
 
-double eps__spaced_draws_bytes(const struct eps__spaced *spaced, unsigned copies)
+double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies)
 {
-    struct eps__spaced_kinds kinds = eps__spaced_kinds_of(spaced);
-    double n = (double)spaced->coins.len, b = (double)spaced->separation,
-           states = eps__multisets((double)kinds.len, copies - 1);
-    double rows = fmin(n, b) * states + fmax(n - b, 0) * lasting_of(&kinds, copies);
-    double transitions = eps__spaced_transitions((double)kinds.len, 1, copies);
-    double begins = spaced->warm ? eps__multisets(b, copies) : 1;
+    struct eps__b_min_sep_stages stages = eps__b_min_sep_stages_of(b_min_sep);
+    double n = (double)b_min_sep->banded.len, b = (double)b_min_sep->separation,
+           states = eps__multisets((double)stages.len, copies - 1);
+    double rows = fmin(n, b) * states + fmax(n - b, 0) * lasting_of(&stages, copies);
+    double transitions = eps__b_min_sep_transitions((double)stages.len, 1, copies);
+    double begins = b_min_sep->warm ? eps__multisets(b, copies) : 1;
     double bytes = 8 * rows + transitions * (80 + 8.0 * copies) + states * 8 + begins * 64 + 4 * n;
-    bool served = copies >= 2 && copies <= EPS__SPACED_DRAWN_MAX && spaced->examples == 1;
+    bool served = copies >= 2 && copies <= EPS__B_MIN_SEP_DRAWN_MAX && b_min_sep->examples == 1;
     return served && bytes <= BYTES_MAX ? bytes : INFINITY;
 }
 
-static double *row_of(const struct eps__spaced_draws *draws, size_t i)
+/* The sums of the states at step i < n. */
+static double *row_of(const struct eps__b_min_sep_draws *draws, size_t i)
 {
-    size_t b = draws->spaced.separation, states = draws->layout.states;
+    size_t b = draws->b_min_sep.separation, states = draws->layout.states;
     if (i < b)
         return draws->sums + i * states;
     return draws->sums + b * states + (i - b) * draws->lasting;
 }
 
-/* Of the state at step i, beside 2^exponent[i]. */
-static double sum_at(const struct eps__spaced_draws *draws, size_t i, size_t state)
+/* The sum of a state from step i on, without the factor 2^exponent[i]. */
+static double sum_at(const struct eps__b_min_sep_draws *draws, size_t i, size_t state)
 {
-    return i < draws->spaced.coins.len ? row_of(draws, i)[state] : 1;
+    return i < draws->b_min_sep.banded.len ? row_of(draws, i)[state] : 1;
 }
 
-/* Whether copies may be in the state at step i: a history before the first step is over after b. */
-static bool there_is(const struct eps__spaced_draws *draws, size_t i, size_t state)
+/* Whether the state can occur at step i. A history before the first step ends before step `separation`. */
+static bool there_is(const struct eps__b_min_sep_draws *draws, size_t i, size_t state)
 {
-    return draws->history[state] == 0 || i + draws->history[state] < draws->spaced.separation;
+    return draws->history[state] == 0 || i + draws->history[state] < draws->b_min_sep.separation;
 }
 
-/* What transition t weighs at step i. */
-static double weight_of(const struct eps__spaced_draws *draws, size_t i, size_t t)
+/* The weight of transition t at step i. */
+static double weight_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
 {
-    const struct eps__spaced_meeting *meeting = draws->layout.meetings + t * draws->layout.stride;
-    const double *gram = draws->spaced.coins.gram + i * draws->spaced.coins.width;
+    const struct eps__b_min_sep_meeting *meeting = draws->layout.meetings + t * draws->layout.stride;
+    const double *gram = draws->b_min_sep.banded.gram + i * draws->b_min_sep.banded.width;
     double sum = 0;
     if (draws->layout.causes[t].meetings == 0)
         return draws->base[t];
@@ -78,17 +78,18 @@ static double weight_of(const struct eps__spaced_draws *draws, size_t i, size_t 
     return draws->base[t] * Sleef_cinz_expd1_u10purec(sum);
 }
 
-static size_t arrival(const struct eps__spaced_draws *draws, size_t i, size_t t)
+/* The step to which transition t leads from step i, at most n. */
+static size_t arrival(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
 {
     size_t to = i + draws->layout.items[t].jump;
-    return to < draws->spaced.coins.len ? to : draws->spaced.coins.len;
+    return to < draws->b_min_sep.banded.len ? to : draws->b_min_sep.banded.len;
 }
 
-/* Where the transitions of each state begin: there are some for any, in the order of the states. */
-static void index_states(struct eps__spaced_draws *draws)
+/* Fills in first, base and history. Every state has transitions, and they are in the order of the states. */
+static void index_states(struct eps__b_min_sep_draws *draws)
 {
-    const struct eps__spaced_layout *layout = &draws->layout;
-    const struct eps__spaced_kinds *kinds = &layout->kinds;
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    const struct eps__b_min_sep_stages *stages = &layout->stages;
     size_t state = 0;
     for (size_t t = 0; t < layout->len; t++) {
         draws->base[t] = (double)layout->causes[t].base;
@@ -98,30 +99,30 @@ static void index_states(struct eps__spaced_draws *draws)
     }
     assert(state == layout->states);
     draws->first[state] = (uint32_t)layout->len;
-    unsigned copies[EPS__SPACED_COPIES_MAX] = {0};
+    unsigned copies[EPS__B_MIN_SEP_COPIES_MAX] = {0};
     state = 0;
     do {
         unsigned last = layout->copies > 1 ? copies[layout->copies - 2] : 0;
-        draws->history[state++] = last >= kinds->virtual_ ? (uint32_t)(last - kinds->virtual_ + kinds->meeting) : 0;
-    } while (eps__multiset_next(copies, layout->copies - 1, (unsigned)kinds->len));
+        draws->history[state++] = last >= stages->virtual_ ? (uint32_t)(last - stages->virtual_ + stages->meeting) : 0;
+    } while (eps__multiset_next(copies, layout->copies - 1, (unsigned)stages->len));
     assert(state == layout->states);
 }
 
 /*
- * How small shares are: of the sum at a state what all transitions are that take some copy; of those that take as
- * many copies as one does, or more, that one.
+ * The least shares, for M26. events: of all transitions that draw some copy, in the sum of their state. one: of a
+ * transition in the sum of those that draw at least as many copies.
  */
 struct shares {
     double events, one;
 };
 
-/* The number of a state at step i. parts: as of sum_at(), times the weights. */
-static double sum_of(const struct eps__spaced_draws *draws, size_t i, size_t state, const double *weight,
+/* The sum of a state at step i, over its transitions, from the rows of later steps. Lowers *least. */
+static double sum_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, const double *weight,
                      const double *scale, struct shares *least)
 {
     double events = 0, stays = 0;
     for (size_t t = draws->first[state + 1]; t-- > draws->first[state];) {
-        const struct eps__spaced_transition *item = &draws->layout.items[t];
+        const struct eps__b_min_sep_transition *item = &draws->layout.items[t];
         double part = weight[t] * (sum_at(draws, arrival(draws, i, t), item->to) * scale[item->jump]);
         if (t == draws->first[state]) {
             stays = part;
@@ -134,15 +135,15 @@ static double sum_of(const struct eps__spaced_draws *draws, size_t i, size_t sta
     return events + stays;
 }
 
-/* Row i, of those after it, by the weights at the step. False where it leaves the range. */
-static bool make_row(struct eps__spaced_draws *draws, size_t i, const double *weight, double *scale,
+/* Makes row i from the later rows and the weights at step i. False if a number leaves the range. */
+static bool make_row(struct eps__b_min_sep_draws *draws, size_t i, const double *weight, double *scale,
                      struct shares *least)
 {
-    size_t n = draws->spaced.coins.len;
-    size_t states = i < draws->spaced.separation ? draws->layout.states : draws->lasting;
+    size_t n = draws->b_min_sep.banded.len;
+    size_t states = i < draws->b_min_sep.separation ? draws->layout.states : draws->lasting;
     bool inside = true;
     double *row = row_of(draws, i), largest = 0, smallest = INFINITY;
-    for (size_t jump = 1; jump <= draws->spaced.separation; jump++)
+    for (size_t jump = 1; jump <= draws->b_min_sep.separation; jump++)
         scale[jump] = ldexp(1, draws->exponent[i + jump < n ? i + jump : n] - draws->exponent[i + 1]);
     for (size_t s = 0; s < states; s++) {
         row[s] = 0;
@@ -161,17 +162,17 @@ static bool make_row(struct eps__spaced_draws *draws, size_t i, const double *we
     return inside && smallest >= SMALLEST * largest;
 }
 
-static enum eps_status make_rows(const struct eps_context *context, struct eps__spaced_draws *draws,
+static enum eps_status make_rows(const struct eps_context *context, struct eps__b_min_sep_draws *draws,
                                  struct shares *least)
 {
-    const struct eps__coins *coins = &draws->spaced.coins;
+    const struct eps__banded_gram *banded = &draws->b_min_sep.banded;
     double *weight = malloc(draws->layout.len * sizeof *weight);
-    double *scale = malloc((draws->spaced.separation + 1) * sizeof *scale);
+    double *scale = malloc((draws->b_min_sep.separation + 1) * sizeof *scale);
     enum eps_status status = weight && scale ? EPS_OK : EPS_NO_MEMORY;
-    draws->exponent[coins->len] = 0;
-    for (size_t i = coins->len; status == EPS_OK && i-- > 0;) {
-        const double *gram = coins->gram + i * coins->width;
-        if (i + 1 == coins->len || memcmp(gram, gram + coins->width, coins->width * sizeof *gram) != 0)
+    draws->exponent[banded->len] = 0;
+    for (size_t i = banded->len; status == EPS_OK && i-- > 0;) {
+        const double *gram = banded->gram + i * banded->width;
+        if (i + 1 == banded->len || memcmp(gram, gram + banded->width, banded->width * sizeof *gram) != 0)
             for (size_t t = 0; t < draws->layout.len; t++)
                 weight[t] = weight_of(draws, i, t);
         if (!make_row(draws, i, weight, scale, least))
@@ -184,11 +185,11 @@ static enum eps_status make_rows(const struct eps_context *context, struct eps__
     return status;
 }
 
-/* The weight of a first state beside 2^exponent[0], with all that follows. */
-static double begin_of(const struct eps__spaced_draws *draws, size_t index)
+/* The weight of a first state times its sum, without the factor 2^exponent[0]. */
+static double begin_of(const struct eps__b_min_sep_draws *draws, size_t index)
 {
-    const struct eps__spaced_begin *begin = &draws->layout.begins[index];
-    size_t n = draws->spaced.coins.len, step = begin->step < n ? begin->step : n;
+    const struct eps__b_min_sep_begin *begin = &draws->layout.begins[index];
+    size_t n = draws->b_min_sep.banded.len, step = begin->step < n ? begin->step : n;
     return (double)begin->weight * ldexp(sum_at(draws, step, begin->state), draws->exponent[step] - draws->exponent[0]);
 }
 
@@ -205,8 +206,8 @@ static int rising(const void *a, const void *b)
     return first->index < second->index ? -1 : first->index > second->index;
 }
 
-/* The states that copies begin in, and Z. */
-static enum eps_status make_begins(struct eps__spaced_draws *draws)
+/* Makes the table of first states, and Z. */
+static enum eps_status make_begins(struct eps__b_min_sep_draws *draws)
 {
     size_t len = draws->layout.begins_len;
     struct begun *begun = malloc(len * sizeof *begun);
@@ -226,14 +227,14 @@ static enum eps_status make_begins(struct eps__spaced_draws *draws)
     return EPS_OK;
 }
 
-/* M25, M26. */
-static void count_errors(struct eps__spaced_draws *draws, double gram_units, struct shares least)
+/* Sets log_z_error (M25) and log_density_error (M26). */
+static void count_errors(struct eps__b_min_sep_draws *draws, double gram_units, struct shares least)
 {
-    const struct eps__spaced_layout *layout = &draws->layout;
-    const struct eps__coins *coins = &draws->spaced.coins;
-    double largest = 0, n = (double)coins->len, copies = layout->copies, events = (double)draws->most;
-    for (size_t i = 0; i < coins->len * coins->width; i++)
-        largest = fmax(largest, coins->gram[i]);
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    const struct eps__banded_gram *banded = &draws->b_min_sep.banded;
+    double largest = 0, n = (double)banded->len, copies = layout->copies, events = (double)draws->most;
+    for (size_t i = 0; i < banded->len * banded->width; i++)
+        largest = fmax(largest, banded->gram[i]);
     double weights = 6 + (gram_units + copies + 2) * (double)layout->most * largest;
     double sums = n * (copies + 8) + events * weights + (double)layout->begins_len + 8;
     double shares =
@@ -242,11 +243,11 @@ static void count_errors(struct eps__spaced_draws *draws, double gram_units, str
     draws->log_density_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + shares), 4);
 }
 
-void eps__spaced_draws_free(struct eps__spaced_draws *draws)
+void eps__b_min_sep_draws_free(struct eps__b_min_sep_draws *draws)
 {
     if (!draws)
         return;
-    eps__spaced_layout_clear(&draws->layout);
+    eps__b_min_sep_layout_clear(&draws->layout);
     free(draws->first);
     free(draws->base);
     free(draws->history);
@@ -257,11 +258,11 @@ void eps__spaced_draws_free(struct eps__spaced_draws *draws)
     free(draws);
 }
 
-static enum eps_status make(const struct eps_context *context, struct eps__spaced_draws *draws, double gram_units)
+static enum eps_status make(const struct eps_context *context, struct eps__b_min_sep_draws *draws, double gram_units)
 {
-    const struct eps__spaced_layout *layout = &draws->layout;
-    size_t n = draws->spaced.coins.len, b = draws->spaced.separation;
-    draws->lasting = (size_t)lasting_of(&layout->kinds, layout->copies);
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    size_t n = draws->b_min_sep.banded.len, b = draws->b_min_sep.separation;
+    draws->lasting = (size_t)lasting_of(&layout->stages, layout->copies);
     draws->first = malloc((layout->states + 1) * sizeof *draws->first);
     draws->base = malloc(layout->len * sizeof *draws->base);
     draws->history = malloc(layout->states * sizeof *draws->history);
@@ -285,34 +286,34 @@ static enum eps_status make(const struct eps_context *context, struct eps__space
     return draws->log_density_error < INACCURATE ? EPS_OK : EPS_UNSUPPORTED;
 }
 
-enum eps_status eps__spaced_draws_make(const struct eps_context *context, struct eps__spaced_draws **out,
-                                       const struct eps__spaced *spaced, unsigned copies, double gram_units)
+enum eps_status eps__b_min_sep_draws_make(const struct eps_context *context, struct eps__b_min_sep_draws **out,
+                                          const struct eps__b_min_sep *b_min_sep, unsigned copies, double gram_units)
 {
-    assert(isfinite(eps__spaced_draws_bytes(spaced, copies)) && spaced->coins.width <= spaced->separation);
-    struct eps__spaced_draws *draws = calloc(1, sizeof *draws);
+    assert(isfinite(eps__b_min_sep_draws_bytes(b_min_sep, copies)) && b_min_sep->banded.width <= b_min_sep->separation);
+    struct eps__b_min_sep_draws *draws = calloc(1, sizeof *draws);
     if (!draws)
         return EPS_NO_MEMORY;
-    draws->spaced = *spaced;
-    enum eps_status status = eps__spaced_layout_make(&draws->layout, &draws->spaced, copies);
+    draws->b_min_sep = *b_min_sep;
+    enum eps_status status = eps__b_min_sep_layout_make(&draws->layout, &draws->b_min_sep, copies);
     if (status == EPS_OK)
         status = make(context, draws, gram_units);
     if (status == EPS_OK)
         *out = draws;
     else
-        eps__spaced_draws_free(draws);
+        eps__b_min_sep_draws_free(draws);
     return status;
 }
 
 /* ------------------------------------------------------------ a draw */
 
-/* Where a draw takes its random numbers from. */
+/* The random numbers of a draw. */
 struct source {
     const struct eps__stream *stream;
     uint32_t draw;
     size_t used;
 };
 
-/* Uniform in (0, 1), and as fine as it is small. */
+/* A uniform number in (0, 1) whose relative resolution is the same for small numbers as for large ones. */
 static double fine(struct source *source)
 {
     double scale = 1, u = eps__uniform(source->stream, source->draw, source->used++);
@@ -323,7 +324,7 @@ static double fine(struct source *source)
     return scale * u;
 }
 
-/* The place of the first sum over x, of `len` that rise, or the last one. */
+/* The index of the first of `len` ascending sums that exceeds x; the last index if none does. */
 static size_t above(const double *sums, size_t len, double x)
 {
     size_t low = 0, high = len - 1;
@@ -337,8 +338,8 @@ static size_t above(const double *sums, size_t len, double x)
     return low;
 }
 
-/* The part of the sum at step i that transition t is, beside 2^exponent[i]. */
-static double part_of(const struct eps__spaced_draws *draws, size_t i, size_t t)
+/* The part of transition t in the sum of its state at step i, without the factor 2^exponent[i]. */
+static double part_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
 {
     size_t to = arrival(draws, i, t);
     double sum = sum_at(draws, to, draws->layout.items[t].to);
@@ -346,12 +347,13 @@ static double part_of(const struct eps__spaced_draws *draws, size_t i, size_t t)
     return weight_of(draws, i, t) * (shift == 0 ? sum : ldexp(sum, shift));
 }
 
-/* Which transition, of those at step i that take some copy: those that take the most come first, as they are the rarest, mostly. */
-static size_t taken(const struct eps__spaced_draws *draws, size_t i, size_t state, struct source *source)
+/* Draws one of the transitions at step i that draw some copy. Those that draw the most copies come first in the running
+ * sums, because they are usually the rarest. */
+static size_t taken(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, struct source *source)
 {
     size_t first = draws->first[state] + 1, end = draws->first[state + 1], len = 0, last = 0;
-    double sums[EPS__SPACED_DRAWN_MAX], sum = 0;
-    assert(first < end && end - first <= EPS__SPACED_DRAWN_MAX);
+    double sums[EPS__B_MIN_SEP_DRAWN_MAX], sum = 0;
+    assert(first < end && end - first <= EPS__B_MIN_SEP_DRAWN_MAX);
     if (end - first == 1)
         return first;
     for (size_t t = end; t-- > first; len++) {
@@ -363,16 +365,16 @@ static size_t taken(const struct eps__spaced_draws *draws, size_t i, size_t stat
     return end - 1 - (at < last ? at : last);
 }
 
-size_t eps__spaced_draws_next(struct eps__participated *out, const struct eps__spaced_draws *draws,
-                              const struct eps__stream *stream, uint32_t draw)
+size_t eps__b_min_sep_draws_next(struct eps__participated *out, const struct eps__b_min_sep_draws *draws,
+                                 const struct eps__stream *stream, uint32_t draw)
 {
-    const struct eps__spaced_layout *layout = &draws->layout;
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
     struct source source = {stream, draw, 0};
     size_t len = 0, begun = layout->begins_len;
     if (begun > 1)
         begun = above(draws->begun, begun, draws->begun[begun - 1] * fine(&source)) + 1;
-    const struct eps__spaced_begin *begin = &layout->begins[draws->order[begun - 1]];
-    size_t state = begin->state, n = draws->spaced.coins.len;
+    const struct eps__b_min_sep_begin *begin = &layout->begins[draws->order[begun - 1]];
+    size_t state = begin->state, n = draws->b_min_sep.banded.len;
     double left = 1, u = fine(&source);
     for (size_t i = begin->step; i < n;) {
         size_t t = draws->first[state];

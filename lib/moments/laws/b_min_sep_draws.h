@@ -1,8 +1,8 @@
 /*
- * Draws of x^1 + ... + x^a, where a copies of one user's example under b-min-sep sampling have the law of
- * independent ones times e^{sum over pairs c < d of x^c'G x^d}: with y = h (x^1 + ... + x^a) + z, G = h'h, a draw
- * of P^a Q^(1-a)/Z. Z and the law of what comes next are by sums backward in time over the states of M23, of which
- * each step keeps its own (M25, M26).
+ * Draws of x^1 + ... + x^a, where a copies of an example under b-min-sep sampling have the law of independent ones
+ * times e^{sum over pairs c < d of x^c'G x^d}. With G = h'h, y = h (x^1 + ... + x^a) + z is then a draw of P^a
+ * Q^(1-a)/Z. Z and the law of each step come from sums backward in time over the states of M23, which are kept for
+ * every step (M25, M26).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,46 +12,44 @@
 #include "lib/moments/laws/b_min_sep_layout.h"
 #include "lib/sampling/participations.h"
 
-enum { EPS__SPACED_DRAWN_MAX = 8 }; /* copies */
+enum { EPS__B_MIN_SEP_DRAWN_MAX = 8 }; /* copies */
 
-/* Immutable: any number of threads may draw. */
-struct eps__spaced_draws {
-    struct eps__spaced spaced;
-    struct eps__spaced_layout layout;
-    double log_z, log_z_error; /* ln Z = ln E X^a, within this */
-    double log_density_error;  /* and ln of the probability of a draw */
-    size_t most;               /* a draw has no more participations */
-    /* Of the transitions: where those of each state begin, and what their coins weigh. */
-    uint32_t *first;
-    double *base;
-    uint32_t *
-        history; /* of each state: how long a copy still sits out for what was before the first step, where it meets nobody */
-    /* The sums from step i on are those of row i, times 2^exponent[i]; row n and later: 1. */
-    double *sums;
-    size_t lasting; /* states of the rows from the separation on */
-    int *exponent;
-    /* The first states by rising weight, and the sums of their weights so far. */
-    uint32_t *order;
-    double *begun;
+/* Immutable: any number of threads may draw from one. */
+struct eps__b_min_sep_draws {
+    struct eps__b_min_sep b_min_sep;
+    struct eps__b_min_sep_layout layout;
+    double log_z, log_z_error; /* ln Z = ln E X^a, and its absolute error bound */
+    double log_density_error;  /* the absolute error bound of ln of the probability of a draw */
+    size_t most;               /* the largest number of participations of a draw */
+    uint32_t *first;           /* states + 1 numbers: where the transitions of each state begin */
+    double *base;              /* [transition]: the probability of its drawings */
+    uint32_t *history;         /* [state]: the longest time that a virtual stage still sits out; 0: there is none */
+    double *sums;    /* the sum of state s from step i on is row i's entry s, times 2^exponent[i]; 1 for i >= n */
+    size_t lasting;  /* states of the rows from step `separation` on */
+    int *exponent;   /* n + 1 numbers */
+    uint32_t *order; /* the first states by ascending weight */
+    double *begun;   /* the running sums of these weights */
 };
 
 /*
- * About the bytes of tables of so many copies, at least 2; INFINITY where there are none: too large, or for
- * several examples. The matrix is not read.
+ * The estimated bytes of the tables for `copies` >= 2; INFINITY if they would be too large, or for several examples of
+ * a user. Does not read the Gram matrix.
  */
-double eps__spaced_draws_bytes(const struct eps__spaced *spaced, unsigned copies);
+double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies);
 
 /*
- * Of copies whose bytes are finite; the matrix, which the caller keeps, is off by so many units of roundoff,
- * relatively. EPS_UNSUPPORTED where they would be too inaccurate; EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. The
- * caller frees what it has of EPS_OK.
+ * Makes the tables for a number of copies whose bytes are finite. The entries of the Gram matrix have a relative error
+ * of at most gram_units units of roundoff; the caller keeps the matrix as long as the tables. The caller frees *out if
+ * the status is EPS_OK. EPS_OK, EPS_UNSUPPORTED (the tables would be too inaccurate), EPS_NO_MEMORY, EPS_CANCELED,
+ * EPS_TIMEOUT.
  */
-enum eps_status eps__spaced_draws_make(const struct eps_context *context, struct eps__spaced_draws **out,
-                                       const struct eps__spaced *spaced, unsigned copies, double gram_units);
-void eps__spaced_draws_free(struct eps__spaced_draws *draws);
+enum eps_status eps__b_min_sep_draws_make(const struct eps_context *context, struct eps__b_min_sep_draws **out,
+                                          const struct eps__b_min_sep *b_min_sep, unsigned copies, double gram_units);
+void eps__b_min_sep_draws_free(struct eps__b_min_sep_draws *draws);
 
-/* One draw: the steps that any copy takes, ascending, and how many do. Returns how many steps, at most draws->most. */
-size_t eps__spaced_draws_next(struct eps__participated *out, const struct eps__spaced_draws *draws,
-                              const struct eps__stream *stream, uint32_t draw);
+/* Makes one draw: the steps in which some copy takes part, in ascending order, and the number of these copies. Returns
+ * the number of steps, at most draws->most. */
+size_t eps__b_min_sep_draws_next(struct eps__participated *out, const struct eps__b_min_sep_draws *draws,
+                                 const struct eps__stream *stream, uint32_t draw);
 
 #endif

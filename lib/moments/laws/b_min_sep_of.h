@@ -1,20 +1,21 @@
 /*
- * The sums of b_min_sep.c for one kind of number: included by it once for each, with NUMBER the type, OF(name) a name of
- * its own, EXP its exponential function and ROUNDOFF its unit roundoff.
+ * The sums of b_min_sep.c for one type of number. b_min_sep.c includes this file once for each type: NUMBER is the
+ * type, OF(name) makes a name for it, EXP is its exponential function and ROUNDOFF its unit roundoff.
  *
- * While steps are alike, the numbers soon only grow by a factor, and what is left of such steps is a power (M24).
+ * While steps are equal, the numbers soon grow only by a constant factor per step, and the remaining equal steps are a
+ * power of it (M24).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
 struct OF(sums) {
-    const struct eps__spaced_layout *layout;
-    NUMBER *weight; /* of each transition, at the step at hand */
-    NUMBER *powers; /* e^{g t}: [d][t], t <= layout->reach */
-    NUMBER *ring;   /* by step, as many as a transition may reach: a number for each state */
-    NUMBER *before; /* the ring a step ago */
+    const struct eps__b_min_sep_layout *layout;
+    NUMBER *weight; /* of each transition, at the current step */
+    NUMBER *powers; /* [d][t], t <= layout->reach: e^{g t}, g the entry at distance d */
+    NUMBER *ring;   /* [slot][state]: the numbers of the current step and of those that a transition may reach */
+    NUMBER *before; /* the ring before the last step */
     size_t slots;   /* separation + 1 */
-    size_t shift;   /* step i is in the slot (i + shift) mod slots */
+    size_t shift;   /* step i is in slot (i + shift) mod slots */
 };
 
 static void OF(clear)(struct OF(sums) * sums)
@@ -25,32 +26,32 @@ static void OF(clear)(struct OF(sums) * sums)
     free(sums->before);
 }
 
-static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__spaced_layout *layout)
+static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__b_min_sep_layout *layout)
 {
-    const struct eps__spaced *spaced = layout->spaced;
-    *sums = (struct OF(sums)){.layout = layout, .slots = spaced->separation + 1};
+    const struct eps__b_min_sep *b_min_sep = layout->b_min_sep;
+    *sums = (struct OF(sums)){.layout = layout, .slots = b_min_sep->separation + 1};
     size_t numbers = sums->slots * layout->states;
     sums->weight = malloc(layout->len * sizeof *sums->weight);
-    sums->powers = malloc(spaced->coins.width * (layout->reach + 1) * sizeof *sums->powers);
+    sums->powers = malloc(b_min_sep->banded.width * (layout->reach + 1) * sizeof *sums->powers);
     sums->ring = calloc(numbers, sizeof *sums->ring);
     sums->before = malloc(numbers * sizeof *sums->before);
     return sums->weight && sums->powers && sums->ring && sums->before ? EPS_OK : EPS_NO_MEMORY;
 }
 
-/* The weights at step i. */
+/* Sets the weights at step i. */
 static void OF(weigh)(struct OF(sums) * sums, size_t i)
 {
-    const struct eps__spaced_layout *layout = sums->layout;
-    const struct eps__coins *coins = &layout->spaced->coins;
+    const struct eps__b_min_sep_layout *layout = sums->layout;
+    const struct eps__banded_gram *banded = &layout->b_min_sep->banded;
     size_t row = layout->reach + 1;
-    for (size_t d = 0; d < coins->width; d++) {
-        NUMBER once = EXP((NUMBER)coins->gram[i * coins->width + d]), *powers = sums->powers + d * row;
+    for (size_t d = 0; d < banded->width; d++) {
+        NUMBER once = EXP((NUMBER)banded->gram[i * banded->width + d]), *powers = sums->powers + d * row;
         powers[0] = 1;
         for (size_t t = 1; t < row; t++)
             powers[t] = powers[t - 1] * once;
     }
     for (size_t t = 0; t < layout->len; t++) {
-        const struct eps__spaced_meeting *meeting = layout->meetings + t * layout->stride;
+        const struct eps__b_min_sep_meeting *meeting = layout->meetings + t * layout->stride;
         NUMBER weight = (NUMBER)layout->causes[t].base;
         for (size_t m = 0; m < layout->causes[t].meetings; m++)
             weight *= sums->powers[meeting[m].distance * row + meeting[m].times];
@@ -58,20 +59,20 @@ static void OF(weigh)(struct OF(sums) * sums, size_t i)
     }
 }
 
-/* The states of step i. */
+/* The numbers of step i. */
 static NUMBER *OF(at)(const struct OF(sums) * sums, size_t i)
 {
     return sums->ring + (i + sums->shift) % sums->slots * sums->layout->states;
 }
 
-/* From step i, by the first `len` transitions, to later ones. */
+/* Moves the numbers of step i to later steps by the first `len` transitions. */
 static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
 {
-    const struct eps__spaced_layout *layout = sums->layout;
+    const struct eps__b_min_sep_layout *layout = sums->layout;
     size_t slot = (i + sums->shift) % sums->slots, states = layout->states;
     NUMBER *now = sums->ring + slot * states;
     for (size_t t = 0; t < len; t++) {
-        struct eps__spaced_transition item = layout->items[t];
+        struct eps__b_min_sep_transition item = layout->items[t];
         size_t to = slot + item.jump;
         to -= to >= sums->slots ? sums->slots : 0;
         sums->ring[to * states + item.to] += sums->weight[t] * now[item.from];
@@ -80,14 +81,14 @@ static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
 }
 
 /*
- * Whether step i multiplied every number by one factor, but for its rounding, `units` of it: then *least is the least of their factors
- * and *spread the units that the largest is above it.
+ * Whether step i multiplied every number by one factor, up to `units` units of rounding. If so, *least is the least
+ * factor and *spread by how many units the largest one exceeds it.
  */
-static bool OF(settled)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
+static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
     size_t states = sums->layout->states;
-    for (size_t ahead = 0; ahead < sums->layout->spaced->separation; ahead++) {
+    for (size_t ahead = 0; ahead < sums->layout->b_min_sep->separation; ahead++) {
         const NUMBER *before = sums->before + (i + ahead + sums->shift) % sums->slots * states;
         const NUMBER *after = OF(at)(sums, i + 1 + ahead);
         for (size_t s = 0; s < states; s++) {
@@ -105,7 +106,7 @@ static bool OF(settled)(const struct OF(sums) * sums, size_t i, double units, NU
     return low > 0 && low < INFINITY;
 }
 
-/* The numbers before step i become those before step `to`, `factor` times as large for each step between. */
+/* Turns the numbers before step i into those before step `to`, multiplied by `factor` for each step between. */
 static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
 {
     NUMBER power = 1;
@@ -119,12 +120,12 @@ static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
     sums->shift += sums->slots - (to - i) % sums->slots;
 }
 
-/* Steps that are alike, from `from` to before `to`. *units: more that all are off by. */
+/* Makes the equal steps from .. to - 1. Adds to *units the further rounding if a power was used. */
 static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) * sums, size_t from, size_t to,
                                  double *units)
 {
-    const struct eps__spaced_layout *layout = sums->layout;
-    size_t separation = layout->spaced->separation, every = SETTLING * separation;
+    const struct eps__b_min_sep_layout *layout = sums->layout;
+    size_t separation = layout->b_min_sep->separation, every = CONVERGING * separation;
     enum eps_status status = EPS_OK;
     OF(weigh)(sums, from);
     for (size_t i = from; i < to && status == EPS_OK; i++) {
@@ -134,7 +135,7 @@ static enum eps_status OF(alike)(const struct eps_context *context, struct OF(su
         if (look)
             memcpy(sums->before, sums->ring, sums->slots * layout->states * sizeof *sums->ring);
         OF(step)(sums, i, i < separation ? layout->len : layout->lasting_len);
-        if (look && OF(settled)(sums, i, once, &factor, &spread)) {
+        if (look && OF(converged)(sums, i, once, &factor, &spread)) {
             OF(leap)(sums, i + 1, to, factor);
             *units += (double)(to - i) * (spread + 8);
             return EPS_OK;
@@ -144,21 +145,22 @@ static enum eps_status OF(alike)(const struct eps_context *context, struct OF(su
     return status;
 }
 
-/* E X^a, a the layout's copies; *units: as units_of(). */
-static enum eps_status OF(run)(const struct eps_context *context, const struct eps__spaced_layout *layout,
+/* *sum = E X^a, a the copies of the layout, within *units units of roundoff of NUMBER. */
+static enum eps_status OF(run)(const struct eps_context *context, const struct eps__b_min_sep_layout *layout,
                                eps__quad *sum, double *units)
 {
     struct OF(sums) sums;
-    const struct eps__coins *coins = &layout->spaced->coins;
+    const struct eps__banded_gram *banded = &layout->b_min_sep->banded;
     enum eps_status status = OF(make)(&sums, layout);
     *units = units_of(layout);
     for (size_t s = 0; status == EPS_OK && s < layout->begins_len; s++) {
-        const struct eps__spaced_begin *begin = &layout->begins[s];
+        const struct eps__b_min_sep_begin *begin = &layout->begins[s];
         OF(at)(&sums, begin->step)[begin->state] += (NUMBER)begin->weight;
     }
-    for (size_t i = 0, end; status == EPS_OK && i < coins->len; i = end) {
-        for (end = i + 1; end < coins->len && memcmp(coins->gram + end * coins->width, coins->gram + i * coins->width,
-                                                     coins->width * sizeof *coins->gram) == 0;)
+    for (size_t i = 0, end; status == EPS_OK && i < banded->len; i = end) {
+        for (end = i + 1;
+             end < banded->len && memcmp(banded->gram + end * banded->width, banded->gram + i * banded->width,
+                                         banded->width * sizeof *banded->gram) == 0;)
             end++;
         status = OF(alike)(context, &sums, i, end, units);
     }

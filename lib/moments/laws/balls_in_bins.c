@@ -1,7 +1,9 @@
 /*
- * Which sums are worth their cost: for a diagonal matrix a power of a series has every order; orders 2 to 4 come from
- * graphs, whatever the matrix; a chain has the orders up to where its states become too many, exact over the whole band
- * and as a bound over a narrower one, where they reach further.
+ * See balls_in_bins.h. This file chooses the sums that are worth their cost:
+ * - powers of series (powers.h) for a diagonal matrix, all orders;
+ * - sums over graphs (low_orders.h) for any matrix, orders 2 to 4;
+ * - chains (chain.h) for a banded matrix, up to the order at which the states become too many: exact over the whole
+ *   band, or a bound over a narrower one, which reaches higher orders.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,19 +22,19 @@
 
 enum { POWERS_MOST = 64, CHAIN_MOST = 64, BANDS_MOST = 512 };
 
-/* The widths of a band that are tried, and how many neighbouring bins are taken together. */
+/* The widths of narrower bands, and the sizes of groups of neighbouring bins, that are tried. */
 static const size_t widths[] = {24, 16, 12, 8, 6, 4, 3, 2, 1}, together[] = {2, 4, 8, 16};
 enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof *together };
 
-#define QUAD_COST 40.0  /* what an operation in quadruple precision costs, in those of doubles */
-#define LARGEST 11000.0 /* ln of what a quadruple precision number holds */
-#define ASKED 1e10      /* operations, where both the band and the order are given */
-#define NUMBERS 3e7     /* that a chain may keep */
+#define QUAD_COST 40.0  /* cost of an operation in quadruple precision, in operations in double precision */
+#define LARGEST 11000.0 /* ln of the largest moment that quadruple precision is used for */
+#define ASKED 1e10      /* limit on operations if the job gives both the bandwidth and the order */
+#define NUMBERS 3e7     /* numbers that a chain may hold, at most */
 
-#define UNDERFLOWN 1e-280 /* products of doubles that are lost add up to less */
+#define UNDERFLOWN 1e-280 /* an upper bound on the sum of all products of doubles that underflow */
 
-/* The orders whose moments quadruple precision holds, 2 at least. */
-static unsigned order_limit(const struct eps__bins *bins, const struct eps__effort *effort, unsigned most)
+/* The highest order, at least 2, that the effort and the range of quadruple precision allow. */
+static unsigned order_limit(const struct eps__bin_gram *bins, const struct eps__effort *effort, unsigned most)
 {
     double held = floor(sqrt(2 * LARGEST / fmax(bins->most, 1e-3)));
     unsigned limit = effort->max_order > 0 ? effort->max_order : most;
@@ -41,8 +43,8 @@ static unsigned order_limit(const struct eps__bins *bins, const struct eps__effo
     return limit > 2 ? limit : 2;
 }
 
-/* As many as eps__moments_log_delta() may use. */
-static unsigned moment_limit(const struct eps__bins *bins, const struct eps__effort *effort)
+/* The same, but at most what eps__moments_log_delta() uses. */
+static unsigned moment_limit(const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     unsigned limit = order_limit(bins, effort, EPS__MOMENTS_MAX);
     return limit < EPS__MOMENTS_MAX ? limit : EPS__MOMENTS_MAX;
@@ -73,7 +75,7 @@ enum eps_status eps__orders_alloc(struct eps__orders *orders, unsigned len)
     return EPS_OK;
 }
 
-/* Another bound: the least counts, of the lower ends as well. */
+/* Adds a bound: the least upper bound is kept, and the least lower bound with it. */
 static void add_order(struct eps__orders *orders, unsigned a, double log_upper, double log_lower)
 {
     assert(a >= 2 && a <= orders->len);
@@ -83,7 +85,7 @@ static void add_order(struct eps__orders *orders, unsigned a, double log_upper, 
     }
 }
 
-/* E X^a = sum_j C(a, j) mu_j, no term of which is negative; mu_j within so many units of itself. */
+/* Adds E X^a = sum_j C(a, j) mu_j for a <= most. No term is negative; mu_j is within `units` units of itself. */
 static void add_moments(struct eps__orders *orders, const eps__quad *central, unsigned most, double units)
 {
     for (unsigned a = 2; a <= most; a++) {
@@ -99,7 +101,7 @@ static void add_moments(struct eps__orders *orders, const eps__quad *central, un
 }
 
 static enum eps_status add_powers(const struct eps_context *context, struct eps__orders *orders,
-                                  const struct eps__bins *bins)
+                                  const struct eps__bin_gram *bins)
 {
     eps__quad central[EPS__ORDERS_MAX + 1];
     double units;
@@ -110,7 +112,7 @@ static enum eps_status add_powers(const struct eps_context *context, struct eps_
 }
 
 static enum eps_status add_low_orders(const struct eps_context *context, struct eps__orders *orders,
-                                      const struct eps__bins *bins, unsigned most)
+                                      const struct eps__bin_gram *bins, unsigned most)
 {
     double central[5], units;
     eps__quad exact[5];
@@ -123,8 +125,8 @@ static enum eps_status add_low_orders(const struct eps_context *context, struct 
 }
 
 /*
- * The entries outside the band are at most tau, and those inside are at most tau more than what is summed up: each of
- * the a (a - 1)/2 pairs is worth e^tau at most (M11).
+ * Adds bounds from a chain. Entries outside the band are at most tau, and those inside exceed the entries of the chain
+ * by at most tau, so each of the a (a - 1)/2 pairs of draws contributes a factor of at most e^tau more (M11).
  */
 static enum eps_status add_chain(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__chain *chain)
@@ -141,9 +143,10 @@ static enum eps_status add_chain(const struct eps_context *context, struct eps__
     return status;
 }
 
-/* Chains over narrower and narrower bands, from `widest` on, each of which reaches further than those before. */
+/* Adds chains over bands of falling width, from `widest` on, as far as each reaches a higher order than those
+ * before. */
 static enum eps_status add_chains(const struct eps_context *context, struct eps__orders *orders,
-                                  const struct eps__bins *bins, size_t widest, double operations, unsigned *reached)
+                                  const struct eps__bin_gram *bins, size_t widest, double operations, unsigned *reached)
 {
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i <= WIDTHS && status == EPS_OK; i++) {
@@ -160,41 +163,41 @@ static enum eps_status add_chains(const struct eps_context *context, struct eps_
     return status;
 }
 
-/* Of the matrix as it is, and of neighbours taken together, which has a narrower band. */
+/* Adds chains over the matrix itself, and over groups of neighbouring bins, whose matrix has a narrower band. */
 static enum eps_status add_bands(const struct eps_context *context, struct eps__orders *orders,
-                                 const struct eps__bins *bins, const struct eps__effort *effort)
+                                 const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     bool given = effort->bandwidth > 0 && effort->bandwidth < bins->width;
     struct eps__chain whole = eps__chain_of(bins, given ? effort->bandwidth : bins->width, orders->len);
-    bool asked = effort->bandwidth > 0 && effort->max_order > 0; /* then it may take long */
+    bool asked = effort->bandwidth > 0 && effort->max_order > 0; /* the job gives both, so it may take long */
     whole.most = eps__chain_fit(whole, orders->len, asked ? ASKED : effort->operations / 2, NUMBERS);
     enum eps_status status = add_chain(context, orders, &whole);
     unsigned reached = whole.most;
     if (status == EPS_OK && effort->bandwidth == 0)
         status = add_chains(context, orders, bins, bins->width, effort->operations / 8, &reached);
     for (size_t i = 0; i < SIZES && status == EPS_OK && effort->bandwidth == 0 && whole.most < orders->len; i++) {
-        struct eps__bins gathered;
+        struct eps__bin_gram gathered;
         if (!bins->gram || bins->len < 4 * together[i])
             break;
-        status = eps__bins_gather(&gathered, bins, together[i]);
+        status = eps__bin_gram_gather(&gathered, bins, together[i]);
         if (status != EPS_OK)
             break;
         reached = whole.most;
         status = add_chains(context, orders, &gathered, gathered.width, effort->operations / 32, &reached);
-        eps__bins_clear(&gathered);
+        eps__bin_gram_clear(&gathered);
     }
     return status;
 }
 
-enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__orders *orders,
-                                 const struct eps__bins *bins, const struct eps__effort *effort)
+enum eps_status eps__bin_gram_orders(const struct eps_context *context, struct eps__orders *orders,
+                                     const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     unsigned limit = order_limit(bins, effort, bins->width == 1 ? POWERS_MOST : CHAIN_MOST);
     enum eps_status status = eps__orders_alloc(orders, limit);
     if (status != EPS_OK)
         return status;
     double cube = (double)limit * limit * limit;
-    if (bins->width == 1 && (double)eps__powers_kinds(bins) * cube * QUAD_COST <= effort->operations)
+    if (bins->width == 1 && (double)eps__powers_distinct(bins) * cube * QUAD_COST <= effort->operations)
         status = add_powers(context, orders, bins);
     else
         status = add_bands(context, orders, bins, effort);
@@ -211,7 +214,7 @@ enum eps_status eps__bins_orders(const struct eps_context *context, struct eps__
 /* ------------------------------------------------------------ moments */
 
 static enum eps_status moments_of_powers(const struct eps_context *context, struct eps__moments *moments,
-                                         const struct eps__bins *bins)
+                                         const struct eps__bin_gram *bins)
 {
     double units;
     enum eps_status status = eps__powers(context, bins, (unsigned)moments->len, moments->central, &units);
@@ -220,13 +223,14 @@ static enum eps_status moments_of_powers(const struct eps_context *context, stru
     return status;
 }
 
-/* Times a lognormal factor of variance `shared`, which is independent of the rest. */
+/* The moments from a chain, for X times an independent lognormal factor of mean 1 whose logarithm has the variance
+ * `shared` (M14). */
 static enum eps_status moments_of_chain(const struct eps_context *context, struct eps__moments *moments,
                                         const struct eps__chain *chain, double shared)
 {
     eps__quad raw[EPS__MOMENTS_MAX + 1];
     double units;
-    assert(chain->tau == 0 && chain->most == moments->len); /* the moments themselves, and no bounds */
+    assert(chain->tau == 0 && chain->most == moments->len); /* the chain gives moments, not bounds on them */
     enum eps_status status = eps__chain_quad(context, chain, raw, &units);
     for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++)
         raw[a] *= expq((eps__quad)shared * (0.5 * a * (a - 1)));
@@ -236,7 +240,7 @@ static enum eps_status moments_of_chain(const struct eps_context *context, struc
 }
 
 static enum eps_status moments_of_graphs(const struct eps_context *context, struct eps__moments *moments,
-                                         const struct eps__bins *bins)
+                                         const struct eps__bin_gram *bins)
 {
     double central[5], units;
     enum eps_status status = eps__low_orders(context, bins, (unsigned)moments->len, central, &units);
@@ -247,15 +251,16 @@ static enum eps_status moments_of_graphs(const struct eps_context *context, stru
     return status;
 }
 
+/* The moments of the law itself, by the method that reaches the highest order. */
 static enum eps_status exact_law(const struct eps_context *context, struct eps__moments *moments,
-                                 const struct eps__bins *bins, const struct eps__effort *effort)
+                                 const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     unsigned limit = moment_limit(bins, effort), graphs = limit < 4 ? limit : 4, most = limit;
     bool whole = effort->bandwidth == 0 || effort->bandwidth >= bins->width, powers = bins->width == 1;
     struct eps__chain chain = {.bins = bins};
     if (powers) {
-        double kinds = (double)eps__powers_kinds(bins), cube = (double)most * most * most;
-        for (; most > 2 && kinds * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
+        double distinct = (double)eps__powers_distinct(bins), cube = (double)most * most * most;
+        for (; most > 2 && distinct * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
             most--;
     } else {
         while (graphs > 2 && eps__low_orders_operations(bins, graphs) > effort->operations)
@@ -282,17 +287,17 @@ static enum eps_status exact_law(const struct eps_context *context, struct eps__
 
 /* ------------------------------------------------------------ laws with a narrower band */
 
-/* What the diagonal is raised by, of its largest entry, until the matrix is proven to be one of inner products. */
+/* By these multiples of its largest entry the diagonal is raised until the matrix is proven positive semidefinite. */
 static const double raises[] = {0, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1};
 
-/* What the diagonal was raised by, no bin needs for itself again (M15). */
-static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bins *bins, double added)
+/* Copies the groups. What the diagonal was raised by is taken off each bin's own addition (M15). */
+static enum eps_status keep_groups(struct eps__bin_gram *band, const struct eps__bin_gram *bins, double added)
 {
     band->total = bins->total;
     band->count = malloc(bins->len * sizeof *band->count);
     band->own = malloc(bins->len * sizeof *band->own);
     if (!band->count || !band->own) {
-        eps__bins_clear(band);
+        eps__bin_gram_clear(band);
         return EPS_NO_MEMORY;
     }
     memcpy(band->count, bins->count, bins->len * sizeof *band->count);
@@ -301,9 +306,9 @@ static enum eps_status keep_groups(struct eps__bins *band, const struct eps__bin
     return EPS_OK;
 }
 
-/* The band of the chain as a matrix of its own, positive semidefinite by a raised diagonal (M14). *found: there is one.
- * */
-static enum eps_status band_alone(struct eps__bins *band, bool *found, const struct eps__chain *chain)
+/* The band of the chain as a matrix of its own, made positive semidefinite by raising its diagonal (M14). *found:
+ * whether that was proven; otherwise there is no band to clear. */
+static enum eps_status band_alone(struct eps__bin_gram *band, bool *found, const struct eps__chain *chain)
 {
     size_t len = chain->bins->len;
     double *gram = malloc(len * len * sizeof *gram), *tried = malloc(len * len * sizeof *tried), trace = 0, added = 0;
@@ -324,7 +329,7 @@ static enum eps_status band_alone(struct eps__bins *band, bool *found, const str
     if (*found) {
         for (size_t i = 0; i < len; i++)
             gram[i * len + i] = eps__add_up(gram[i * len + i], added);
-        status = eps__bins_make(band, gram, NULL, len, 0, 1);
+        status = eps__bin_gram_make(band, gram, NULL, len, 0, 1);
     }
     free(gram);
     free(tried);
@@ -333,12 +338,12 @@ static enum eps_status band_alone(struct eps__bins *band, bool *found, const str
     return status;
 }
 
-/* A law that dominates: a band, and a lognormal factor that all bins share (M14). */
+/* Adds a law that dominates: that of a band, times a lognormal factor that all bins share (M14). */
 static enum eps_status add_law(const struct eps_context *context, struct eps__laws *laws,
                                const struct eps__chain *chain)
 {
     struct eps__moments *moments = &laws->items[laws->len];
-    struct eps__bins band;
+    struct eps__bin_gram band;
     bool found;
     enum eps_status status = band_alone(&band, &found, chain);
     if (status != EPS_OK || !found)
@@ -351,7 +356,7 @@ static enum eps_status add_law(const struct eps_context *context, struct eps__la
     }
     if (status == EPS_OK)
         eps__moments_keep_known(moments);
-    eps__bins_clear(&band);
+    eps__bin_gram_clear(&band);
     return status;
 }
 
@@ -362,16 +367,16 @@ void eps__laws_clear(struct eps__laws *laws)
     laws->len = 0;
 }
 
-/* A chain that a law may be made of: so many neighbours together, a band of that width. */
+/* A chain for a law. */
 struct candidate {
-    size_t size, width;
+    size_t size, width; /* bins of a group (1: no groups); width of the band */
     unsigned most;
-    double variance; /* about: of the law */
+    double variance; /* of the law, approximately */
 };
 
 static double variance_of(const struct eps__chain *chain)
 {
-    const struct eps__bins *bins = chain->bins;
+    const struct eps__bin_gram *bins = chain->bins;
     double sum = 0, total = (double)bins->total;
     for (size_t k = 0; k < bins->len; k++)
         for (size_t l = 0; l < bins->len; l++) {
@@ -384,8 +389,9 @@ static double variance_of(const struct eps__chain *chain)
     return sum / (total * total);
 }
 
-/* The one of the least variance that has `least` moments or more, over the matrix of neighbours together in `size`. */
-static void consider(struct candidate *best, const struct eps__bins *bins, const struct eps__effort *effort,
+/* Considers chains over a matrix, whose rows are groups of `size` bins. *best becomes the one with the least variance
+ * among those with at least `least` moments. */
+static void consider(struct candidate *best, const struct eps__bin_gram *bins, const struct eps__effort *effort,
                      size_t size, unsigned least, unsigned limit)
 {
     for (size_t i = 0; i <= WIDTHS; i++) {
@@ -400,36 +406,36 @@ static void consider(struct candidate *best, const struct eps__bins *bins, const
     }
 }
 
-/* A law with at least so many moments, where there is one. */
-static enum eps_status add_best(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
-                                const struct eps__effort *effort, unsigned least)
+/* Adds the best law with at least `least` moments, if there is one. */
+static enum eps_status add_best(const struct eps_context *context, struct eps__laws *laws,
+                                const struct eps__bin_gram *bins, const struct eps__effort *effort, unsigned least)
 {
     struct candidate best = {.variance = INFINITY};
     unsigned limit = moment_limit(bins, effort);
-    struct eps__bins gathered = {0};
+    struct eps__bin_gram gathered = {0};
     enum eps_status status = EPS_OK;
     consider(&best, bins, effort, 1, least, limit);
     for (size_t i = 0; i < SIZES && effort->bandwidth == 0 && bins->len >= 4 * together[i]; i++) {
-        status = eps__bins_gather(&gathered, bins, together[i]);
+        status = eps__bin_gram_gather(&gathered, bins, together[i]);
         if (status != EPS_OK)
             return status;
         consider(&best, &gathered, effort, together[i], least, limit);
-        eps__bins_clear(&gathered);
+        eps__bin_gram_clear(&gathered);
     }
     if (isinf(best.variance))
         return EPS_OK;
     if (best.size > 1)
-        status = eps__bins_gather(&gathered, bins, best.size);
+        status = eps__bin_gram_gather(&gathered, bins, best.size);
     if (status == EPS_OK) {
         struct eps__chain chain = eps__chain_of(best.size > 1 ? &gathered : bins, best.width, best.most);
         status = add_law(context, laws, &chain);
     }
-    eps__bins_clear(&gathered);
+    eps__bin_gram_clear(&gathered);
     return status;
 }
 
-enum eps_status eps__bins_laws(const struct eps_context *context, struct eps__laws *laws, const struct eps__bins *bins,
-                               const struct eps__effort *effort)
+enum eps_status eps__bin_gram_laws(const struct eps_context *context, struct eps__laws *laws,
+                                   const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
     laws->len = 0;
     enum eps_status status = exact_law(context, &laws->items[0], bins, effort);

@@ -1,5 +1,5 @@
 /*
- * The sums of chain_of.h in two precisions, what they cost and what they round.
+ * See chain.h. The sums of chain_of.h in two precisions, their cost and their rounding.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,18 +13,20 @@
 #include "lib/numerics/binomial.h"
 #include "lib/numerics/bound.h"
 
-#define DEEPEST (-690.0) /* ln of DBL_MIN is -708 */
+#define DEEPEST (-690.0) /* ln of the least number that may occur in doubles; ln of DBL_MIN is -708 */
 
-/* Tuples of q numbers and a rest, of a sum of at most `most`: C(most + q + 1, q + 1). Exact while under 2^53. */
+/* The number of tuples of q counts and a rest with a sum of at most `most`: C(most + q + 1, q + 1). Exact below
+ * 2^53. */
 static double states_of(unsigned most, size_t q)
 {
     double count = 1;
     for (size_t i = 1; i <= q + 1; i++)
-        count = count * (double)(most + i) / (double)i; /* each a binomial coefficient */
+        count = count * (double)(most + i) / (double)i; /* a binomial coefficient after every step */
     return count;
 }
 
-/* The next of the tuples of q numbers with a sum of at most `most`, in lexicographic order; false after the last. */
+/* Advances to the next tuple of q numbers with a sum of at most `most`, in lexicographic order; false after the last
+ * one. *sum: the sum of the tuple. */
 static bool next_tuple(unsigned *tuple, size_t q, unsigned most, unsigned *sum)
 {
     for (size_t j = q; j-- > 0;) {
@@ -39,11 +41,11 @@ static bool next_tuple(unsigned *tuple, size_t q, unsigned most, unsigned *sum)
     return false;
 }
 
-/* The entry that is summed with: less tau where it is within the band, where tau is at least every other (M11). */
+/* Within the band, the entry less tau and at least 0; outside, 0, as tau is at least every entry there (M11). */
 double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j)
 {
-    double entry = eps__bins_entry(chain->bins, i, j);
-    if (eps__bins_distance(chain->bins->len, i, j) >= chain->width)
+    double entry = eps__bin_gram_entry(chain->bins, i, j);
+    if (eps__bin_distance(chain->bins->len, i, j) >= chain->width)
         return 0;
     return entry > chain->tau ? eps__add_up(entry, -chain->tau) : 0;
 }
@@ -64,14 +66,14 @@ double eps__chain_entry(const struct eps__chain *chain, size_t i, size_t j)
 #undef OF
 #undef EXP
 
-struct eps__chain eps__chain_of(const struct eps__bins *bins, size_t width, unsigned most)
+struct eps__chain eps__chain_of(const struct eps__bin_gram *bins, size_t width, unsigned most)
 {
     struct eps__chain chain = {.bins = bins, .width = width, .most = most, .open = true};
     size_t len = bins->len;
     assert(width >= 1 && width <= len / 2 + 1);
     for (size_t i = 0; bins->gram && width < bins->width && i < len; i++)
         for (size_t j = 0; j < i; j++)
-            if (eps__bins_distance(len, i, j) >= width)
+            if (eps__bin_distance(len, i, j) >= width)
                 chain.tau = fmax(chain.tau, bins->gram[i * len + j]);
     for (size_t i = 0; bins->gram && chain.open && i < len; i++)
         for (size_t j = 0; j + width <= i && chain.open; j++)
@@ -81,9 +83,12 @@ struct eps__chain eps__chain_of(const struct eps__bins *bins, size_t width, unsi
 
 double eps__chain_operations(const struct eps__chain *chain)
 {
-    /* a tuple of the prefix, one of the last bins, the draws at hand and the rest */
+    /*
+     * A step runs over the counts of the last q bins, the draws of the bin and the rest, and of the prefix if there is
+     * one.
+     */
     size_t tuple = chain->open ? chain->width : 2 * chain->width - 1;
-    /* each tuple of the prefix meets each bin; many counts in a tuple are many factors */
+    /* Each tuple of the prefix is combined with each bin. Longer tuples have more factors. */
     double q = (double)chain->width - 1, met = chain->open || q < 1 ? 0 : states_of(chain->most, chain->width - 2) * q;
     double steps = states_of(chain->most, tuple) * (1 + q * q / 64) + met;
     return (double)chain->bins->len * steps + 100 * eps__chain_numbers(chain);
@@ -107,20 +112,23 @@ unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operat
 }
 
 /*
- * Units of roundoff that a sum is off by at most (M10). A product of counts r s of two bins is in a power e^{g r s}, of
- * 6 units for each of its factors e^g, of which a term has most^2/2 in all; a draw is 3 units more. Each bin adds q + 3
- * products to a term and takes part in a sum of most + 1 numbers; in the end there is one over the states and one over
- * the prefixes.
+ * An error bound of a sum in units of roundoff (M10). The counts r and s of two bins give a power e^{g r s}, with 6
+ * units for each of its factors e^g; a term has at most most^2/2 of these factors. A draw adds 9 units. Each bin adds at
+ * most 2 q + 2 products to a term and a sum of most + 1 numbers. At the end there is a sum over the states of each prefix
+ * and one over the prefixes. Groups of bins add the sums of powers of series, and the factors e^own of pairs within one
+ * bin (M15).
  */
 static double units_of(const struct eps__chain *chain)
 {
     double most = chain->most, q = (double)chain->width - 1;
     double ends = states_of(chain->most, chain->width - 1) * (chain->open ? 1 : 2) + q * (q + 4);
-    double gathered = chain->bins->count ? (double)chain->bins->total * (most + 4) : 0; /* their powers */
-    return 1.01 * (gathered + (double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
+    double gathered =
+        chain->bins->count ? (double)chain->bins->total * (most + 4) : 0; /* powers of series, for groups */
+    double own = chain->bins->own ? 3 * most * most : 0;
+    return 1.01 * (gathered + own + (double)chain->bins->len * (most + 2 * q + 6) + 3 * most * (most + 2) + ends + 16);
 }
 
-/* ln of a sum times a factor: at least 0, as every moment is at least 1. */
+/* A bound on ln of a sum times a factor; at least 0, because every moment is at least 1. */
 static double bound_of(enum eps__estimate estimate, double sum, double units, double log_factor)
 {
     double log_sum = eps__log_bound(estimate, sum, units);
@@ -143,8 +151,8 @@ enum eps_status eps__chain_quad(const struct eps_context *context, const struct 
 enum eps_status eps__chain_double(const struct eps_context *context, const struct eps__chain *chain, double *log_upper,
                                   double *log_lower)
 {
-    /* A scale s^a that keeps a!/s^a in reach. All that is multiplied on the way is at least base^most/most!, because no
-     * entry is negative: where that is in reach from below, nothing underflows. */
+    /* The sums are scaled by s^a, which keeps a!/s^a in range. Every product on the way is at least base^most/most!,
+     * because no entry is negative. If that is in range, nothing underflows. */
     int shift = (int)floor(log2(fmax((double)chain->most / M_E, 1)));
     double base = ldexp(1, shift) / (double)chain->bins->total, units = units_of(chain);
     bool reaches = chain->most * log(fmin(base, 1)) - eps__log_factorial(chain->most) > DEEPEST;

@@ -1,12 +1,13 @@
 /*
- * The sums of chain.h for one kind of number: included by chain.c once for each, with NUMBER the type, OF(name) a name
- * of its own, and EXP its exponential function.
+ * The sums of chain.h for one type of number. chain.c includes this file once for each type: NUMBER is the type,
+ * OF(name) makes a name for it, and EXP is its exponential function.
  *
- * The first q = width - 1 bins of a cycle, the prefix, have their counts fixed, one tuple after the other; a bin that
- * they touch gets a factor for each of its draws, whichever way round they touch it. What is left is a chain: bin after
- * bin, carrying the counts of the last q bins and what was drawn before those. A state is a tuple (r_1 .. r_q; rest)
- * with a sum of at most `most`; the states lie in lexicographic order, so those with the same r's are a row of numbers,
- * and the place of any is found by counting along. All terms are positive: nothing cancels.
+ * The first q = width - 1 bins of a cycle are the prefix. The sums run over all tuples of their counts. For each tuple,
+ * a later bin that meets a bin of the prefix, in either direction around the cycle, gets a factor for each of its
+ * draws. The remaining bins are a chain. It is processed bin by bin; the state (r_1 .. r_q; rest) holds the counts of
+ * the last q bins and the sum of all counts before those, at most `most` together. States are stored in lexicographic
+ * order, so those with the same r_1 .. r_q are a row of consecutive numbers, and rows are found by counting along. All
+ * terms are positive, so nothing cancels.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,10 +16,10 @@ struct OF(tables) {
     const struct eps__chain *chain;
     unsigned most;
     size_t q;
-    NUMBER *draws;  /* of bin k, t draws: base^t/t! e^{g_kk t(t-1)/2}: [k][t] */
-    NUMBER *powers; /* e^{g n}, g the entry of bins k and k - d (k + len - d where k < d): [k][d - 1][n] */
-    size_t reach;   /* n <= (most/2)^2: more no product of two counts has */
-    NUMBER *own;    /* of the bin at hand: as draws, times what the prefix adds */
+    NUMBER *draws;  /* [k][t]: the factor of t draws of bin k, base^t/t! e^{g_kk t(t-1)/2} */
+    NUMBER *powers; /* [k][d - 1][n]: e^{g n}, g the entry of bin k and the bin d before it on the cycle */
+    size_t reach;   /* the largest n, (most/2)^2, which bounds the product of two counts */
+    NUMBER *own;    /* the row of `draws` of the current bin, times the factors from the prefix; at the end, sums */
     NUMBER *state, *next;
 };
 
@@ -31,7 +32,7 @@ static void OF(tables_free)(struct OF(tables) * tables)
     free(tables->next);
 }
 
-/* e^{g n} for n = 0, 1, ...: as those before, where the entry is the same. */
+/* powers[n] = e^{g n} for n <= reach, g the entry; copied from `before` if the entry is the same. */
 static void OF(fill_powers)(NUMBER *powers, const NUMBER *before, double entry, double entry_before, size_t reach)
 {
     if (before && entry == entry_before) {
@@ -45,19 +46,19 @@ static void OF(fill_powers)(NUMBER *powers, const NUMBER *before, double entry, 
 }
 
 /*
- * t draws from place k: of one bin, base^t/t! e^{g t(t-1)/2}. Of `count` that it stands for, the coefficient of z^t in
- * the power `count` of sum_r (base z)^r/r! e^{own r(r-1)/2}, times the same e^{g t(t-1)/2} (M15). one, room: most + 1
- * numbers each.
+ * draws[t] = the factor of t draws of row k. For one bin it is base^t/t! e^{g t(t-1)/2}. For a group of `count` bins it
+ * is the coefficient of z^t in (sum_r (base z)^r/r! e^{own r(r-1)/2})^count, times e^{g t(t-1)/2} (M15). one, room:
+ * scratch space of most + 1 numbers each.
  */
 static void OF(fill_draws)(NUMBER *draws, NUMBER *one, NUMBER *room, const struct eps__chain *chain, size_t k,
                            NUMBER base)
 {
-    const struct eps__bins *bins = chain->bins;
+    const struct eps__bin_gram *bins = chain->bins;
     NUMBER again = EXP((NUMBER)(bins->own ? bins->own[k] : 0)), pair = EXP((NUMBER)eps__chain_entry(chain, k, k));
     NUMBER agains = 1, pairs = 1;
     one[0] = draws[0] = 1;
     for (unsigned t = 1; t <= chain->most; t++) {
-        draws[t] = one[t] = one[t - 1] * base * agains / (NUMBER)t; /* t - 1 new pairs */
+        draws[t] = one[t] = one[t - 1] * base * agains / (NUMBER)t; /* draw t makes t - 1 new pairs */
         agains *= again;
     }
     for (size_t c = 1; c < (bins->count ? bins->count[k] : 1); c++) {
@@ -111,15 +112,16 @@ static const NUMBER *OF(powers_of)(const struct OF(tables) * tables, size_t k, s
     return tables->powers + (k * tables->q + d - 1) * (tables->reach + 1);
 }
 
-/* Bin k without what came before it: t draws from it, each met by the counts of the prefix that it touches. */
+/* own[t] = the factor of t draws of bin k, with the factors from the counts of the prefix that it meets. */
 static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned *prefix, unsigned most)
 {
     size_t len = tables->chain->bins->len, q = tables->q;
     memcpy(tables->own, tables->draws + k * ((size_t)tables->most + 1), ((size_t)most + 1) * sizeof(NUMBER));
     for (size_t i = 0; prefix && i < q; i++) {
-        size_t behind = k - i, ahead = len - behind; /* i < q <= k; as width <= len/2 + 1, never both are within q */
+        size_t behind = k - i, ahead = len - behind; /* i < q <= k */
         if (prefix[i] == 0 || (behind > q && ahead > q))
             continue;
+        /* If both are at most q, then both are q and len = 2 q: one entry, which counts once. */
         const NUMBER *powers = behind <= q ? OF(powers_of)(tables, k, behind) : OF(powers_of)(tables, i, ahead);
         for (unsigned t = 0; t <= most; t++)
             tables->own[t] *= powers[t * prefix[i]];
@@ -127,9 +129,9 @@ static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned
 }
 
 /*
- * One bin more: next[(r_2 .. r_q, t); rest + r_1] = sum over r_1 of state[(r_1 .. r_q); rest] own[t] e^{t sum_j g_j
- * r_j}. The middle (r_2 .. r_q) runs through its tuples in order; the row of (r_1, middle) is the next one of those
- * that begin with r_1, that of (middle, t) the next one of all.
+ * Adds bin k: next[(r_2 .. r_q, t); rest + r_1] = sum over r_1 of state[(r_1 .. r_q); rest] own[t] e^{t sum_j g_j r_j}.
+ * The middle (r_2 .. r_q) runs through its tuples in order. The row of (r_1, middle) is then the next one among those
+ * that begin with r_1, and the row of (middle, t) is the next one of all.
  */
 static void OF(step)(struct OF(tables) * tables, size_t k, unsigned most, unsigned *middle, size_t *row_of)
 {
@@ -145,7 +147,7 @@ static void OF(step)(struct OF(tables) * tables, size_t k, unsigned most, unsign
         for (unsigned t = 0; t <= most - sum; t++) {
             NUMBER factor = tables->own[t], *into = tables->next + filled;
             unsigned left = most - sum - t;
-            for (size_t j = 0; j + 1 < q; j++) /* r_(j+2) lies q - 1 - j bins behind */
+            for (size_t j = 0; j + 1 < q; j++) /* r_(j+2) is the count of the bin q - 1 - j before k */
                 factor *= OF(powers_of)(tables, k, q - 1 - j)[t * middle[j]];
             for (unsigned rest = 0; rest <= left; rest++)
                 into[rest] = 0;
@@ -160,13 +162,13 @@ static void OF(step)(struct OF(tables) * tables, size_t k, unsigned most, unsign
         for (unsigned v = 0; v <= most - sum; v++)
             row_of[v] += most - sum - v + 1;
     } while (next_tuple(middle, q - 1, most, &sum));
-    assert(filled == (size_t)states_of(most, q)); /* each state once */
+    assert(filled == (size_t)states_of(most, q));
     NUMBER *state = tables->state;
     tables->state = tables->next;
     tables->next = state;
 }
 
-/* The same where nothing is carried but the sum: a product of polynomials. */
+/* The same for q = 0, where the state is the sum alone: a product of polynomials. */
 static void OF(step_alone)(struct OF(tables) * tables, unsigned most)
 {
     for (unsigned m = most + 1; m-- > 0;) {
@@ -177,7 +179,8 @@ static void OF(step_alone)(struct OF(tables) * tables, unsigned most)
     }
 }
 
-/* sums[offset + m] += weight times the sum over all ways to draw m <= most times from the bins first, first + 1, ... */
+/* sums[offset + m] += weight times the sum over all ways to make m draws from the bins after the prefix. prefix NULL:
+ * from all bins. offset: the draws of the prefix. */
 static enum eps_status OF(add_chain)(const struct eps_context *context, struct OF(tables) * tables, NUMBER *sums,
                                      NUMBER weight, const unsigned *prefix, unsigned offset, unsigned *middle,
                                      size_t *row_of)
@@ -197,18 +200,24 @@ static enum eps_status OF(add_chain)(const struct eps_context *context, struct O
         if (status != EPS_OK)
             return status;
     }
+    /* summed before they are added to the sums of the other prefixes: a term has fewer additions (M10) */
+    NUMBER *drawn = tables->own;
     unsigned sum = 0;
     size_t at = 0;
     memset(middle, 0, (tables->q + 1) * sizeof *middle);
+    for (unsigned m = 0; m <= most; m++)
+        drawn[m] = 0;
     do
         for (unsigned rest = 0; rest <= most - sum; rest++)
-            sums[offset + sum + rest] += weight * tables->state[at++];
+            drawn[sum + rest] += tables->state[at++];
     while (next_tuple(middle, tables->q, most, &sum));
     assert(at == states);
+    for (unsigned m = 0; m <= most; m++)
+        sums[offset + m] += weight * drawn[m];
     return EPS_OK;
 }
 
-/* What the prefix weighs by itself. */
+/* The factor of the prefix by itself. */
 static NUMBER OF(prefix_weight)(const struct OF(tables) * tables, const unsigned *prefix)
 {
     NUMBER weight = 1;
@@ -220,7 +229,8 @@ static NUMBER OF(prefix_weight)(const struct OF(tables) * tables, const unsigned
     return weight;
 }
 
-/* sums[a] for a <= most: over all multisets of a bins, the product of 1/r!, base^r and what their pairs weigh (M10). */
+/* sums[a], a <= most: the sum over all multisets of a bins of the product of base^r/r! and the factors of their pairs
+ * (M10). */
 static enum eps_status OF(sum_up)(const struct eps_context *context, const struct eps__chain *chain, NUMBER base,
                                   NUMBER *sums)
 {

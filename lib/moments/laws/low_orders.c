@@ -1,8 +1,9 @@
 /*
- * E prod_a (x_{i_a} - 1) over draws i_1 .. i_j of bins is the sum, over the graphs on the draws that leave none alone,
- * of the product over its edges of w = e^G - 1 >= 0 (M13). So b^j mu_j is a sum of terms that are not negative, which
- * for j <= 4 are products of matrices; only the complete graph on four draws takes one product of matrices for each
- * bin. Bins without an entry in common are skipped: a banded matrix takes a product of width^3 for each.
+ * See low_orders.h. For draws i_1 .. i_j of bins, E prod_a (x_{i_a} - 1) is a sum over the graphs on the draws in which
+ * every draw has an edge; the term of a graph is the product over its edges of w = e^G - 1 >= 0 (M13). So b^j mu_j is a
+ * sum of terms >= 0. For j <= 4 they are products of matrices; only the complete graph on four draws needs a matrix
+ * product for each bin. Pairs of bins with w = 0 are skipped, so that this product costs width^3 if the matrix is
+ * banded.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,9 +21,9 @@ struct graphs {
     size_t len;
     double *w;      /* len x len */
     double *square; /* w w */
-    double *degree; /* sum of a row of w */
-    size_t *near;   /* for one bin: those that it has an entry with */
-    double *part;   /* for one bin: the matrix of those, and its square */
+    double *degree; /* the sum of each row of w */
+    size_t *near;   /* for one bin: the later bins with a positive entry */
+    double *part;   /* for one bin: the matrix v of these, and its square */
 };
 
 static void graphs_free(struct graphs *g)
@@ -34,7 +35,8 @@ static void graphs_free(struct graphs *g)
     free(g->part);
 }
 
-static size_t entries_beside(const struct eps__bins *bins, size_t i)
+/* The number of later bins with a positive entry. */
+static size_t entries_beside(const struct eps__bin_gram *bins, size_t i)
 {
     size_t count = 0;
     for (size_t j = i + 1; bins->gram && j < bins->len; j++)
@@ -42,7 +44,7 @@ static size_t entries_beside(const struct eps__bins *bins, size_t i)
     return count;
 }
 
-double eps__low_orders_operations(const struct eps__bins *bins, unsigned most)
+double eps__low_orders_operations(const struct eps__bin_gram *bins, unsigned most)
 {
     double b = (double)bins->len, operations = 40 * b * b;
     if (most >= 3)
@@ -54,7 +56,7 @@ double eps__low_orders_operations(const struct eps__bins *bins, unsigned most)
     return operations;
 }
 
-static enum eps_status graphs_make(struct graphs *g, const struct eps__bins *bins, unsigned most)
+static enum eps_status graphs_make(struct graphs *g, const struct eps__bin_gram *bins, unsigned most)
 {
     size_t b = bins->len;
     *g = (struct graphs){.len = b,
@@ -70,7 +72,7 @@ static enum eps_status graphs_make(struct graphs *g, const struct eps__bins *bin
     for (size_t i = 0; i < b; i++) {
         g->degree[i] = 0;
         for (size_t j = 0; j < b; j++) {
-            double w = expm1(eps__bins_entry(bins, i, j));
+            double w = expm1(eps__bin_gram_entry(bins, i, j));
             g->w[i * b + j] = w;
             g->degree[i] += w;
         }
@@ -80,7 +82,7 @@ static enum eps_status graphs_make(struct graphs *g, const struct eps__bins *bin
     return EPS_OK;
 }
 
-/* Three draws: a path of two edges, with each as its middle, and the triangle. */
+/* Three draws: the 3 paths of two edges, and the triangle. */
 static double three(const struct graphs *g)
 {
     double paths = 0, triangles = 0;
@@ -94,7 +96,7 @@ static double three(const struct graphs *g)
     return 3 * paths + triangles;
 }
 
-/* Four draws, in all graphs but the complete one. */
+/* Four draws, all graphs but the complete one. */
 static double four_but_complete(const struct graphs *g)
 {
     double edges = 0, stars = 0, paths = 0, circles = 0, tailed = 0, double_triangles = 0;
@@ -117,8 +119,9 @@ static double four_but_complete(const struct graphs *g)
 }
 
 /*
- * The complete graph on four draws of which i is the least bin: 4 ways to place one i, 6 for two, 4 for three. With
- * three others b, c, d: w_ib w_ic w_id w_bc w_bd w_cd is the product of three entries of v_bc = sqrt(w_ib w_ic) w_bc.
+ * The complete graph on four draws whose least bin is i. There are 4 ways in which one draw is in bin i, 6 for two
+ * draws, 4 for three, 1 for four. With one draw in bin i and the others in bins b, c, d, the term w_ib w_ic w_id w_bc
+ * w_bd w_cd is v_bc v_bd v_cd, where v_bc = sqrt(w_ib w_ic) w_bc.
  */
 static double complete_from(struct graphs *g, size_t i)
 {
@@ -144,7 +147,7 @@ static double complete_from(struct graphs *g, size_t i)
     return 4 * one + 6 * own * two + 4 * own * own * own * three_own + own * own * own * own * own * own;
 }
 
-enum eps_status eps__low_orders(const struct eps_context *context, const struct eps__bins *bins, unsigned most,
+enum eps_status eps__low_orders(const struct eps_context *context, const struct eps__bin_gram *bins, unsigned most,
                                 double central[5], double *units)
 {
     struct graphs g;
@@ -165,7 +168,7 @@ enum eps_status eps__low_orders(const struct eps_context *context, const struct 
     central[3] = most >= 3 ? three(&g) / (b * b * b) : INFINITY;
     central[4] = most >= 4 ? (four_but_complete(&g) + complete) / (b * b * b * b) : INFINITY;
     graphs_free(&g);
-    /* w is within 4 units, a term has six of them at most and 12 products; four nested sums of b numbers at most. */
+    /* w is within 4 units. A term has at most six of them and 12 products, and is in at most four nested sums of b. */
     *units = 1.01 * (4 * b + 64);
     return status;
 }

@@ -1,5 +1,6 @@
 /*
- * Multisets of `len` numbers under a limit, as rising sequences: copies that nothing tells apart but their kinds.
+ * Multisets of `len` numbers below a limit, as ascending sequences. They stand for the states of indistinguishable
+ * copies.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,18 +9,19 @@
 
 #include <stdbool.h>
 
-/* How many there are: C(len + kinds - 1, len). */
-static inline double eps__multisets(double kinds, unsigned len)
+/* The number of multisets, C(len + limit - 1, len). Exact below 2^53. */
+static inline double eps__multisets(double limit, unsigned len)
 {
     double count = 1;
     for (unsigned i = 1; i <= len; i++)
-        count = count * (kinds + i - 1) / i;
+        count = count * (limit + i - 1) / i;
     return count;
 }
 
 /*
- * The next one, the last number being what changes least; false after the last. So that of numbers n_0 <= n_1 <= ... comes after sum
- * over j of eps__multisets(n_j, j + 1) others (0 where n_j = 0), and those under a lower limit come first.
+ * Advances to the next multiset; false after the last one. The last number changes most slowly, so multisets below a
+ * lower limit come first. n_0 <= n_1 <= ... has the rank sum over j of eps__multisets(n_j, j + 1), where terms with n_j
+ * = 0 are 0.
  */
 static inline bool eps__multiset_next(unsigned *numbers, unsigned len, unsigned limit)
 {
@@ -33,6 +35,7 @@ static inline bool eps__multiset_next(unsigned *numbers, unsigned len, unsigned 
     return false;
 }
 
+/* Insertion sort into ascending order. */
 static inline void eps__multiset_sort(unsigned *numbers, unsigned len)
 {
     for (unsigned i = 1; i < len; i++)

@@ -1,5 +1,5 @@
 /*
- * Powers of series with no negative coefficient.
+ * See powers.h. Products of power series with coefficients >= 0.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,8 @@ static int ascending(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static double *sorted_diagonal(const struct eps__bins *bins)
+/* The diagonal in ascending order, malloc'ed; NULL if memory runs out. */
+static double *sorted_diagonal(const struct eps__bin_gram *bins)
 {
     double *sorted = malloc(bins->len * sizeof *sorted);
     if (sorted) {
@@ -26,25 +27,25 @@ static double *sorted_diagonal(const struct eps__bins *bins)
     return sorted;
 }
 
-size_t eps__powers_kinds(const struct eps__bins *bins)
+size_t eps__powers_distinct(const struct eps__bin_gram *bins)
 {
     double *sorted = sorted_diagonal(bins);
-    size_t kinds = bins->len;
+    size_t distinct = bins->len;
     if (sorted) {
-        kinds = 1;
+        distinct = 1;
         for (size_t i = 1; i < bins->len; i++)
-            kinds += sorted[i] != sorted[i - 1];
+            distinct += sorted[i] != sorted[i - 1];
     }
     free(sorted);
-    return kinds;
+    return distinct;
 }
 
 /*
- * out[j] = E (x - 1)^j / (j! scale^j) for one bin, E x^i = e^{g i(i-1)/2}. With q = e^g, w = q - 1 and F(j, m) the j-th
- * difference at i = 0 of q^{i(i-1)/2 + m i}, E (x - 1)^j is F(j, 0), and Leibniz' rule for differences gives (M12),
- * F(0, m) = 1 and
+ * out[j] = E (x - 1)^j / (j! scale^j) for one bin, where E x^i = e^{g i(i-1)/2}. Let q = e^g, w = q - 1, and let F(j,
+ * m) be the j-th difference of q^{i(i-1)/2 + m i} at i = 0. Then E (x - 1)^j = F(j, 0), F(0, m) = 1, and Leibniz' rule
+ * for differences gives (M12)
  *   F(j, m) = sum_{k < j} C(j-1, k) (q^m w^k - [k = 0]) q^{k(k-1)/2 + m k} F(j-1-k, m+k).
- * room: (most + 3) (most + 1) numbers.
+ * room: scratch space for (most + 3) (most + 1) numbers.
  */
 static void series_of(eps__quad *out, double g, unsigned most, double scale, eps__quad *room)
 {
@@ -79,13 +80,13 @@ static void multiply(eps__quad *a, const eps__quad *b, unsigned most)
     for (unsigned m = most + 1; m-- > 0;) {
         eps__quad sum = 0;
         for (unsigned t = 0; t <= m; t++)
-            if (t != 1 && m - t != 1) /* no series here has a first power */
+            if (t != 1 && m - t != 1) /* the coefficients of z are 0 */
                 sum += a[m - t] * b[t];
         a[m] = sum;
     }
 }
 
-/* product *= base^count; base is lost, and room is for as many numbers. */
+/* product *= base^count. Overwrites base. room: scratch space for most + 1 numbers. */
 static void multiply_power(eps__quad *product, eps__quad *base, eps__quad *room, size_t count, unsigned most)
 {
     for (; count > 0; count >>= 1) {
@@ -97,7 +98,7 @@ static void multiply_power(eps__quad *product, eps__quad *base, eps__quad *room,
     }
 }
 
-enum eps_status eps__powers(const struct eps_context *context, const struct eps__bins *bins, unsigned most,
+enum eps_status eps__powers(const struct eps_context *context, const struct eps__bin_gram *bins, unsigned most,
                             eps__quad *central, double *units)
 {
     size_t row = (size_t)most + 1;
@@ -117,8 +118,8 @@ enum eps_status eps__powers(const struct eps_context *context, const struct eps_
         central[j] *= factorial;
         factorial *= j + 1;
     }
-    /* A number of the series is off by 12 units for each of its j^2 factors and sums; each factor of the product brings
-     * its own and a sum of most + 1 products. */
+    /* M12: a coefficient of a series is within 12 j^2 units; each of the b series adds its own and a sum of most + 1
+     * products. */
     *units = 1.01 * ((double)bins->len * (12.0 * most * most + most + 4) + 4.0 * most);
     free(sorted);
     free(room);

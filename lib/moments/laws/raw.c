@@ -1,5 +1,5 @@
 /*
- * A logarithm each, and the moments about 1.
+ * See raw.h.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
- * Power series by Newton's iteration over FFT products. Up to DIRECT_MAX multiplications the plain recursions are
- * used instead: they are as fast there, and their error stays relative where the coefficients vary by many orders
- * of magnitude, which a transform cannot promise.
+ * Power series by Newton's iteration over FFT products. Up to direct_max multiplications the plain recursions are used
+ * instead: they are as fast, and their error stays relative where the coefficients vary by many orders of magnitude,
+ * which a transform cannot guarantee.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,11 +14,11 @@
 
 #include "lib/numerics/fft/fft.h"
 
-/* Multiplications under which the direct way is taken: about a quarter of a second. */
+/* Up to this many multiplications (about a quarter of a second) series are computed by recursion. */
 static const double direct_max = 0x1p29;
-/* A convolution is also direct where that costs less than the transforms. */
+/* Up to this many multiplications a convolution is computed term by term: the transforms would cost more. */
 static const double direct_convolution_max = 0x1p16;
-/* And where no transform keeps the digits: a few seconds. */
+/* If no transform keeps the digits, a convolution may take this many multiplications (a few seconds). */
 static const double direct_digits_max = 0x1p33, digits_wanted = 1e-6;
 
 static size_t least(size_t a, size_t b)
@@ -92,8 +92,8 @@ bool eps__convolve(double *out, size_t out_len, const double *a, size_t a_len, c
     return convolve(out, out_len, a, a_len, b, b_len, is_short(a_len, b_len));
 }
 
-/* kappa bounds each number of a transform's by kappa times the 1-norm; by Cauchy and Parseval a product is then off by
- * kappa (|a|_1 |b|_2 + |a|_2 |b|_1 + |a|_2 |b|_2), and a little. */
+/* Each number of a transform is off by at most kappa times the 1-norm. By Cauchy-Schwarz and Parseval a product is then
+ * off by kappa (|a|_1 |b|_2 + |a|_2 |b|_1 + |a|_2 |b|_2), and terms of higher order. */
 static double fft_product_error(const double *a, size_t a_len, const double *b, size_t b_len)
 {
     double kappa = eps__fft_error(eps__fft_length(a_len + b_len - 1));
@@ -102,10 +102,10 @@ static double fft_product_error(const double *a, size_t a_len, const double *b, 
     return 1.1 * kappa * (a1 * b2 + a2 * b1 + a2 * b2);
 }
 
-/* Each out[t] is within error rate^t. */
+/* Whether every leading part has the wanted digits, if each out[t] is within error rate^t. */
 static bool has_digits(const double *out, size_t len, double error, double rate)
 {
-    double norm = 0, noise = 0, power = error; /* of out[0..t], without overflow */
+    double norm = 0, noise = 0, power = error; /* norms of out[0..t] and of its error, without overflow */
     for (size_t t = 0; t < len; t++, power *= rate) {
         norm = hypot(norm, out[t]);
         noise = hypot(noise, power);
@@ -123,8 +123,8 @@ static double largest(const double *x, size_t from, size_t end)
     return most;
 }
 
-/* How fast the coefficients of a series grow, geometrically, from their second to their last quarter: at least 1, which
- * is not at all. */
+/* The geometric growth rate of the coefficients of a series from their second to their last quarter; at least 1 (no
+ * growth). */
 static double growth(const double *x, size_t n)
 {
     double before = largest(x, n / 4, n / 2), after = largest(x, n - n / 4, n);
@@ -141,8 +141,8 @@ static void scale_by_powers(double *out, const double *in, size_t n, double rate
         out[t] = in[t] == 0 ? 0 : in[t] * exp((double)t * log_rate);
 }
 
-/* By transforms of the series scaled by the powers of a rate, so that what is computed does not grow. *kept: out has its
- * digits. */
+/* Convolves by FFT with both series scaled by the powers of a rate, so that the result does not grow. Out: *kept,
+ * whether out has its digits. */
 static bool convolve_scaled(double *out, size_t out_len, const double *a, size_t a_len, const double *b, size_t b_len,
                             double rate, bool *kept)
 {
@@ -155,7 +155,7 @@ static bool convolve_scaled(double *out, size_t out_len, const double *a, size_t
     double error = fft_product_error(scaled, a_len, scaled + a_len, b_len);
     free(scaled);
     scale_by_powers(out, out, out_len, rate);
-    ok = ok && !isnan(error); /* without memory */
+    ok = ok && !isnan(error); /* out of memory */
     *kept = ok && has_digits(out, least(out_len, a_len + b_len - 1), error, rate);
     return ok;
 }
@@ -171,7 +171,7 @@ static size_t leading_zeros(const double *a, size_t len)
 bool eps__convolve_digits(double *out, size_t out_len, const double *a, size_t a_len, const double *b, size_t b_len,
                           bool *kept)
 {
-    /* What must be zero is: so the first number that a transform gives is a product. */
+    /* Leading zeros stay exact, so that the first number that a transform computes is a product. */
     size_t skip_a = leading_zeros(a, a_len), skip_b = leading_zeros(b, b_len), skip = least(skip_a + skip_b, out_len);
     memset(out, 0, skip * sizeof *out);
     out += skip;
@@ -223,7 +223,7 @@ static bool inverse_step(double *g, size_t m, size_t n, const double *a, size_t 
     double *residual = work, *change = work + n;
     if (!eps__convolve(residual, n, a, a_len, g, m))
         return false;
-    /* The first m coefficients of a g are 1, 0, 0...: what is left of them is rounding. */
+    /* The first m coefficients of a g are 1, 0, 0, ..., apart from rounding. */
     for (size_t i = m; i < n; i++)
         residual[i - m] = -residual[i];
     if (!eps__convolve(change, n - m, residual, n - m, g, m))
@@ -241,7 +241,7 @@ bool eps__series_inverse(double *out, size_t n, const double *a, size_t a_len)
     double *work = malloc((2 * n + a_len) * sizeof *work), *scaled = work ? work + 2 * n : NULL;
     bool ok = work && inverse_directly(out, m, a, least(a_len, m));
     while (ok && m < n) {
-        /* With a(x/rate) in the place of a(x) the inverse hardly grows, and the transforms' errors are relative. */
+        /* The inverse of a(x/rate) hardly grows, so that the errors of the transforms are nearly relative. */
         size_t next = least(2 * m, n);
         double rate = growth(out, m);
         scale_by_powers(scaled, a, least(a_len, next), 1 / rate);
@@ -282,7 +282,8 @@ bool eps__series_sqrt(double *out, size_t n, const double *a, size_t a_len)
     double *inverse = work + n, *square = work + 2 * n, *scaled = work + 3 * n;
     bool ok = true;
     while (ok && m < n) {
-        /* y <- y + (a - y^2)/(2 y): the inverse is needed to as many coefficients as are gained. Scaled as above. */
+        /* y <- y + (a - y^2)/(2 y). The inverse is needed to as many coefficients as are gained. Scaled as in
+         * eps__series_inverse(). */
         size_t next = least(2 * m, n);
         double rate = growth(out, m);
         scale_by_powers(scaled, a, least(a_len, next), 1 / rate);

@@ -1,9 +1,9 @@
 /*
- * Plans are made with FFTW_ESTIMATE, which does not measure, so that a length always gets the same plan and the
- * same bits; they are kept for the life of the process in a table under the planner's lock, and executed on new
- * arrays, which FFTW allows from any thread.
+ * Plans are made with FFTW_ESTIMATE, which does not measure, so that a length always gets the same plan and the same
+ * bits. They are kept in a table for the life of the process, under the planner's lock, and executed on new arrays,
+ * which FFTW allows from any thread.
  *
- * What a plan may be off by is read off what fftw_sprint_plan() prints of it: fft_error.c.
+ * The error of a plan is computed from the output of fftw_sprint_plan(): see fft_error.c.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,7 @@ enum { PLANS_MAX = 256 };
 static struct plan_pair {
     size_t n;
     fftw_plan forward, backward;
-    double error; /* of both */
+    double error; /* the larger of the two plans' errors */
 } plans[PLANS_MAX];
 static size_t plans_len;
 
@@ -66,7 +66,7 @@ void eps__fft_free(void *array)
     fftw_free(array);
 }
 
-/* NAN without memory. */
+/* NAN if out of memory. */
 static double plan_error(fftw_plan plan)
 {
     char *text = plan ? fftw_sprint_plan(plan) : NULL;
@@ -84,7 +84,7 @@ static void destroy_plans(struct plan_pair *pair)
     pair->forward = pair->backward = NULL;
 }
 
-/* Both, with what they may be off by; without memory none, and NAN. */
+/* Both plans and their error. If out of memory, no plans and an error of NAN. */
 static struct plan_pair make_plans(size_t n)
 {
     struct plan_pair pair = {.n = n};
@@ -103,8 +103,8 @@ static struct plan_pair make_plans(size_t n)
     return pair;
 }
 
-/* The plans of length n; when the table is full the plan is made anew and the oldest entry gives way only if
- * nobody can be executing it, which cannot be known: so it is kept, and the new pair is the caller's. */
+/* The plans of length n. If the table is full, a new pair that the caller owns (*owned = 1): no entry can be evicted,
+ * because another thread may be executing it. */
 static struct plan_pair plans_of(size_t n, int *owned)
 {
     struct plan_pair pair = {0};

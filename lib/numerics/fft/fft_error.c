@@ -1,9 +1,8 @@
 /*
- * What a transform by FFTW may be off by, read off its plan. fftw_sprint_plan() prints a tree of solvers, which decide who
- * computes what, and the names of codelets, generated pieces of straight-line code that do all the arithmetic. What each
- * codelet may be off by was computed from its source, operation by operation (tests/fftw/codelets.py, which holds this
- * table against it); LEMMAS.md, N4, says why the sum over a plan is a bound. A word that is not known here proves nothing,
- * and the bound is INFINITY.
+ * The rounding error of an FFTW transform, computed from its plan. fftw_sprint_plan() prints a tree of solvers, which
+ * organise the work, and the names of codelets, generated straight-line code that does all the arithmetic. The error of
+ * each codelet was computed from its source, operation by operation (tests/fftw/codelets.py, which also checks this
+ * table). LEMMAS.md, N4, proves that the sum over a plan is a bound. For an unknown word the bound is INFINITY.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,27 +14,28 @@
 #include "lib/numerics/fft/fft.h"
 #include "lib/numerics/normal.h"
 
-/* In units of rounding: multiplying by a twiddle factor from a table; by one that is the product of up to four, or six, of
- * them; by one from two tables of FFTW's generic solver. */
+/* Errors in units of roundoff, of multiplying by a twiddle factor from a table; by a product of up to four, or six,
+ * such factors; by a product from two tables of FFTW's generic solver. */
 #define TWIDDLE 5.6
 #define TWIDDLE_OF_FOUR 22.2
 #define TWIDDLE_OF_SIX 33.3
 #define TWIDDLE_OF_TABLES 11.1
 
-/* A DFT of r numbers inside a codelet, whatever else that does, likewise. */
+/* The error of a DFT of r numbers inside a codelet, in units of roundoff, without the twiddle factors. */
 static const struct {
     unsigned long r;
     double error;
 } transforms[] = {{2, 1.1},  {3, 4.6},   {4, 4.1},   {5, 8.3},   {6, 5.6},   {8, 7.5},   {10, 9.2},
                   {12, 8.5}, {16, 10.1}, {20, 13.5}, {32, 15.0}, {64, 17.1}, {128, 23.0}};
 
-/* Codelets by what comes before their radix. twice: two numbers of one complex transform, which holds two real ones, come
- * in or go out together. halves: works inside such a transform; what it is off by reaches the result times sqrt 2. */
+/* Codelets by the part of their name before the radix. twice: separates two numbers of a complex transform that holds
+ * two real ones, so that the error counts for both. halves: is part of such a complex transform, whose error reaches
+ * the result multiplied by sqrt 2. */
 static const struct {
     double twiddle;
     bool twice, halves;
     const char *names;
-} kinds[] = {
+} codelets[] = {
     {0, false, false, " r2cf r2cfII r2cb r2cbIII "},
     {TWIDDLE, false, false, " hf hb hc2cf hc2cb "},
     {TWIDDLE_OF_SIX, false, false, " hf2 hb2 hc2cf2 hc2cb2 "},
@@ -47,7 +47,7 @@ static const struct {
     {TWIDDLE_OF_SIX, false, true, " t2 t2sv "},
 };
 
-/* Solvers that compute nothing themselves, by what comes before their numbers. */
+/* Solvers that do no arithmetic, by the part of their name before its numbers. */
 static const char solvers[] =
     " dft-buffered dft-ct-dif dft-ct-dit dft-direct dft-directbuf dft-indirect-after dft-indirect-before dft-nop"
     " dft-r2hc-0 dft-vrank dftw-direct dftw-directbuf hc2c-direct hc2c-directbuf hc2hc-direct hc2hc-directbuf"
@@ -56,7 +56,7 @@ static const char solvers[] =
     " rdft-rank0 rdft-vrank rdft2-ct-dif rdft2-ct-dit rdft2-hc2r-direct rdft2-hc2r10-direct rdft2-nop"
     " rdft2-r2hc-direct rdft2-r2hc01-direct rdft2-vrank ";
 
-/* The word is in the list, which has spaces on both sides of each. */
+/* Whether the word is in the list, which has a space before and after each word. */
 static bool listed(const char *list, const char *word, size_t len)
 {
     for (const char *at = list; (at = strchr(at, ' ')); at++)
@@ -65,7 +65,7 @@ static bool listed(const char *list, const char *word, size_t len)
     return false;
 }
 
-/* kind_radix, and what the processor's name adds. */
+/* The error of a codelet. Its name is kind_radix, and a suffix for the instruction set. */
 static double codelet_error(const char *word, size_t len)
 {
     size_t stem = strcspn(word, "_");
@@ -76,10 +76,10 @@ static double codelet_error(const char *word, size_t len)
     for (size_t i = 0; i < sizeof transforms / sizeof *transforms; i++)
         if (transforms[i].r == radix)
             transform = transforms[i].error;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (listed(kinds[i].names, word, stem))
-            return (kinds[i].twice ? 2 * (transform + kinds[i].twiddle) + 2 : transform + kinds[i].twiddle) *
-                   (kinds[i].halves ? M_SQRT2 : 1);
+    for (size_t i = 0; i < sizeof codelets / sizeof *codelets; i++)
+        if (listed(codelets[i].names, word, stem))
+            return (codelets[i].twice ? 2 * (transform + codelets[i].twiddle) + 2 : transform + codelets[i].twiddle) *
+                   (codelets[i].halves ? M_SQRT2 : 1);
     return INFINITY;
 }
 
@@ -88,7 +88,7 @@ static double solver_error(const char *word, size_t len)
     static const char generic[] = "dftw-genericbuf/";
     if (strncmp(word, generic, sizeof generic - 1) == 0)
         return TWIDDLE_OF_TABLES * M_SQRT2;
-    /* The numbers begin after the last letter: -8, /16, >=1-x8/1, -r2c-32-x2. */
+    /* The numbers begin after a '-', '/' or '>': -8, /16, >=1-x8/1, -r2c-32-x2. */
     for (size_t end = len; end > 0; end--)
         if ((end == len || strchr("-/>", word[end])) && listed(solvers, word, end))
             return 0;
@@ -107,6 +107,6 @@ double eps__fft_printed_error(const char *text)
             error += solver_error(at, len);
         at += len;
     }
-    /* Products of roundings are of the order of the square. */
+    /* Covers products of rounding errors. */
     return eps__raise(error * EPS__UNIT_ROUNDOFF, 1e7);
 }

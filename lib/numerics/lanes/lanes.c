@@ -1,7 +1,7 @@
 /*
- * See lanes.h. The loops are in lanes_of.h, compiled three times: here one by one, for every machine (fma() is the C library's, right
- * everywhere and slow where the machine has no such instruction), and by vectors in lanes_avx2.c and lanes_avx512.c. Which of them
- * serves is asked of the machine at each call, so that nothing is kept.
+ * See lanes.h. The loops are in lanes_of.h, which is compiled three times: here one lane at a time, for every machine
+ * (fma() is then the C library's, correct everywhere but slow without the instruction), and with vectors in
+ * lanes_avx2.c and lanes_avx512.c. Each call asks the processor which variant to use, so that there is no global state.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,7 +12,7 @@
 #include <Random123/philox.h>
 #include <sleef.h>
 
-/* ------------------------------------------------------------ one by one */
+/* ------------------------------------------------------------ one lane at a time */
 
 enum { WIDTH = 1, TILE = 1 };
 

@@ -1,7 +1,7 @@
 /*
- * Lanes by fours (lanes_of.h), for machines with AVX2 and FMA.
+ * Four lanes at a time (lanes_of.h), for machines with AVX2 and FMA.
  *
- * The Makefile has this file alone compiled for such machines; lanes.c asks before it calls.
+ * The Makefile compiles only this file for such machines; lanes.c checks the processor before it calls.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -75,7 +75,7 @@ static inline words high(words x)
     return _mm256_srli_epi64(x, 32);
 }
 
-/* The upper part times 2^32 plus the lower one, of 32 bits each: the first two are exact, and the sum rounds once. */
+/* The upper 32 bits times 2^32 plus the lower 32: both parts are exact, and the sum rounds once. */
 static inline vec number(words whole)
 {
     const words over = _mm256_castpd_si256(splat(0x1p52));

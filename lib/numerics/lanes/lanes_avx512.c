@@ -1,7 +1,7 @@
 /*
- * Lanes by eights (lanes_of.h), for machines with AVX-512.
+ * Eight lanes at a time (lanes_of.h), for machines with AVX-512.
  *
- * The Makefile has this file alone compiled for such machines; lanes.c asks before it calls.
+ * The Makefile compiles only this file for such machines; lanes.c checks the processor before it calls.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -70,7 +70,7 @@ static inline words low_product(words a, words b)
     return _mm512_mul_epu32(a, b);
 }
 
-/* By moving halves: shifts share the port of products. */
+/* A shuffle of 32-bit halves, because a shift would compete with the multiplications for a port. */
 static inline words high(words x)
 {
     return _mm512_shuffle_epi32(x, 0xF5);

@@ -1,14 +1,16 @@
 /*
- * The loops over lanes, for any width of vectors. A file that includes this has defined WIDTH (a divisor of EPS__LANES), TILE, the
- * types vec (WIDTH numbers) and words (WIDTH whole numbers of 64 bits), and on them, lane by lane, rounded once each:
+ * The loops over lanes, for any vector width. A file that includes this one must define WIDTH (a divisor of
+ * EPS__LANES), TILE and the types vec (WIDTH doubles) and words (WIDTH 64-bit integers), and on them these operations,
+ * which act lane by lane and round once:
  *
  *     load, store, splat, fuse (a b + c), root; + - * of vec
- *     spread, above (whole numbers), low_product (of the lower 32 bits of each), high (>> 32), ^ and & of words
- *     whole_63, whole_53: the vec of the upper 63, 53 bits of what two halves of 32 bits make; what lies over them counts not
- *     outside: whether any lane is not within two bounds
+ *     spread (one 32-bit number in every lane), above (x, x + 1, ... by lane), low_product (of the lower 32 bits),
+ *         high (>> 32), ^ and & of words
+ *     whole_63, whole_53: the upper 63 or 53 bits, as vec, of the 64-bit number made of two lower halves of words
+ *     outside: whether any lane is outside two bounds
  *     exp_of, log_of, turn_of: SLEEF's e^x, ln x, and (sin, cos) of pi x
  *
- * The bits are those of any other width: lanes never mix, and every operation above is the same in each lane.
+ * The results have the same bits for every width: lanes never mix, and every operation above is the same in each lane.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,12 +23,12 @@
 
 #include "lib/numerics/lanes/lanes_variant.h"
 
-/* ------------------------------------------------------------ Philox 4x32-10, Box and Muller */
+/* ------------------------------------------------------------ Philox 4x32-10, Box-Muller */
 
 enum { ROUNDS = 10 };
 
 struct block {
-    words word[4]; /* the lower 32 bits of each count */
+    words word[4]; /* only the lower 32 bits of each are used */
 };
 
 static inline void philox(struct block *at, words (*key)[2])
@@ -39,9 +41,10 @@ static inline void philox(struct block *at, words (*key)[2])
     }
 }
 
-/* For normals: even rows uniform in (0, 1], odd ones a turn in [0, 2). Else uniforms in (0, 1). */
+/* For normals, even rows are uniform in (0, 1] and odd rows in [0, 2), in half turns. Otherwise all are uniform in (0,
+ * 1). */
 static inline __attribute__((always_inline)) void fill(double *out, const struct eps__stream *stream, uint32_t draw,
-                                                       uint32_t kind, size_t first, size_t rows)
+                                                       uint32_t purpose, size_t first, size_t rows)
 {
     assert(first % 2 == 0 && rows % 2 == 0 && draw % EPS__LANES == 0);
     words key[ROUNDS][2], lane[EPS__LANES / WIDTH];
@@ -50,8 +53,8 @@ static inline __attribute__((always_inline)) void fill(double *out, const struct
         key[i][1] = spread(stream->key[1] + i * 0xBB67AE85);
     }
     for (uint32_t v = 0; v < EPS__LANES / WIDTH; v++)
-        lane[v] = above((draw + v * WIDTH) | kind << 24);
-    const words even = spread(0xFFFFF7FF); /* but for the last of 53 bits */
+        lane[v] = above((draw + v * WIDTH) | purpose << 24);
+    const words even = spread(0xFFFFF7FF); /* clears the last of 53 bits */
     words low = spread((uint32_t)stream->chunk), up = spread((uint32_t)(stream->chunk >> 32));
     for (size_t i = 0; i < rows; i += 2)
         for (size_t v = 0; v < EPS__LANES / WIDTH; v++) {
@@ -59,7 +62,7 @@ static inline __attribute__((always_inline)) void fill(double *out, const struct
             philox(&bits, key);
             double *row = out + i * EPS__LANES + v * WIDTH;
             const words *word = bits.word;
-            if (kind == EPS__COUNTS_NORMALS) {
+            if (purpose == EPS__COUNTS_NORMALS) {
                 store(row, (whole_63(word[0], word[1]) + splat(0.5)) * splat(0x1p-63));
                 store(row + EPS__LANES, whole_53(word[2], word[3]) * splat(0x1p-52));
             } else {
@@ -75,7 +78,7 @@ static void uniforms(double *out, const struct eps__stream *stream, uint32_t dra
     fill(out, stream, draw, EPS__COUNTS_UNIFORMS, first, rows);
 }
 
-/* Pairs of rows as fill() leaves them for normals. */
+/* The Box-Muller transform of pairs of rows as fill() leaves them for normals. */
 static void turn_rows(double *x, size_t rows)
 {
     for (size_t i = 0; i < rows; i += 2)
@@ -128,10 +131,8 @@ static void mixture(double *x, const double *half, const double *log_pick, unsig
 
 /* ------------------------------------------------------------ correlation */
 
-/*
- * Of TILE rows and WIDTH lanes times PARTS: row r of them takes y[t] at d = t - r. All of them have a product with y[t] where
- * TILE - 1 <= t < width; before and after that, fewer, row by row.
- */
+/* A tile has TILE rows and PARTS * WIDTH lanes. Its row r uses y[t] at d = t - r. For TILE - 1 <= t < width all rows
+ * use y[t]; before and after that fewer do. */
 enum { PARTS = TILE > 1 ? 2 : 1 };
 
 static inline __attribute__((always_inline)) void add_products(vec sum[TILE][PARTS], const double *y,
@@ -219,7 +220,7 @@ static size_t recur(double *ring, size_t separation, const double *factor, doubl
 
 /* ------------------------------------------------------------ correlation by FFT */
 
-/* Two draws make one complex number: lane l and lane l + HALF. */
+/* Two draws, lane l and lane l + HALF, make one complex number. */
 enum { HALF = EPS__LANES / 2 };
 
 struct plane {
@@ -258,7 +259,7 @@ static inline struct plane minus_i(struct plane a, struct plane b)
     return (struct plane){a.real + b.imaginary, a.imaginary - b.real};
 }
 
-/* a w, and a times the conjugate of w */
+/* a w, and a conj(w) */
 static inline struct plane times(struct plane a, const double *w)
 {
     vec c = splat(w[0]), s = splat(w[1]);
@@ -271,10 +272,8 @@ static inline struct plane times_conjugate(struct plane a, const double *w)
     return (struct plane){fuse(a.real, c, a.imaginary * s), fuse(-a.real, s, a.imaginary * c)};
 }
 
-/*
- * One stage of the transform of `len` rows in blocks of `block`, decimated in frequency: each becomes four of a quarter, in the order
- * 0, 2, 1, 3.
- */
+/* One radix-4 stage, decimated in frequency, of the transform of `len` rows in blocks of `block`: each block becomes
+ * four blocks of a quarter of its length, in the order 0, 2, 1, 3. */
 static void stage(double *out, const double *in, const struct eps__spectrum *spectrum, size_t len, size_t block)
 {
     size_t quarter = block / 4, apart = 2 * (spectrum->len / block);
@@ -294,7 +293,7 @@ static void stage(double *out, const double *in, const struct eps__spectrum *spe
         }
 }
 
-/* The way back, but for a factor of four; rows from `rows` on are not wanted. */
+/* The inverse of stage(), except for a factor of four. Rows from `rows` on are not written. */
 static void stage_back(double *out, const double *in, const struct eps__spectrum *spectrum, size_t len, size_t block,
                        size_t rows)
 {
@@ -321,7 +320,8 @@ static void stage_back(double *out, const double *in, const struct eps__spectrum
         }
 }
 
-/* The last transforms, of blocks of one row or two, the products with the spectrum, and the first of the way back. */
+/* The last forward stage, of blocks of one or two rows; the products with the spectrum; and the first backward
+ * stage. */
 static void multiply(double *work, const double *entry, size_t len, size_t block)
 {
     for (size_t i = 0; i < len; i += block, entry += 2 * block)
@@ -337,8 +337,8 @@ static void multiply(double *work, const double *entry, size_t len, size_t block
         }
 }
 
-/* There and back of `len` rows, those that `entry` is about: quarter by quarter, until they are so few that they stay in the
- * cache. */
+/* Transforms the `len` rows to which `entry` belongs, multiplies and transforms back: by recursion into quarters until
+ * they fit into the cache. */
 static void convolve(double *work, const struct eps__spectrum *spectrum, const double *entry, size_t len)
 {
     enum { NEAR = 128 };

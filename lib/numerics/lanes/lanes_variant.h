@@ -1,6 +1,6 @@
 /*
- * The compilations of the loops over lanes (lanes_of.h), one a set of instructions: all give the same bits, and the tests hold
- * those that a machine has against each other.
+ * The compilations of the loops over lanes (lanes_of.h), one for each instruction set. All give the same bits; the
+ * tests compare those that the machine can run.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,13 +22,13 @@ struct eps__lanes_variant {
     void (*by_spectrum)(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows, double *work);
 };
 
-/* What marks a counter, above its draw's 24 bits. */
+/* The purpose of a counter, stored above the 24 bits of its draw. */
 enum { EPS__COUNTS_NORMALS, EPS__COUNTS_UNIFORMS };
 
-/* Wide ones first; the last needs nothing of the machine. */
+/* In the order of width. The last one runs on every machine. */
 extern const struct eps__lanes_variant eps__lanes_avx512, eps__lanes_avx2, eps__lanes_base;
 
-/* Number i of those that this machine can run, the fastest first; NULL where there are no more. */
+/* Variant number i of those that this machine can run, the fastest first; NULL if there are fewer. */
 const struct eps__lanes_variant *eps__lanes_variant(size_t i);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Eigenvectors of a symmetric matrix, as LAPACK's dsyevd finds them, but in pieces between which the caller is asked
- * whether to go on: LAPACK has no such place, and takes a minute at n = 4096. Small matrices go to LAPACK whole. Else
- * the matrix is made tridiagonal in panels (dsytrd); that is torn into halves until LAPACK takes them (dstedc), which are
- * joined again (Cuppen; Gu and Eisenstat); and the reflections are applied to panels of columns (dormqr). Of joining,
- * LAPACK finds what deflates (dlaed2) and one root at a time (dlaed4); dlaed3's products, most of the work, are here.
+ * Eigenvectors of a symmetric matrix by the method of LAPACK's dsyevd, but in steps between which the caller is polled:
+ * LAPACK itself cannot be canceled and takes a minute at n = 4096. Small matrices go to LAPACK whole. Larger ones are
+ * reduced to tridiagonal form in panels (dsytrd). The tridiagonal matrix is split into halves until LAPACK solves them
+ * (dstedc); the halves are joined by divide and conquer (Cuppen; Gu and Eisenstat); and the reflections are applied to
+ * panels of columns (dormqr). When joining, LAPACK finds what deflates (dlaed2) and the roots one at a time (dlaed4);
+ * the products of dlaed3, most of the work, are done here.
  *
- * LAPACK's columns are rows here; below, everything is meant as LAPACK sees it.
+ * LAPACK's columns are our rows. Below, rows and columns are LAPACK's.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,10 +18,11 @@
 
 #include "lib/numerics/linear/linalg.h"
 
-/* LAPACK takes it whole; the columns of one panel of the reduction, and of a product; roots between two polls. */
+/* WHOLE: up to this size LAPACK solves in one call. PANEL: columns of a panel of the reduction. BLOCK: columns of a
+ * panel of a product. ROOTS: roots between two polls. */
 enum { WHOLE = 512, PANEL = 32, BLOCK = 256, ROOTS = 64 };
 
-/* LAPACKE has no names for these. */
+/* LAPACKE does not declare these. */
 void LAPACK_GLOBAL(dlatrd, DLATRD)(const char *uplo, const lapack_int *n, const lapack_int *nb, double *a,
                                    const lapack_int *lda, double *e, double *tau, double *w, const lapack_int *ldw,
                                    size_t uplo_len);
@@ -33,16 +35,16 @@ void LAPACK_GLOBAL(dlaed4, DLAED4)(const lapack_int *n, const lapack_int *i, con
 void LAPACK_GLOBAL(dlamrg, DLAMRG)(const lapack_int *n1, const lapack_int *n2, const double *a, const lapack_int *step1,
                                    const lapack_int *step2, lapack_int *index);
 
-/* One decomposition; everything in one allocation but for the matrix itself. */
+/* The state of one decomposition. */
 struct spectrum {
     struct eps__work *work;
     size_t n;
-    double *reflectors; /* n x n: the matrix, then what made it tridiagonal */
-    double *vectors;    /* n x n: of the tridiagonal matrix */
-    double *packed;     /* n x n: those that do not deflate, of the two halves; panels of the reduction */
+    double *reflectors; /* n x n: the matrix, then the reflectors that made it tridiagonal */
+    double *vectors;    /* n x n: the eigenvectors of the tridiagonal matrix */
+    double *packed;     /* n x n: the vectors of two halves that do not deflate; panels of the reduction */
     double *panel;      /* n x BLOCK */
     double *values, *off, *tau, *z, *poles, *weights;
-    lapack_int *order; /* sorts the values of each part; from 1 */
+    lapack_int *order; /* the permutation that sorts the values of each part; counts from 1 */
     lapack_int *index; /* 4 n, for dlaed2 */
 };
 
@@ -51,7 +53,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The lower triangle to tridiagonal form: values and off, and the reflectors below. */
+/* Reduces the lower triangle to tridiagonal form: fills values and off, and leaves the reflectors below. */
 static enum eps__lapack reduce(struct spectrum *s)
 {
     size_t n = s->n, at = 0;
@@ -76,7 +78,8 @@ static enum eps__lapack reduce(struct spectrum *s)
                : EPS__LAPACK_NO_MEMORY;
 }
 
-/* The roots of the secular equation: values; each column of vectors takes the distances of one root to the poles. */
+/* Finds the roots of the secular equation. Out: values; each column of vectors holds one root's distances to the
+ * poles. */
 static enum eps__lapack find_roots(struct spectrum *s, double *values, double *vectors, double rho, lapack_int k)
 {
     for (lapack_int j = 1; j <= k; j++) {
@@ -91,7 +94,8 @@ static enum eps__lapack find_roots(struct spectrum *s, double *values, double *v
     return EPS__LAPACK_DONE;
 }
 
-/* The weights that have just these roots (Gu and Eisenstat), in z: so the eigenvectors made of them are orthogonal. */
+/* Computes into z the weights whose secular equation has exactly these roots (Gu and Eisenstat), so that the
+ * eigenvectors computed from them are orthogonal. */
 static void reweigh(struct spectrum *s, const double *vectors, size_t k)
 {
     for (size_t i = 0; i < k; i++)
@@ -104,14 +108,15 @@ static void reweigh(struct spectrum *s, const double *vectors, size_t k)
         s->z[i] = copysign(sqrt(-s->z[i]), s->weights[i]);
 }
 
-/* Eigenvectors of diagonal plus rank one, of `count` columns of distances, in the order in which the halves are packed. */
+/* Writes the eigenvectors of the diagonal matrix plus rank one from `count` columns of distances, in the order in which
+ * the halves are packed. */
 static void write_panel(struct spectrum *s, const double *columns, const lapack_int *packed_order, size_t k,
                         size_t count)
 {
     for (size_t j = 0; j < count; j++) {
         const double *distances = columns + j * s->n;
         double *out = s->panel + j * k;
-        if (k <= 2) { /* dlaed4 gives the vector itself */
+        if (k <= 2) { /* dlaed4 returns the vector itself */
             for (size_t i = 0; i < k; i++)
                 out[i] = distances[packed_order[i] - 1];
             continue;
@@ -126,7 +131,7 @@ static void write_panel(struct spectrum *s, const double *columns, const lapack_
     }
 }
 
-/* out = half times the rows of the panel from `first` on, or 0 where there is nothing to multiply. */
+/* out = half times the rows of the panel from `first` on, or 0 if inner is 0. */
 static void multiply_half(struct spectrum *s, double *out, const double *half, size_t rows, size_t inner, size_t first,
                           size_t k, size_t count)
 {
@@ -137,22 +142,23 @@ static void multiply_half(struct spectrum *s, double *out, const double *half, s
         memset(out + j * s->n, 0, rows * sizeof *out);
 }
 
-/* Joins the solved halves of the part at `at`, of so many columns each, which `off` between them held together. */
+/* Joins the two solved halves of the part at `at`, of `upper` and `lower` columns. off: the element that coupled
+ * them. */
 static enum eps__lapack join(struct spectrum *s, size_t at, size_t upper, size_t lower, double off)
 {
     size_t n = s->n, both = upper + lower;
     lapack_int size = (lapack_int)both, half = (lapack_int)upper, ld = (lapack_int)n, kept = 0, info = 0, one = 1,
-               back = -1, *kinds = s->index + 3 * n, *packed_order = s->index + n;
+               back = -1, *types = s->index + 3 * n, *packed_order = s->index + n;
     double *values = s->values + at, *vectors = s->vectors + at * n + at, rho = off;
     for (size_t j = 0; j < both; j++)
         s->z[j] = vectors[j * n + (j < upper ? upper - 1 : upper)];
     LAPACK_GLOBAL(dlaed2, DLAED2)
     (&kept, &size, &half, values, vectors, &ld, s->order + at, &rho, s->z, s->poles, s->weights, s->packed, s->index,
-     packed_order, s->index + 2 * n, kinds, &info);
+     packed_order, s->index + 2 * n, types, &info);
     if (info)
         return EPS__LAPACK_FAILED;
-    size_t k = (size_t)kept, above = (size_t)kinds[0] + (size_t)kinds[1], below = (size_t)kinds[1] + (size_t)kinds[2];
-    size_t apart = (size_t)kinds[0];
+    size_t k = (size_t)kept, above = (size_t)types[0] + (size_t)types[1], below = (size_t)types[1] + (size_t)types[2];
+    size_t apart = (size_t)types[0];
     enum eps__lapack end = find_roots(s, values, vectors, rho, kept);
     if (end != EPS__LAPACK_DONE)
         return end;
@@ -167,7 +173,7 @@ static enum eps__lapack join(struct spectrum *s, size_t at, size_t upper, size_t
         multiply_half(s, columns, s->packed, upper, above, 0, k, count);
         multiply_half(s, columns + upper, s->packed + upper * above, lower, below, apart, k, count);
     }
-    /* What deflated stands behind, falling. */
+    /* The deflated values come last, in descending order. */
     lapack_int rest = size - kept;
     if (k)
         LAPACK_GLOBAL(dlamrg, DLAMRG)(&kept, &rest, values, &one, &back, s->order + at);
@@ -176,7 +182,7 @@ static enum eps__lapack join(struct spectrum *s, size_t at, size_t upper, size_t
     return EPS__LAPACK_DONE;
 }
 
-/* The tridiagonal matrix of `count` columns from `at` on. */
+/* Solves the tridiagonal matrix of `count` columns from `at` on. */
 static enum eps__lapack solve(struct spectrum *s, size_t at, size_t count)
 {
     if (!eps__goes_on(s->work))
@@ -198,7 +204,7 @@ static enum eps__lapack solve(struct spectrum *s, size_t at, size_t count)
     return end == EPS__LAPACK_DONE ? join(s, at, upper, count - upper, off) : end;
 }
 
-/* The reflections, on panels of columns. */
+/* Applies the reflections to panels of columns. */
 static enum eps__lapack reflect(struct spectrum *s)
 {
     size_t n = s->n;
@@ -221,7 +227,7 @@ static enum eps__lapack decompose(struct spectrum *s, double *values, double *ma
         largest = fmax(largest, fabs(matrix[i]));
     if (!isfinite(largest))
         return EPS__LAPACK_FAILED;
-    /* To a size whose squares are far from both ends. */
+    /* Scale by a power of two to a size whose squares neither overflow nor underflow. */
     int exponent = largest > 0 ? ilogb(largest) : 0;
     for (size_t i = 0; i < n * n; i++)
         matrix[i] = scalbn(matrix[i], -exponent);

@@ -1,8 +1,8 @@
 /*
  * Dense linear algebra over OpenBLAS, in blocks; eigenvectors are in eigenvectors.c. LAPACKE is called in column-major
- * order on row-major data, that is on the transpose: eigenvalues and inverses do not mind, and no copy is made. What has
- * to be proven is proven by a Cholesky factorisation with a margin, never by computed eigenvalues, which carry no bound
- * of their own.
+ * order on row-major data, that is, on the transpose, which makes no difference to eigenvalues and inverses and saves a
+ * copy. Proofs rest on a Cholesky factorisation with a margin, never on computed eigenvalues, which have no error
+ * bound.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@
 
 #include "lib/numerics/normal.h"
 
-/* Columns of a block: 2 n^2 of them times as many operations between two polls. */
+/* Columns of a block. A block takes up to 2 n^2 BLOCK operations, with no poll in between. */
 enum { BLOCK = 256 };
 
 bool eps__symmetric_eigenvalues(double *values, double *matrix, size_t n)
@@ -42,7 +42,7 @@ static enum eps__lapack ending(lapack_int info)
 enum eps__lapack eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n)
 {
     lapack_int order = (lapack_int)n;
-    /* LAPACK sees the transpose: its left vectors, in columns, are our right ones in rows, and the other way round. */
+    /* LAPACK sees the transpose: its left vectors, in columns, are our right ones, in rows, and vice versa. */
     enum eps__lapack end =
         ending(LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'A', order, order, matrix, order, values, right, order, left, order));
     if (end != EPS__LAPACK_DONE)
@@ -96,7 +96,7 @@ void eps__multiply_lower(struct eps__work *work, double *a, const double *l, siz
                     (blasint)least(BLOCK, columns - at), 1, l, (blasint)n, a + at, (blasint)columns);
 }
 
-/* out = a b; or with a, or b, transposed. */
+/* out = a b, with a or b transposed as how_a and how_b say. */
 static void multiply(struct eps__work *work, double *out, CBLAS_TRANSPOSE how_a, const double *a, CBLAS_TRANSPOSE how_b,
                      const double *b, size_t n)
 {
@@ -118,8 +118,8 @@ void eps__multiply_first_transposed(struct eps__work *work, double *out, const d
 
 double eps__positive_margin(double trace, size_t n)
 {
-    /* Rump: gamma/(1 - gamma) trace with gamma = (n + 1)u/(1 - (n + 1)u); twice that, for the trace's own rounding
-     * and that of the subtraction. */
+    /* Rump: gamma/(1 - gamma) trace with gamma = (n + 1)u/(1 - (n + 1)u). Doubled for the rounding of the trace and of
+     * the subtraction. */
     return 2 * ((double)n + 4) * EPS__UNIT_ROUNDOFF * trace + (double)n * DBL_MIN;
 }
 
@@ -138,7 +138,8 @@ bool eps__proven_positive(double *matrix, size_t n, double error)
     return LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, matrix, order) == 0;
 }
 
-/* The lower triangle, by its own inverse; what lies above is left alone. As LAPACK's dtrtri does it, on the transpose. */
+/* Inverts the lower triangle in place, as LAPACK's dtrtri does on the transpose; does not touch what is above the
+ * diagonal. */
 static enum eps__lapack invert_lower(struct eps__work *work, double *matrix, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -171,7 +172,7 @@ bool eps__lower_inverse(struct eps__work *work, double *matrix, size_t n)
     return true;
 }
 
-/* P L U of the matrix that LAPACK sees, in its place: pivots count from 1, as LAPACK's. */
+/* Factors the matrix that LAPACK sees into P L U, in place. Pivots count from 1, as LAPACK's. */
 static enum eps__lapack factorise(struct eps__work *work, double *matrix, lapack_int *pivots, size_t n)
 {
     lapack_int order = (lapack_int)n;
@@ -201,7 +202,8 @@ static enum eps__lapack factorise(struct eps__work *work, double *matrix, lapack
     return EPS__LAPACK_DONE;
 }
 
-/* The inverse from P L U: that of U, and then X L = U^-1, blocks of columns from the last one on; panel: n x BLOCK. */
+/* The inverse from P L U: inverts U, then solves X L = U^-1 for blocks of columns from the last one on. panel: n x
+ * BLOCK. */
 static enum eps__lapack invert_factors(struct eps__work *work, double *matrix, double *panel, const lapack_int *pivots,
                                        size_t n)
 {
@@ -231,7 +233,7 @@ static enum eps__lapack invert_factors(struct eps__work *work, double *matrix, d
     return end;
 }
 
-/* checked: FAILED where the matrix is singular to working precision; else only where a pivot is 0. */
+/* checked: FAILED if the matrix is singular to working precision; otherwise only if a pivot is 0. */
 static enum eps__lapack invert(struct eps__work *work, double *matrix, size_t n, bool checked)
 {
     lapack_int order = (lapack_int)n;
@@ -266,7 +268,7 @@ static bool is_lower(const double *matrix, size_t n)
     return true;
 }
 
-/* The root of the product of the 1-norm and the infinity norm: at least the spectral one. */
+/* The geometric mean of the 1-norm and the infinity norm, which is at least the spectral norm. */
 static double norm_of(const double *matrix, size_t n)
 {
     lapack_int order = (lapack_int)n;
@@ -274,7 +276,7 @@ static double norm_of(const double *matrix, size_t n)
            sqrt(LAPACKE_dlange(LAPACK_COL_MAJOR, 'I', order, order, matrix, order));
 }
 
-/* x <- (scale x + inverse' / scale)/2, tile by tile for the cache; returns the norm of the change, Frobenius. */
+/* x <- (scale x + inverse' / scale)/2, in tiles for the cache. Returns the Frobenius norm of the change. */
 static double newton_step(double *x, const double *inverse, double scale, size_t n)
 {
     enum { TILE = 32 };
@@ -290,8 +292,8 @@ static double newton_step(double *x, const double *inverse, double scale, size_t
     return sqrt(change);
 }
 
-/* Newton's iteration, scaled by norms (Higham 1986): it converges quadratically, so that after a change of 1e-8 there is
- * nothing left to do. */
+/* Newton's iteration, scaled by norms (Higham 1986). It converges quadratically, so that after a change of at most 1e-9
+ * relative to the norm sqrt(n) no further step is needed. */
 enum eps__lapack eps__polar_factor(struct eps__work *work, double *matrix, double *scratch, size_t n)
 {
     enum { STEPS = 40 };

@@ -1,10 +1,10 @@
 /*
- * The few pieces of dense linear algebra that the library needs, over OpenBLAS and LAPACKE. Matrices are square or
- * rectangular, row-major, without padding. Integers of LAPACK are 32 bits: sizes up to 2^15 a side are meant.
+ * The dense linear algebra that the library needs, over OpenBLAS and LAPACKE. Matrices are row-major without padding.
+ * LAPACK's integers have 32 bits; sides up to 2^15 are supported.
  *
- * What takes long at n = 4096 is done in blocks, and `work` is asked between them: 2^34 operations at most, half a second
- * on one core. What was stopped leaves its results undefined, and returns false, or EPS__LAPACK_STOPPED, where it returns
- * something.
+ * Functions with a `work` argument compute in blocks and poll `work` between them: a block takes at most 2^34
+ * operations at n = 4096, half a second on one core. If `work` stops them, they leave their results undefined and, if
+ * they return something, return false or EPS__LAPACK_STOPPED.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,48 +16,48 @@
 
 #include "lib/base/error.h"
 
-/* Eigenvalues of the symmetric n x n matrix, ascending; destroys the matrix. False if LAPACK did not converge or
- * had no memory. */
+/* Eigenvalues of the symmetric n x n matrix, ascending; destroys the matrix. False if LAPACK did not converge or was
+ * out of memory. */
 bool eps__symmetric_eigenvalues(double *values, double *matrix, size_t n);
 
 /*
- * Whether the symmetric n x n matrix, each entry of which is known up to `error` (absolute, on the diagonal only),
- * is proven positive semidefinite: a Cholesky factorisation of the matrix less a multiple of the identity ran
- * through, the multiple bounding all rounding of the factorisation (Rump 2006, "Verification of positive
- * definiteness"). False proves nothing. Destroys the matrix.
+ * Whether the symmetric n x n matrix is proven positive semidefinite. Each diagonal entry is known up to the absolute
+ * error `error`, the other entries are exact. The proof is a Cholesky factorisation, without a breakdown, of the matrix
+ * minus a multiple of the identity that bounds all rounding errors of the factorisation (Rump 2006, "Verification of
+ * positive definiteness"). False proves nothing. Destroys the matrix.
  */
 bool eps__proven_positive(double *matrix, size_t n, double error);
 
-/* The multiple of the identity that eps__proven_positive() subtracts for a matrix of this trace: what a matrix must
- * have to spare. */
+/* The multiple of the identity that eps__proven_positive() subtracts for a matrix of this trace: how positive a matrix
+ * must be for the proof to succeed. */
 double eps__positive_margin(double trace, size_t n);
 
-/* Replaces a lower-triangular n x n matrix (its upper triangle is not read, and zero afterwards) by its inverse.
- * False if it is singular. */
+/* Replaces a lower-triangular n x n matrix by its inverse. The upper triangle is not read and is zero afterwards. False
+ * if the matrix is singular or `work` stopped. */
 bool eps__lower_inverse(struct eps__work *work, double *matrix, size_t n);
 
-/* How LAPACK ended. */
+/* The outcome of a computation. */
 enum eps__lapack { EPS__LAPACK_DONE, EPS__LAPACK_FAILED, EPS__LAPACK_NO_MEMORY, EPS__LAPACK_STOPPED };
 
-/* Replaces an n x n matrix by its inverse. FAILED: it is singular to working precision. */
+/* Replaces an n x n matrix by its inverse. FAILED if it is singular to working precision. */
 enum eps__lapack eps__general_inverse(struct eps__work *work, double *matrix, size_t n);
 
-/* Singular values of the n x n matrix, ascending, its right singular vectors, one a row of right, and its left ones, one
- * a column of left; destroys the matrix. Each value is off by a few units of rounding of the largest one, where those
- * from the eigenvalues of a'a lose the small ones; four times as slow. In one piece: half a second at n = 1024. FAILED:
- * LAPACK did not converge. */
+/* Singular values of the n x n matrix, ascending; its right singular vectors, one in each row of right; and its left
+ * ones, one in each column of left. Destroys the matrix. Each value is off by a few units of roundoff of the largest
+ * one (the eigenvalues of a'a would lose the small ones, but take a quarter of the time). Cannot be canceled: half a
+ * second at n = 1024. FAILED if LAPACK did not converge. */
 enum eps__lapack eps__singular_vectors(double *values, double *right, double *left, double *matrix, size_t n);
 
-/* Replaces an n x n matrix by its polar factor Q, the nearest orthogonal one, to a few units of rounding times sqrt(n);
- * scratch: n x n numbers. FAILED: the matrix is singular. */
+/* Replaces an n x n matrix by its polar factor Q, the nearest orthogonal matrix, with an error of a few units of
+ * roundoff times sqrt(n). scratch: n x n numbers. FAILED if the matrix is singular. */
 enum eps__lapack eps__polar_factor(struct eps__work *work, double *matrix, double *scratch, size_t n);
 
-/* Eigenvalues of the symmetric n x n matrix, ascending, and its eigenvectors in its place, one a row. FAILED: LAPACK did
- * not converge. Takes 2 n^2 numbers of memory. */
+/* Eigenvalues of the symmetric n x n matrix, ascending; replaces the matrix by its eigenvectors, one in each row.
+ * FAILED if LAPACK did not converge. Allocates about 2 n^2 numbers. */
 enum eps__lapack eps__symmetric_eigenvectors(struct eps__work *work, double *values, double *matrix, size_t n);
 
-/* Replaces a symmetric n x n matrix, of which the lower triangle is read, by its lower Cholesky factor. False if it
- * is not positive definite. */
+/* Replaces a symmetric n x n matrix, of which only the lower triangle is read, by its lower Cholesky factor. False if
+ * the matrix is not positive definite or `work` stopped. */
 bool eps__cholesky(struct eps__work *work, double *matrix, size_t n);
 
 /* a = a l^-1 for the rows x n matrix a and the lower-triangular n x n matrix l. */

@@ -1,5 +1,6 @@
 /*
- * The spectrum of a column, see numerics/lanes/lanes.h: computed in quadruple precision, so that its numbers are rounded once.
+ * The spectrum of a column (numerics/lanes/lanes.h), computed in quadruple precision, so that each number is rounded to
+ * double once.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +15,8 @@ struct point {
     eps__quad real, imaginary;
 };
 
-/* Of len numbers, decimated in frequency, so that number k ends where k's bits are, reversed. turn: of `step` times as many. */
+/* The transform of len numbers, decimated in frequency: number k ends at the place given by k's bits in reverse. turn:
+ * the roots of unity of a transform `step` times as long. */
 static void transform(struct point *x, size_t len, const struct point *turn, size_t step)
 {
     size_t half = len / 2;

@@ -1,6 +1,6 @@
 /*
- * ChaCha20 as Bernstein defined it, with 64 bits of stream and 64 of counter (RFC 8439 gives 32 of the counter's to the
- * nonce): no stream that is drawn from comes to an end.
+ * ChaCha20 as Bernstein defined it, with a 64-bit stream number and a 64-bit counter, so that a stream never runs out.
+ * (RFC 8439 gives 32 bits of the counter to the nonce.)
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,8 +14,9 @@ __extension__ typedef unsigned __int128 product;
 
 enum { BLOCKS = EPS__CHACHA_WORDS / 8 };
 
-_Static_assert(EPS__CHACHA_KEY == crypto_stream_chacha20_KEYBYTES, "the key is libsodium's");
-_Static_assert(sizeof((struct eps__chacha *)0)->stream == crypto_stream_chacha20_NONCEBYTES, "the stream is its nonce");
+_Static_assert(EPS__CHACHA_KEY == crypto_stream_chacha20_KEYBYTES, "EPS__CHACHA_KEY must be libsodium's key length");
+_Static_assert(sizeof((struct eps__chacha *)0)->stream == crypto_stream_chacha20_NONCEBYTES,
+               "stream must have libsodium's nonce length");
 
 void eps__chacha_init(struct eps__chacha *chacha, const uint8_t key[EPS__CHACHA_KEY], uint64_t stream)
 {
@@ -47,8 +48,8 @@ double eps__chacha_uniform(struct eps__chacha *chacha)
     return (double)(eps__chacha_bits(chacha) >> 11) * 0x1p-53;
 }
 
-/* The upper half of bits times n. Each result has floor or ceil of 2^64/n bits that lead to it; a lower half under
- * 2^64 mod n marks those too many (Lemire 2019). */
+/* The upper half of a random word times n. Each result comes from floor(2^64/n) or ceil(2^64/n) words; rejecting a
+ * lower half below 2^64 mod n removes the surplus words (Lemire 2019). */
 uint64_t eps__chacha_below(struct eps__chacha *chacha, uint64_t n)
 {
     product wide = (product)eps__chacha_bits(chacha) * n;

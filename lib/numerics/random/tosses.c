@@ -1,7 +1,7 @@
 /*
- * Runs of tails by inversion: with U uniform, ln U/ln(1 - p) is at least k with probability (1 - p)^k. In doubles, with a bound on
- * what they are off by, wherever that leaves no doubt about the integer; else, once in thousands of millions, in quadruple
- * precision from twice the bits.
+ * Runs of tails by inversion: with U uniform, ln U/ln(1 - p) is at least k with probability (1 - p)^k. It is computed
+ * in doubles, with an error bound. In the rare case that the bound leaves more than one integer possible, it is
+ * computed again in quadruple precision from 128 bits of U.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -40,7 +40,7 @@ struct eps__tails eps__tails_make(double p)
     return (struct eps__tails){.inverse = 1 / log1p(-p), .exact = log1pq(-(eps__quad)p)};
 }
 
-/* In quadruple precision, from the middle of the 128 bits. */
+/* Computes the count in quadruple precision. U is the middle of the cell that the 128 bits select. */
 static uint64_t count_exactly(const struct eps__tails *tails, uint64_t high, uint64_t low, uint64_t most)
 {
     eps__quad uniform = (((eps__quad)high * 0x1p64 + (eps__quad)low) + 0.5) * 0x1p-128;
@@ -53,9 +53,9 @@ uint64_t eps__tails_count(const struct eps__tails *tails, struct eps__chacha *ch
     assert(most <= UINT64_C(1) << 40);
     if (tails->sure)
         return 0;
-    /* Both words whether or not the second one is looked at: what is drawn next does not depend on the C library. */
+    /* Always draw both words, so that later draws do not depend on the C library's log(). */
     uint64_t high = eps__chacha_bits(chacha), low = eps__chacha_bits(chacha);
-    double uniform = ((double)(high >> 12) + 0.5) * 0x1p-52; /* exact; the bits that are left out are under 2^-53 */
+    double uniform = ((double)(high >> 12) + 0.5) * 0x1p-52; /* exact; it differs from U by less than 2^-53 */
     double count = log(uniform) * tails->inverse;
     double off = 16 * UNIT * count - 1.1 * UNIT / uniform * tails->inverse; /* N9 */
     if (uniform > 0x1p-40) {

@@ -1,6 +1,6 @@
 /*
- * A tile of a row is one stream of ChaCha20; streams are numbered by row and tile. SLEEF's functions do not depend on
- * the machine (numerics/lanes/lanes.h), so neither do the numbers.
+ * Each tile of a row is one stream of ChaCha20, numbered by row and tile. SLEEF's functions give the same results on
+ * every machine (numerics/lanes/lanes.h), so the noise does too.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,15 +13,13 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-enum {
-    PAIR = 2 * EPS__LANES,
-    PAIRS = 8,
-    TILES_BITS = 28
-}; /* numbers of two rows of lanes; such pairs made at a time */
+/* PAIR: the numbers in two rows of lanes. PAIRS: pairs generated at a time. TILES_BITS: bits of a stream number that
+ * hold the tile. */
+enum { PAIR = 2 * EPS__LANES, PAIRS = 8, TILES_BITS = 28 };
 
-_Static_assert(EPS__WHITE_TILE % (PAIR * PAIRS) == 0, "a tile is made of whole blocks of normals");
+_Static_assert(EPS__WHITE_TILE % (PAIR * PAIRS) == 0, "a tile must consist of whole blocks of normals");
 
-/* In (0, 1]: 64 bits, and where under 53 of them count, once in 2^11, 128. */
+/* Uniform in (0, 1]. Takes 64 bits, or 128 if fewer than 53 of the 64 are significant (probability 2^-11). */
 static double uniform(struct eps__chacha *chacha)
 {
     uint64_t bits = eps__chacha_bits(chacha);
@@ -30,7 +28,7 @@ static double uniform(struct eps__chacha *chacha)
     return (double)((wide)bits << 64 | eps__chacha_bits(chacha) | 1) * 0x1p-128;
 }
 
-/* So many pairs of rows of lanes. */
+/* Fills `pairs` pairs of rows of lanes with standard normals. */
 static void fill(struct eps__chacha *chacha, double *out, size_t pairs)
 {
     for (double *pair = out, *end = out + PAIR * pairs; pair < end; pair += PAIR) {

@@ -1,7 +1,7 @@
 /*
- * White Gaussian noise that nobody can foresee: rows of independent N(0, sigma^2), any of which can be made at any
- * time, in any order, as often as it is needed, and is the same each time. So a product with white noise need not keep
- * the noise.
+ * Cryptographically secure white Gaussian noise: rows of independent N(0, sigma^2). Any row can be generated at any
+ * time, in any order and repeatedly, with the same result. So a product with white noise does not have to store the
+ * noise.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,21 +13,23 @@
 
 #include "lib/numerics/random/chacha.h"
 
-/* Numbers of a row that come from one stream of the key. */
+/* How many numbers of a row one stream of the key gives. */
 enum { EPS__WHITE_TILE = 4096 };
 
-/* Immutable while it is used. Holds the key: eps__white_clear() when done. */
+/* Immutable while in use. Holds the key: call eps__white_clear() when done. */
 struct eps__white {
     uint8_t key[EPS__CHACHA_KEY];
     double sigma;
 };
 
 /*
- * Numbers first .. first + count - 1 of row `row`: first a multiple of EPS__WHITE_TILE, first + count <= 2^40, row <
- * 2^36. By Box and Muller from ChaCha20: a radius from a uniform number of 53 leading bits wherever it lies in (0, 1],
- * down to 2^-128, so that the tail is right up to 13 sigma, and an angle of 53 bits. Each is off by a few units of
- * rounding of its radius. Like every Gaussian in floating point it takes finitely many values, not equally dense
- * everywhere: see README on Mironov (2012).
+ * Writes numbers first .. first + count - 1 of row `row`. first is a multiple of EPS__WHITE_TILE, first + count <=
+ * 2^40, row < 2^36.
+ *
+ * Box-Muller from ChaCha20. The uniform number of the radius lies in (0, 1], goes down to 2^-128 and has 53 significant
+ * bits everywhere, so that the tail is right up to 13 sigma. The angle has 53 bits. Each number is off by a few units
+ * of roundoff of its radius. As with every Gaussian in floating point, the numbers take finitely many values whose
+ * density varies: see api/DRAWING.md on Mironov (2012).
  */
 void eps__white_row(const struct eps__white *white, double *out, uint64_t row, size_t first, size_t count);
 

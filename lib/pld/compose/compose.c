@@ -1,16 +1,16 @@
 /*
- * Composition by FFT that keeps its relative accuracy in the far tail.
+ * Composition by FFT with relative accuracy in the far tail.
  *
- * The masses are multiplied by e^{t loss} and normalised, so that the asked epsilon lies in the middle of the tilted
- * sum: an error that is small against the largest tilted mass is small against delta. The sum is periodic in the
- * transform's length; Chernoff bounds on the stored masses say how much of it can lie outside the window. In an upper
- * estimate what wraps in only adds, and what lies above is added once more; in a lower one the whole of it is taken
- * away.
+ * The masses are multiplied by e^{t loss} and normalised so that the wanted epsilon is in the middle of the tilted sum:
+ * an error that is small compared with the largest tilted mass is then small compared with delta. The sum is periodic
+ * in the transform's length; Chernoff bounds on the stored masses bound what lies outside the window. In an upper
+ * estimate what wraps into the window only adds, and what lies above is added once more; in a lower one all of it is
+ * subtracted.
  *
- * Rounding. Let r_k bound the modulus of a coefficient, computed or exact, and e the error of the forward transform.
- * The product of powers errs by at most prod r^n * sum n (e/r + 3 u) at frequency k, the mean of that over the
- * frequencies bounds the error of every output, and the backward transform adds its own. The bound is added to
- * (upper) or taken from (lower) every output before anything is summed.
+ * Rounding (P10). Let r bound the modulus of a coefficient, computed or exact, and e the error of the forward
+ * transform. At each frequency the product of powers is off by at most prod r^n * sum n (e/r + 4 u); the mean of that
+ * over the frequencies bounds the error of every output, and the backward transform adds its own. The bound is added to
+ * (upper) or subtracted from (lower) every output before anything is summed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,12 +24,12 @@
 #include "lib/numerics/fft/fft.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/grid/knots.h"
-#include "lib/pld/grid/sketch.h"
+#include "lib/pld/grid/coarse.h"
 
-/* A coefficient whose modulus stays under e^-100 is taken as zero, which is within the same bound. */
+/* A coefficient whose power is below e^-100 in modulus is replaced by zero, which the same bound covers. */
 #define NEGLIGIBLE_LOG (-100.0)
 
-/* Tails are bounded on the masses before they are inflated for rounding: more than the difference that makes. */
+/* Tails are bounded on the masses before these are inflated for rounding. This factor is more than the difference. */
 #define TAIL_SLACK 1.01
 
 struct spectrum {
@@ -40,7 +40,7 @@ struct spectrum {
     double steps;     /* sum n */
 };
 
-/* product *= factor^count, and the bounds with it. */
+/* product *= factor^count; updates the bounds. */
 static void multiply_power(struct spectrum *spectrum, uint64_t count, double error)
 {
     double cutoff = exp(2 * NEGLIGIBLE_LOG / (double)count);
@@ -76,7 +76,7 @@ static void multiply_power(struct spectrum *spectrum, uint64_t count, double err
     spectrum->steps += (double)count;
 }
 
-/* The bound on |out_j - exact| before the backward transform, and the mean modulus (P10). */
+/* The bound on |out_j - exact| before the backward transform. Out: the mean modulus (P10). */
 static double spectrum_error(const struct spectrum *spectrum, double *mean_modulus)
 {
     double error = 0, total = 0, power = 4 * spectrum->steps * EPS__UNIT_ROUNDOFF;
@@ -89,7 +89,7 @@ static double spectrum_error(const struct spectrum *spectrum, double *mean_modul
     return error / (double)spectrum->n;
 }
 
-/* fill(user, i, array, &norm) writes distribution i into a zeroed array of n and says its 1-norm. */
+/* Writes distribution i into a zeroed array of n numbers. Out: *norm, its 1-norm. */
 typedef void fill_fn(const void *user, size_t i, double *array, size_t n, double *norm);
 
 static enum eps_status convolve(const struct eps_context *context, double *out, double *error, fill_fn *fill,
@@ -103,7 +103,7 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
     spectrum.modulus = eps__fft_alloc_real(spectrum.half);
     spectrum.relative = eps__fft_alloc_real(spectrum.half);
     if (!spectrum.product || !spectrum.factor || !spectrum.modulus || !spectrum.relative || !isfinite(transform_error))
-        goto out; /* no memory, or no plan whose rounding is known */
+        goto out; /* out of memory, or a plan without a known error */
     for (size_t k = 0; k < spectrum.half; k++) {
         spectrum.product[k] = spectrum.modulus[k] = 1;
         spectrum.relative[k] = 0;
@@ -172,11 +172,12 @@ struct tilted {
     const struct eps__pld_power *powers;
     size_t len;
     double tilt;
-    double *log_moment, *moment_error; /* per power, at the tilt */
+    double *log_moment, *moment_error; /* for each power, at the tilt */
     double mean, variance, log_scale, scale_error, offset, widening, infinity, excess, shrink, steps;
 };
 
-/* In units of e^log_moment: whatever that number is, log_scale holds it too, and only the rounding of sums counts (P10). */
+/* A tilted mass in units of e^log_moment. log_scale contains the same number, whatever its error, so only the rounding
+ * of sums counts (P10). */
 static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
 {
     const struct eps__pld *pld = tilted->powers[i].pld;
@@ -205,7 +206,7 @@ static void measure(struct tilted *tilted)
         tilted->offset += count * pld->offset;
         tilted->widening += count * pld->loss_error;
         tilted->infinity += count * pld->infinity;
-        /* what is too much is so of a mass of 1, of which e^(log_moment - log_scale) is left (P6) */
+        /* `excess` refers to a total of 1, of which e^(log_moment - log_scale) is left (P6) */
         assert(pld->excess == 0 || pld->tilt == tilted->tilt);
         tilted->excess += count * pld->excess;
         if (pld->excess > 0)
@@ -214,7 +215,7 @@ static void measure(struct tilted *tilted)
     }
 }
 
-/* Takes the measures of the powers at a tilt; to be closed, also where there was no memory (false). */
+/* Measures the powers at a tilt. Returns false if out of memory. In every case tilted_close() releases it. */
 static bool tilted_open(struct tilted *tilted, const struct eps__pld_power *powers, size_t len, double tilt)
 {
     *tilted = (struct tilted){.powers = powers, .len = len, .tilt = tilt};
@@ -232,7 +233,7 @@ static void tilted_close(struct tilted *tilted)
     tilted->log_moment = tilted->moment_error = NULL;
 }
 
-/* ln of the ratio of moment generating functions of the sum, at `to` over `from`, rounded up. */
+/* ln of the ratio of the sum's moment generating function at `to` to that at `from`, rounded up. */
 static double log_moment_ratio(const struct tilted *tilted, double to, double from)
 {
     double total = 0;
@@ -248,13 +249,14 @@ static double log_moment_ratio(const struct tilted *tilted, double to, double fr
     return total;
 }
 
-/* What a Chernoff bound is for: which side, how small the tail must be, and of which measure: at tilt t it is the
- * tilted one, at 0 the untilted. */
+/* A tail to bound: sign 1 above or -1 below; needed, minus ln of the mass allowed; tilt t of the measure, 0 for the
+ * untilted one. */
 struct tail {
     double sign, needed, tilt;
 };
 
-/* The sum lies beyond this with at most the tail's mass, by the exponent s = e^log_s relative to tilt. */
+/* The distance beyond which the sum has at most the tail's mass, by Chernoff with the exponent s = e^log_s relative to
+ * the tilt. */
 static double chernoff_bound(const struct tilted *tilted, const struct tail *tail, double log_s)
 {
     double s = exp(log_s), log_ratio = log_moment_ratio(tilted, tail->tilt + tail->sign * s, tail->tilt);
@@ -262,8 +264,8 @@ static double chernoff_bound(const struct tilted *tilted, const struct tail *tai
     return isnan(bound) ? INFINITY : bound;
 }
 
-/* The exponent at which a Chernoff bound on the tail is the least, about. Golden section over ln s: the bound is unimodal
- * there. The best s of a normal sum is the middle of the first interval; heavy tails want a smaller one. */
+/* Approximately the exponent with the least Chernoff bound. Golden section over ln s, in which the bound is unimodal.
+ * The first interval is centred at the best s of a normal sum; heavy tails need a smaller one. */
 static double best_exponent(const struct tilted *tilted, const struct tail *tail)
 {
     const double ratio = 0.61803398874989484820;
@@ -298,18 +300,18 @@ static double best_exponent(const struct tilted *tilted, const struct tail *tail
     return best;
 }
 
-/* The least x (to a few per cent) beyond which a Chernoff bound leaves no more than the tail's mass. Any exponent is valid:
- * it is sought on the sketch, and the bound is then that of the masses themselves. */
-static double chernoff_edge(const struct tilted *tilted, const struct tilted *sketch, const struct tail *tail)
+/* The x, least to within a few per cent, beyond which a Chernoff bound leaves at most the tail's mass. Any exponent is
+ * valid, so it is sought on the coarse copy; the bound is then computed from the masses themselves. */
+static double chernoff_edge(const struct tilted *tilted, const struct tilted *coarse, const struct tail *tail)
 {
-    return tail->sign * chernoff_bound(tilted, tail, best_exponent(sketch, tail));
+    return tail->sign * chernoff_bound(tilted, tail, best_exponent(coarse, tail));
 }
 
 static void fill_tilted(const void *user, size_t i, double *array, size_t n, double *norm)
 {
     const struct tilted *tilted = user;
     const struct eps__pld *pld = tilted->powers[i].pld;
-    /* Masses that meet at one position are added, each time with a rounding. */
+    /* Masses at the same position are added, each time with a rounding. */
     double meeting = ceil((double)(pld->index[pld->len - 1] - pld->index[0]) / (double)n);
     *norm = 0;
     for (size_t j = 0; j < pld->len; j++) {
@@ -321,8 +323,8 @@ static void fill_tilted(const void *user, size_t i, double *array, size_t n, dou
     *norm = eps__raise(*norm, 8 + meeting + (double)pld->len);
 }
 
-/* The tilted sum on a circle: position j holds the masses of the indices j modulo len, each within `rounding`, and
- * all but tail_mass on either side lies in the window of len indices from `first` on. */
+/* The tilted sum on a circle. Position j holds the masses of the indices equal to j modulo len, each within `rounding`.
+ * All but tail_mass on either side is in the window of len indices from `first` on. */
 struct circle {
     double *mass;
     size_t len;
@@ -330,36 +332,37 @@ struct circle {
     double rounding;
 };
 
-/* Between *low and *high lies all of the sum but the plan's tail masses; Chernoff's exponents are sought on a sketch. */
-static void find_edges(const struct tilted *tilted, const struct tilted *sketch, const struct eps__compose_plan *plan,
+/* Finds *low and *high such that at most the plan's tail masses lie outside. The Chernoff exponents are sought on a
+ * coarse copy. */
+static void find_edges(const struct tilted *tilted, const struct tilted *coarse, const struct eps__compose_plan *plan,
                        double *low, double *high)
 {
     const struct tail above = {1, -log(plan->tail_mass), plan->tilt}, below = {-1, above.needed, plan->tilt};
     const struct tail infinite = {1, -plan->log_infinity, 0};
-    *high = chernoff_edge(tilted, sketch, &above);
-    *low = chernoff_edge(tilted, sketch, &below);
+    *high = chernoff_edge(tilted, coarse, &above);
+    *low = chernoff_edge(tilted, coarse, &below);
     if (plan->log_infinity < 0)
-        *high = fmax(*high, chernoff_edge(tilted, sketch, &infinite));
+        *high = fmax(*high, chernoff_edge(tilted, coarse, &infinite));
 }
 
-/* The window, as narrow as the masses themselves tell where the sketch's would be too long. */
+/* Finds the window. If the coarse copy's would be too long, the exponents are sought on the masses themselves. */
 static enum eps_status find_window(const struct tilted *tilted, const struct eps__compose_plan *plan, double *low,
                                    double *high)
 {
-    struct eps__sketch drawn;
-    struct tilted sketch;
-    enum eps_status status = eps__sketch_make(&drawn, tilted->powers, tilted->len);
+    struct eps__coarse coarse_powers;
+    struct tilted coarse;
+    enum eps_status status = eps__coarse_make(&coarse_powers, tilted->powers, tilted->len);
     if (status != EPS_OK)
         return status;
-    if (tilted_open(&sketch, drawn.powers, drawn.len, tilted->tilt)) {
-        find_edges(tilted, &sketch, plan, low, high);
-        if (!((*high - *low) / drawn.powers[0].pld->spacing + 3 < (double)plan->max_len))
+    if (tilted_open(&coarse, coarse_powers.powers, coarse_powers.len, tilted->tilt)) {
+        find_edges(tilted, &coarse, plan, low, high);
+        if (!((*high - *low) / coarse_powers.powers[0].pld->spacing + 3 < (double)plan->max_len))
             find_edges(tilted, tilted, plan, low, high);
-        tilted_close(&sketch);
+        tilted_close(&coarse);
     } else {
         status = EPS_NO_MEMORY;
     }
-    eps__sketch_clear(&drawn);
+    eps__coarse_clear(&coarse_powers);
     return status;
 }
 
@@ -396,12 +399,12 @@ out:
     return status;
 }
 
-/* The mass at index first + i, bounded in the estimate's direction. */
+/* The mass at index first + i, bounded in the direction of the estimate. */
 static double circle_mass(const struct circle *circle, enum eps__estimate estimate, size_t start, size_t i)
 {
     size_t position = start + i >= circle->len ? start + i - circle->len : start + i;
     double mass = circle->mass[position];
-    if (estimate == EPS__UPPER) /* what is no number stays none */
+    if (estimate == EPS__UPPER) /* keeps NAN */
         return (mass < 0 ? 0 : mass) + circle->rounding;
     return fmax(mass - circle->rounding, 0);
 }
@@ -427,7 +430,8 @@ static void sum_tail(struct eps__panel *panel, const struct circle *circle)
     panel->below = sum;
 }
 
-/* Lower: by how much powers of masses that are too much may be too much, in units of what is left (P6). */
+/* Lower: a bound on the surplus mass of the powers that follows from `excess`, in units of the total that is left
+ * (P6). */
 static double excess_of(const struct tilted *tilted)
 {
     return tilted->excess > 0 ? eps__raise(expm1(1.01 * tilted->excess) * exp(tilted->shrink), 1e7) : 0;
@@ -468,8 +472,8 @@ out:
 
 /* ------------------------------------------------------------ a coarser grid */
 
-/* What a mass at distance j spacings above a coarse knot gives to the knots on either side, and its gap: the same
- * split as in pld/grid/discretise.c, of masses that are tilted at where they lie. */
+/* The shares of a mass at distance j spacings above a coarse knot that go to the knots on either side, and its gap: the
+ * split of pld/grid/discretise.c, for masses that are tilted at their own loss. */
 struct split {
     double left, right, gap;
 };
@@ -539,12 +543,12 @@ enum eps_status eps__pld_compose(const struct eps_context *context, struct eps__
     made.log_scale = tilted.log_scale;
     made.loss_error = tilted.widening + 8 * EPS__UNIT_ROUNDOFF * (double)circle.len * step->spacing;
     made.infinity = eps__raise(tilted.infinity, 4 + 4 * (double)powers_len);
-    if (made.estimate == EPS__UPPER) { /* what lies above the window is not in it */
+    if (made.estimate == EPS__UPPER) { /* the window does not contain what lies above it */
         made.infinity += exp(plan->log_infinity) * TAIL_SLACK;
     } else {
         made.excess = 2 * TAIL_SLACK * plan->tail_mass + excess_of(&tilted);
     }
-    /* The scale's own rounding, as a share of every mass. */
+    /* The rounding of the scale becomes a relative change of every mass. */
     made.log_scale += made.estimate == EPS__UPPER ? tilted.scale_error : -tilted.scale_error;
     status = coarsen(&made, &circle, coarser, step->spacing);
     if (status == EPS_OK)
@@ -568,7 +572,7 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     double last = panel->start + (double)(panel->len - 1) * h;
     double widening = panel->widening + 8 * EPS__UNIT_ROUNDOFF * (fabs(eps) + fabs(panel->start) + fabs(last));
     double at = eps - sign * widening;
-    double outside = fmax(panel->start - at, 0); /* how far below the window */
+    double outside = fmax(panel->start - at, 0); /* distance below the window */
     at = fmax(at, panel->start);
     if (at >= last) {
         double log_above = panel->log_scale - t * at + log(panel->beyond) + panel->scale_error +
@@ -578,15 +582,15 @@ double eps__panel_log_delta(const struct eps__panel *panel, double eps)
     double position = floor((at - panel->start) / h);
     size_t i = (size_t)fmin(position, (double)(panel->len - 2));
     double above = at - (panel->start + (double)i * h), share = exp(above - h) * expm1(-above) / expm1(-h);
-    /* delta is linear in e^eps between the knots; the rounding is that of P10. */
+    /* delta is linear in e^eps between knots. For the rounding see P10. */
     double sum = (1 - share) * panel->tail[i] * exp(t * above) + share * panel->tail[i + 1] * exp(t * (above - h));
     double largest = exp(t * log(fmax(t, 1e-300)) - (1 + t) * log1p(t)); /* max_u e^{-tu} (1 - e^{-u}) */
-    if (outside > 0) { /* every loss of the window lies above; upper: what lies between may not be in it */
+    if (outside > 0) { /* all losses of the window are larger; upper: so may be some that the window does not contain */
         sum = exp(-t * outside) * (sum - panel->below * expm1(-outside)) + panel->beyond * largest;
         at -= outside;
     }
     sum += panel->beyond * exp(-t * (last - at)) - panel->wrapped * largest;
-    sum += sign > 0 ? DBL_MIN : 0; /* an underflow */
+    sum += sign > 0 ? DBL_MIN : 0; /* products that underflowed */
     if (!(sum > 0))
         return eps__certain(panel->estimate, NAN);
     double log_scale = panel->log_scale - t * at;

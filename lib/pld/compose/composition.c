@@ -1,7 +1,7 @@
 /*
- * What is answered comes from panels: a composition around one epsilon, kept for the epsilons near it. The scout says
- * where to tilt, where to cut the steps and how wide the grid may be for the tolerance; the step PLDs and their
- * composition prove the answer, whatever the scout said.
+ * Answers come from panels: a composition around one epsilon, kept for the epsilons near it. The saddle point chooses
+ * the tilt, the cut of the steps and the widest grid that meets the tolerance. The step PLDs and their composition
+ * prove the answer, whatever the saddle point said.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,21 +13,21 @@
 #include "lib/pld/pairs/single.h"
 #include "lib/pld/verify.h"
 
-/* Bounds from the largest loss alone are an answer if they lie within this share of the tolerance; where panels are out
- * of reach, if they say more than this. */
+/* Bounds from the largest loss are used if they are within this share of the tolerance, or, if panels are too costly,
+ * if the upper bound on ln delta is below -LARGEST_LEAST. */
 #define LARGEST_SHARE 0.5
 #define LARGEST_LEAST 5.0
 
 enum { REFINEMENTS = 3 };
 
 enum eps_status eps__composition_create(struct eps__composition **composition, const struct eps_context *context,
-                                        struct eps__tally *tally, const struct eps__accuracy *accuracy)
+                                        struct eps__cache_use *cache_use, const struct eps__accuracy *accuracy)
 {
     struct eps__composition *made = calloc(1, sizeof *made);
     if (!made)
         return EPS_NO_MEMORY;
     made->context = context;
-    made->tally = tally;
+    made->cache_use = cache_use;
     made->accuracy = *accuracy;
     made->finer = 1;
     made->seen_eps = NAN;
@@ -35,13 +35,13 @@ enum eps_status eps__composition_create(struct eps__composition **composition, c
     return EPS_OK;
 }
 
-/* The largest loss of one step. */
+/* The largest loss of one step, rounded up. */
 static double step_ceiling(const struct eps__step *step)
 {
     double ceiling = -INFINITY;
     for (size_t b = 0; b < step->len; b++) {
         const struct eps__pair *pair = &step->branches[b].pair[EPS__UPPER];
-        /* Trimmed atoms of P could have a larger loss. */
+        /* Trimmed atoms of P may have a larger loss. */
         double own = pair->lost == 0 ? eps__pair_ceiling(pair) : INFINITY;
         ceiling = fmax(ceiling, eps__shift(EPS__UPPER, own, 1e-12 * fabs(own) + 4 * pair->weight_error));
     }
@@ -58,7 +58,7 @@ enum eps_status eps__composition_add(struct eps__composition *c, struct eps__bra
     struct eps__step *items = realloc(c->steps.items, (c->steps.len + 1) * sizeof *items);
     if (items)
         c->steps.items = items;
-    enum eps_status status = items ? eps__scout_step(c->context, &step) : EPS_NO_MEMORY;
+    enum eps_status status = items ? eps__step_quadratures(c->context, &step) : EPS_NO_MEMORY;
     if (status != EPS_OK) {
         eps__step_clear(&step);
         return status;
@@ -80,10 +80,10 @@ double eps__composition_approximate(const struct eps__composition *c, double eps
 
 double eps__composition_guess(const struct eps__composition *c, double log_delta)
 {
-    return eps__scout_epsilon(&c->steps, log_delta, c->accuracy.tolerance);
+    return eps__saddle_epsilon(&c->steps, log_delta, c->accuracy.tolerance);
 }
 
-/* An upper bound is remembered: it aims better than a saddle point where tails are heavy. */
+/* Remembers an upper bound, which aims better than a saddle point where tails are heavy. */
 static void see(struct eps__composition *c, enum eps__estimate estimate, double eps, double log_delta)
 {
     if (estimate == EPS__LOWER)
@@ -92,11 +92,11 @@ static void see(struct eps__composition *c, enum eps__estimate estimate, double 
     c->seen_log_delta = log_delta;
 }
 
-/* The panels' answer at eps, by one tilt or by an expansion. */
+/* Answers at eps by panels, with a single tilt or an expansion. */
 static enum eps_status answer_by_panels(struct eps__composition *c, enum eps__estimate estimate, double eps, bool rare,
                                         double *out)
 {
-    /* What is known beforehand: the upper bound at this epsilon, if it was asked before. */
+    /* The upper bound near this epsilon, if there is one. */
     double known = fabs(c->seen_eps - eps) <= 0.1 * eps ? fmax(c->seen_log_delta, EPS__LOG_DELTA_FLOOR) : NAN;
     struct eps__panel_slot *slot = &c->slots[c->next_slot++ % EPS__PANELS_MAX];
     eps__slot_clear(slot);
@@ -112,7 +112,7 @@ static enum eps_status answer_by_panels(struct eps__composition *c, enum eps__es
             *out = -INFINITY;
             return estimate == EPS__LOWER ? EPS_OK : eps__chernoff_log_delta(c, eps, EPS__LOG_DELTA_FLOOR - 5, out);
         }
-        eps__settle(&c->steps, &saddle);
+        eps__saddle_snap(&c->steps, &saddle);
         double spacing = eps__choose_spacing(c, &saddle, estimate);
         eps__slot_clear(slot);
         slot->estimate = estimate;
@@ -132,15 +132,15 @@ static enum eps_status answer_by_panels(struct eps__composition *c, enum eps__es
         *out = eps__slot_log_delta(slot, eps);
         if (estimate == EPS__LOWER || fabs(*out - saddle.log_delta) < 2)
             break;
-        known = fmax(*out, EPS__LOG_DELTA_FLOOR); /* a better aim than the saddle gave */
-        /* Panels tilted for a wrong delta answer their neighbours badly. */
+        known = fmax(*out, EPS__LOG_DELTA_FLOOR); /* a better aim than the saddle point's */
+        /* Panels that are tilted for a wrong delta are bad for other epsilons. */
         slot->below = slot->above = 0;
     }
     slot->used = true;
     return EPS_OK;
 }
 
-/* Is delta what a single large loss makes of it? Also where no tilt was found that brings the sum to eps. */
+/* Whether delta comes from a few large losses; also true if no tilt brings the mean of the sum to eps. */
 static bool large_losses_are_rare(const struct eps__composition *c, double eps)
 {
     struct eps__saddle saddle;
@@ -148,7 +148,7 @@ static bool large_losses_are_rare(const struct eps__composition *c, double eps)
     return eps__rare_jumps(c, &saddle) || (c->steps.total > 1 && saddle.mean + sqrt(saddle.variance) < eps);
 }
 
-/* Is nothing to be had from panels that these bounds on ln delta do not say? */
+/* Whether these bounds on ln delta are close enough, so that panels need not be composed. */
 static bool close_enough(const struct eps__composition *c, double upper, double lower)
 {
     return upper - lower <= LARGEST_SHARE * c->accuracy.tolerance / c->finer || upper < EPS__LOG_DELTA_FLOOR;
@@ -160,7 +160,7 @@ static void narrow(double *upper, double *lower, double other_upper, double othe
     *lower = fmax(*lower, other_lower);
 }
 
-/* In-out: narrower bounds, from the largest loss where that serves. */
+/* Narrows the bounds by those from the largest loss, if they apply. */
 static enum eps_status bound_by_largest(struct eps__composition *c, double eps, double *upper, double *lower)
 {
     double own_upper = 0, own_lower = -INFINITY;
@@ -176,21 +176,22 @@ static enum eps_status bound_by_largest(struct eps__composition *c, double eps, 
     return status;
 }
 
-/* In-out: narrower bounds, by settled losses. Where they are close, or a refinement will make them so, they are *done, and
- * kept for other epsilons. */
-static enum eps_status bound_by_settled(struct eps__composition *c, double eps, double *upper, double *lower,
-                                        bool *done)
+/* Narrows the bounds by decisive losses. Out: *done, whether these are close enough, or will be after a refinement; the
+ * slots are then kept for other epsilons. */
+static enum eps_status bound_by_decisive(struct eps__composition *c, double eps, double *upper, double *lower,
+                                         bool *done)
 {
     struct eps__panel_slot *slots[2];
     double own[2] = {0, -INFINITY}, log_delta = eps__jump_log_delta(&c->steps, eps);
     enum eps_status status = EPS_OK;
     for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++) {
         slots[estimate] = &c->slots[c->next_slot++ % EPS__PANELS_MAX];
-        status = eps__answer_settled(c, slots[estimate], (enum eps__estimate)estimate, eps, log_delta);
+        status = eps__answer_decisive(c, slots[estimate], (enum eps__estimate)estimate, eps, log_delta);
         if (status == EPS_OK)
             own[estimate] = eps__slot_log_delta(slots[estimate], eps);
     }
-    *done = status == EPS_OK && (close_enough(c, own[0], own[1]) || (own[0] - own[1] < M_LN2 && eps__settles_finer(c)));
+    *done =
+        status == EPS_OK && (close_enough(c, own[0], own[1]) || (own[0] - own[1] < M_LN2 && eps__decisive_refines(c)));
     for (int estimate = 0; estimate < 2 && status == EPS_OK && !*done; estimate++)
         eps__slot_clear(slots[estimate]);
     if (status == EPS_OK)
@@ -224,8 +225,8 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
     bool rare = large_losses_are_rare(c, eps), done = false;
     bool alone = rare && eps > 0 && eps__one_loss_decides(&c->steps, eps, LARGEST_SHARE * c->accuracy.tolerance);
     enum eps_status status = alone ? bound_by_largest(c, eps, &upper, &lower) : EPS_OK;
-    if (status == EPS_OK && !close_enough(c, upper, lower) && eps__settles(&c->steps))
-        status = bound_by_settled(c, eps, &upper, &lower, &done);
+    if (status == EPS_OK && !close_enough(c, upper, lower) && eps__large_losses_decide(&c->steps))
+        status = bound_by_decisive(c, eps, &upper, &lower, &done);
     if (status != EPS_OK)
         return status;
     double *bound = estimate == EPS__UPPER ? &upper : &lower;
@@ -236,7 +237,7 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
     c->bounded = upper - lower < M_LN2;
     status = EPS_TOO_COSTLY;
     double finer = c->finer;
-    /* panels that say less than the largest loss does are too coarse to be of any use: finer ones, or none */
+    /* panels that are worse than the bounds so far are too coarse: try finer ones */
     for (int i = 0; i < REFINEMENTS && !(c->bounded && c->out_of_reach); i++) {
         status = answer_by_panels(c, estimate, eps, rare, out);
         bool useful = status == EPS_OK && (estimate == EPS__UPPER ? *out < upper : *out > lower);
@@ -244,13 +245,13 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
             break;
         c->out_of_reach = status != EPS_OK || i + 1 == REFINEMENTS || !eps__composition_refine(c, 3);
     }
-    c->finer = finer; /* other epsilons may do with less */
+    c->finer = finer; /* other epsilons may need less */
     if (status == EPS_TOO_COSTLY && rare && !alone) {
         enum eps_status other = bound_by_largest(c, eps, &upper, &lower);
         if (other != EPS_OK)
             return other;
     }
-    if (status == EPS_TOO_COSTLY && upper < -LARGEST_LEAST) { /* better than nothing */
+    if (status == EPS_TOO_COSTLY && upper < -LARGEST_LEAST) { /* a wide bracket is better than none */
         *out = *bound;
         status = EPS_OK;
     }

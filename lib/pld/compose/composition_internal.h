@@ -1,6 +1,7 @@
 /*
- * What the files of a composition share: composition.c keeps panels and answers from them, resolution.c decides how
- * fine they are, panels.c makes them, levels.c those of many steps, jumps.c those of an expansion.
+ * Shared by the files of a composition: composition.c keeps panels and answers from them, resolution.c chooses how fine
+ * they are, panels.c builds them, levels.c builds those of many steps, expansion_panels.c those of an expansion,
+ * decisive.c those of decisive losses.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,80 +15,82 @@
 enum { EPS__PANELS_MAX = 12, EPS__AIMS_MAX = 4, EPS__COARSER_MAX = 5, EPS__HEAVY_SURPLUS = 20 };
 
 struct eps__panel_slot {
-    struct eps__panel *panels; /* of a composition: delta is the sum of e^log_count times each, and the remainder; or */
+    struct eps__panel *panels; /* delta is the sum over panels of e^log_count times the panel's, plus remainder */
     double *log_counts;
-    double *bound_tilts, *bound_moments; /* where a panel is empty: e^(moment - tilt eps) takes its place */
+    double *bound_tilts, *bound_moments; /* an empty panel is replaced by e^(moment - tilt eps) */
     size_t panels_len;
     double remainder;
-    double settled_gain, settled_log_some; /* and gain - (e^eps - 1) some, of losses that are not composed */
-    struct eps__pld pld;                   /* the one step there is */
+    double decisive_gain, decisive_log_some; /* decisive losses add gain - (e^eps - 1) some */
+    struct eps__pld pld;                     /* if single: the PLD of the only step */
     enum eps__estimate estimate;
-    double centre, below, above; /* answers centre - below <= eps <= centre + above */
+    double centre, below, above; /* serves centre - below <= eps <= centre + above */
     bool used, single;
 };
 
 struct eps__composition {
     const struct eps_context *context;
-    struct eps__tally *tally;
+    struct eps__cache_use *cache_use;
     struct eps__accuracy accuracy;
     struct eps__steps steps;
     double ceiling;                  /* the largest loss of the sum, rounded up; INFINITY if there is none */
-    double finer;                    /* refinement so far */
-    double seen_eps, seen_log_delta; /* the last upper bound: better than the saddle's where tails are heavy */
+    double finer;                    /* product of all refinements */
+    double seen_eps, seen_log_delta; /* the last upper bound; aims better where tails are heavy */
     struct eps__panel_slot slots[EPS__PANELS_MAX];
     size_t next_slot;
-    struct eps__largest *largest; /* where large losses are rare; else NULL */
-    bool bounded;                 /* by it, within a factor of 2: panels are tried once, if they are cheap */
-    bool out_of_reach;            /* and were not */
+    struct eps__largest *largest; /* NULL until needed */
+    bool bounded;                 /* delta is bounded within a factor of 2: panels are tried once */
+    bool out_of_reach;            /* whether those panels were too costly */
 };
 
-/* ---- resolution.c: unproven choices of how fine ---- */
+/* ---- resolution.c: how fine, which proves nothing ---- */
 
-/* Tilt, cut and spacing are taken from coarse scales, so that neighbouring questions about one mechanism ask for the
- * same step PLD, which the cache may then hold. */
-void eps__settle(const struct eps__steps *steps, struct eps__saddle *saddle);
-/* The grid spacing at which the estimate's error is within its share of the tolerance. Splitting a cell's mass adds
- * variance width^2/6 to each step; that moves eps by variance/2 times the density over the Q-tail, and ln delta by
- * the same over delta. */
+/* Rounds the tilt to a coarse scale. Tilt, cut and spacing come from coarse scales, so that nearby queries about one
+ * mechanism need the same step PLD, which the cache may hold. */
+void eps__saddle_snap(const struct eps__steps *steps, struct eps__saddle *saddle);
+/* The grid spacing at which the estimate's error is within its share of the tolerance. Splitting a cell's mass adds a
+ * variance of width^2/6 to each step. That moves eps by half the variance times the density over the Q-tail, and ln
+ * delta by half the variance times the density over delta. */
 double eps__choose_spacing(const struct eps__composition *c, const struct eps__saddle *saddle,
                            enum eps__estimate estimate);
-/* What all branches' plans have in common, by the step's tilted losses. */
+/* Fills in what the plans of all branches of a step have in common. */
 void eps__plan_common(struct eps__pld_plan *plan, const struct eps__composition *c, const struct eps__step *step,
                       const struct eps__saddle *saddle, double spacing);
-/* The range of z of one branch, and which part of it matters. */
-void eps__plan_range(struct eps__pld_plan *plan, const struct eps__scout *scout, const struct eps__saddle *saddle);
-/* A jump matters as what the cores then make of it, at most all: n f / delta. The tilted density, raised until it
- * says so at the cut, says enough of the losses under it. */
+/* Fills in the range of z of one branch, and the part of it that matters. */
+void eps__plan_range(struct eps__pld_plan *plan, const struct eps__quadrature *quadrature,
+                     const struct eps__saddle *saddle);
+/* Adapts the plan to an expansion. The importance of a jump is at most n f / delta: the cores can turn it into 1 at
+ * most. The tilted density is raised so that it reaches this at the cut, which is enough for the losses below. */
 void eps__plan_expansion(struct eps__pld_plan *plan, const struct eps__composition *c,
                          const struct eps__expansion *expansion);
-/* Tilted mass that may be lost at each end of the window: little against delta in the same units. */
+/* The tilted mass that may lie outside the window at each end: small compared with delta in the same units. */
 double eps__tail_mass(const struct eps__saddle *saddle, double tolerance);
 
-/* The same for the panels of an expansion. */
+/* As eps__choose_spacing(), for the panels of an expansion. */
 double eps__expansion_spacing(const struct eps__composition *c, const struct eps__expansion *expansion, double eps,
                               enum eps__estimate estimate);
-/* The longest transform there may be. */
+/* The longest transform allowed. */
 size_t eps__max_length(const struct eps__composition *c);
 
 /* ---- panels.c ---- */
 
-/* Frees what the slot holds, not what it is for. */
+/* Frees what the slot holds, but keeps its estimate, centre and reach. */
 void eps__slot_release(struct eps__panel_slot *slot);
 void eps__slot_clear(struct eps__panel_slot *slot);
-/* Room for len panels; false without memory. */
+/* Allocates room for len panels. Returns false if out of memory. */
 bool eps__slot_reserve(struct eps__panel_slot *slot, size_t len);
-/* The PLD of the steps of kind k, for one tilt and spacing, and an expansion or NULL; to be cleared. */
+/* The PLD of a step of class k, for one tilt and spacing, and for an expansion or NULL. Out: *built, to be cleared in
+ * every case. */
 enum eps_status eps__build_step(const struct eps__composition *c, struct eps__pld *built, size_t k,
                                 enum eps__estimate estimate, const struct eps__saddle *saddle,
                                 const struct eps__expansion *expansion, double spacing);
-/* Those of all kinds: as many as there are, each to be cleared. */
+/* The PLDs of all classes. Out: one element of `built` for each class, to be cleared in every case. */
 enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__pld *built, enum eps__estimate estimate,
                                  const struct eps__saddle *saddle, const struct eps__expansion *expansion,
                                  double spacing);
-/* ln of a Chernoff bound on delta, E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps}: at the least tilt that makes it as small as
- * enough, or at the best one. No transform, and a coarse grid. */
+/* ln of a Chernoff bound on delta, E[(1 - e^{eps - L})_+] <= e^{K(t) - t eps}: at the least tilt at which it is at most
+ * `enough`, or at the best tilt if there is none. Uses no transform and a coarse grid. */
 enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double eps, double enough, double *out);
-/* Composes around the saddle's epsilon into a slot that is cleared but for what it is for. */
+/* Composes around the saddle's epsilon into a slot that was released. */
 enum eps_status eps__compose_slot(const struct eps__composition *c, struct eps__panel_slot *slot,
                                   const struct eps__saddle *saddle, double spacing);
 /* ln of the slot's bound on delta(eps). */
@@ -95,30 +98,30 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps);
 
 /* ---- levels.c ---- */
 
-/* In how many levels the steps are best composed, >= 1. */
+/* The number of levels, >= 1, in which the steps are composed at the least cost. */
 size_t eps__levels(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing);
-/* Composes in so many levels, at least 2, the spacing being that of a single one. Out: *panel. */
+/* Composes in `len` >= 2 levels; `spacing` is that for a single level. Out: *panel. */
 enum eps_status eps__compose_levels(const struct eps__composition *c, struct eps__panel *panel, size_t len,
                                     enum eps__estimate estimate, const struct eps__saddle *saddle, double spacing,
                                     const struct eps__compose_plan *plan);
 
-/* ---- jumps.c ---- */
+/* ---- expansion_panels.c ---- */
 
-/* Does one tilt serve the whole composition badly? */
+/* Whether a single tilt is bad for the whole composition. */
 bool eps__rare_jumps(const struct eps__composition *c, const struct eps__saddle *saddle);
-/* The answer by an expansion; where its saddle points were far off, by another that is aimed by the first one's bound,
- * while that is the better one: all are bounds. */
+/* Answers by an expansion. If its saddle points were far off, tries another one that is aimed by the first one's bound,
+ * as long as this improves the bound; all of them are valid. */
 enum eps_status eps__answer_expanded(struct eps__composition *c, struct eps__panel_slot *slot,
                                      enum eps__estimate estimate, double eps, double *out);
 
-/* ---- settled.c ---- */
+/* ---- decisive.c ---- */
 
-/* Are no losses far under 0, all together, so that a large one settles the matter? */
-bool eps__settles(const struct eps__steps *steps);
-/* Would a refinement make its grid finer? */
-bool eps__settles_finer(const struct eps__composition *c);
-/* Composes what does not, around eps >= 0, into a slot; log_delta: about ln delta(eps). */
-enum eps_status eps__answer_settled(const struct eps__composition *c, struct eps__panel_slot *slot,
-                                    enum eps__estimate estimate, double eps, double log_delta);
+/* Whether all losses together cannot be far below 0, so that a single large loss decides. */
+bool eps__large_losses_decide(const struct eps__steps *steps);
+/* Whether a refinement would make the grid finer. */
+bool eps__decisive_refines(const struct eps__composition *c);
+/* Counts decisive losses, and composes the others, around eps >= 0 into a slot. log_delta: about ln delta(eps). */
+enum eps_status eps__answer_decisive(const struct eps__composition *c, struct eps__panel_slot *slot,
+                                     enum eps__estimate estimate, double eps, double log_delta);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * More terms allow a lower cut, hence lighter tails: the numbers of terms are tried from the least. The cut for a
- * number K of jumps is where more than K of them are so improbable that they may count as infinite loss,
- * (n J)^(K+1)/(K+1)! being a small share of delta; and delta is what the terms come to, so a few rounds settle both.
+ * More terms allow a lower cut and hence lighter tails. Numbers of jumps are tried in ascending order. For up to K
+ * jumps, the cut is where more than K jumps are so improbable that they may count as infinite loss: (n J)^(K+1)/(K+1)!
+ * is a small share of delta. As delta in turn follows from the terms, both are found in a few rounds.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,21 +13,21 @@
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 
-/* Light enough: rounding, which is relative to a term's tilted mass, stays far below delta. */
+/* A surplus this small is light enough: rounding, which is relative to a term's tilted mass, stays far below delta. */
 #define LIGHT_SURPLUS 10.0
 
-/* The slope is taken between epsilons this far apart, relatively. */
+/* The relative distance of the two epsilons that give the slope. */
 #define APART 0.02
 
-/* Who says that a term is less than its saddle point says by more than this has lost it on a coarse grid. */
+/* A computed term that is smaller than its saddle point's value by more than this was lost on a coarse grid and is
+ * ignored. */
 #define MISLED 8.0
 
-/* The share of tolerance * delta that more jumps than there are terms for may take, and each term that is not
- * computed. */
+/* Shares of tolerance * delta: for more jumps than the terms have, and for each term that is not composed. */
 #define MORE_JUMPS 1e-3
 #define NEGLIGIBLE 1e-4
 
-/* One side of the cut of one kind of steps, tilted. */
+/* The tilted moments of one side of the cut of one class of steps. */
 struct moments {
     double log_moment, mean, variance;
 };
@@ -37,12 +37,12 @@ static struct moments side_moments(const struct eps__step *step, double tilt, do
     double largest = -INFINITY, total = 0, mean = 0, square = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double loss = scout->loss[i];
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double loss = quadrature->loss[i];
                 if ((loss > cut) != above)
                     continue;
-                double exponent = scout->log_mass[i] + tilt * loss;
+                double exponent = quadrature->log_mass[i] + tilt * loss;
                 if (pass == 0) {
                     largest = fmax(largest, exponent);
                 } else if (exponent - largest > -80) {
@@ -60,7 +60,7 @@ static struct moments side_moments(const struct eps__step *step, double tilt, do
     return (struct moments){largest + log(total), mean, fmax(square / total - mean * mean, 0)};
 }
 
-/* The variance that splitting cells of a spacing adds to the sum, as eps__added_variance() but of the cores. */
+/* The variance that splitting cells of a spacing adds to the sum of the cores; as eps__added_variance(). */
 static double core_variance(const struct eps__steps *steps, double tilt, double cut, double spacing)
 {
     double added = 0;
@@ -68,9 +68,9 @@ static double core_variance(const struct eps__steps *steps, double tilt, double 
         const struct eps__step *step = &steps->items[k];
         double log_total = side_moments(step, tilt, cut, false).log_moment, sum = 0;
         for (size_t b = 0; b < step->len; b++) {
-            const struct eps__scout *scout = &step->scouts[b];
-            for (size_t i = 0; i < scout->len; i++) {
-                double loss = scout->loss[i], exponent = scout->log_mass[i] + tilt * loss - log_total;
+            const struct eps__quadrature *quadrature = &step->quadratures[b];
+            for (size_t i = 0; i < quadrature->len; i++) {
+                double loss = quadrature->loss[i], exponent = quadrature->log_mass[i] + tilt * loss - log_total;
                 if (loss <= cut && exponent > -60)
                     sum += exp(exponent) * fmin(1.7 / 6 * spacing * spacing, fabs(loss) * spacing);
             }
@@ -104,7 +104,7 @@ static void term_moments(const struct eps__steps *steps, double tilt, double cut
     saddle->variance = fmax(saddle->variance, 1e-300);
 }
 
-/* The tilt at which the term's mean is eps, or 0 if it is there already. */
+/* Finds the tilt at which the term's mean is eps, or 0 if the untilted mean is not below. */
 static void aim_term(const struct eps__steps *steps, double eps, double cut, struct eps__expansion_term *term)
 {
     const struct eps__saddle *saddle = &term->saddle;
@@ -128,7 +128,7 @@ static void aim_term(const struct eps__steps *steps, double eps, double cut, str
     }
 }
 
-/* ln of the probability that the numbers of jumps are as they are, at least about: ln J_j for each kind. */
+/* ln of the expected number of jumps. Out: log_jump, the same for each class. */
 static double log_jumps(const struct eps__steps *steps, double cut, double *log_jump)
 {
     double largest = -INFINITY, total = 0;
@@ -143,10 +143,10 @@ static double log_jumps(const struct eps__steps *steps, double cut, double *log_
     return largest + log(total);
 }
 
-/* The least cut with a total jump probability of at most e^log_total. */
+/* The least cut at which the expected number of jumps is at most e^log_total. */
 static double find_cut(const struct eps__steps *steps, double log_total)
 {
-    double low = 0, high = 1e-6, log_jump[EPS__KINDS_MAX];
+    double low = 0, high = 1e-6, log_jump[EPS__STEP_CLASSES_MAX];
     while (high < 1e6 && log_jumps(steps, high, log_jump) > log_total)
         high *= 2;
     for (int i = 0; i < 30; i++) {
@@ -172,10 +172,10 @@ static double log_factorial(double n)
     return log_value;
 }
 
-/* All numbers of jumps with a total of at most expansion->most, in order of the total. False if they are too many. */
+/* Lists all terms with at most expansion->most jumps. Returns false if there are too many. */
 static bool list_terms(const struct eps__steps *steps, struct eps__expansion *expansion)
 {
-    size_t jumps[EPS__KINDS_MAX] = {0};
+    size_t jumps[EPS__STEP_CLASSES_MAX] = {0};
     expansion->terms_len = 0;
     for (;;) {
         size_t total = 0, k = 0;
@@ -191,7 +191,7 @@ static bool list_terms(const struct eps__steps *steps, struct eps__expansion *ex
                 term->log_count += log_binomial((double)steps->items[j].count, (double)jumps[j]);
             }
         }
-        /* the next in odometer order, no digit over its kind's count or the largest total */
+        /* the next one in odometer order; no class exceeds its count, and no total the largest one */
         while (k < steps->len && (total >= expansion->most || jumps[k] >= steps->items[k].count)) {
             total -= jumps[k];
             jumps[k++] = 0;
@@ -202,8 +202,9 @@ static bool list_terms(const struct eps__steps *steps, struct eps__expansion *ex
     }
 }
 
-/* The least tilt (to a third) whose Chernoff bound makes a term negligible from eps - reach on, or from as far below
- * eps as any does: a steeper one would need a finer grid. saddle.mean says from where. */
+/* Finds the least tilt, to within a third, whose Chernoff bound makes a term negligible from eps - reach on, or from as
+ * far below eps as possible. A larger tilt would need a finer grid. Out: saddle.mean, the epsilon from which on the
+ * term is negligible. */
 static void relax_term(const struct eps__steps *steps, double eps, double reach, double log_bound, double cut,
                        struct eps__expansion_term *term)
 {
@@ -224,7 +225,8 @@ static void relax_term(const struct eps__steps *steps, double eps, double reach,
     }
 }
 
-/* The terms at one cut: their saddles, and what they come to. Each takes long where a step reaches far. */
+/* Evaluates the terms at one cut: their saddle points and their sum. Polls at each term, which takes long if a step
+ * reaches far. */
 static enum eps_status evaluate(const struct eps_context *context, const struct eps__steps *steps, double eps,
                                 double known, double tolerance, struct eps__expansion *expansion)
 {
@@ -245,7 +247,7 @@ static enum eps_status evaluate(const struct eps_context *context, const struct 
         slope += share * expansion->terms[i].saddle.tilt;
     }
     expansion->log_delta = isnan(known) ? fmin(largest + log(total), 0) : known;
-    /* A heavy tail falls faster at eps than its tilt, which aims at a mean, says. */
+    /* At eps a heavy tail falls faster than its tilt indicates, because the tilt aims at a mean. */
     double fall = eps__jump_log_delta(steps, eps) - eps__jump_log_delta(steps, eps * (1 + APART));
     expansion->slope = fmax(slope / total, fall > 0 ? fall / (APART * eps) : 0);
     double log_bound = expansion->log_delta + log(NEGLIGIBLE * tolerance);
@@ -306,7 +308,7 @@ double eps__expansion_effect(const struct eps__steps *steps, const struct eps__e
         double share = exp(fmin(saddle->log_delta - expansion->log_delta, 0));
         if (expansion->terms[i].negligible)
             continue;
-        /* the curvature of e^{-t eps} (1 - e^-...), or of a normal density where there is no tilt */
+        /* the curvature of e^{-t eps} (1 - e^-...), or of a normal density if there is no tilt */
         double rate = saddle->tilt > 0 ? saddle->tilt : fmin(1 / sqrt(saddle->variance), 1 / spacing);
         double added = core_variance(steps, saddle->tilt, expansion->cut, spacing);
         for (size_t k = 0; k < steps->len; k++)
@@ -321,10 +323,10 @@ enum eps_status eps__expand(const struct eps_context *context, const struct eps_
 {
     static const size_t jumps[] = {1, 2, 3, 5, 8, 12};
     bool found = false;
-    if (steps->len > EPS__KINDS_MAX)
+    if (steps->len > EPS__STEP_CLASSES_MAX)
         return EPS_UNSUPPORTED;
     struct eps__expansion tried;
-    double log_jump[EPS__KINDS_MAX];
+    double log_jump[EPS__STEP_CLASSES_MAX];
     double log_delta = isnan(known) ? fmax(eps__jump_log_delta(steps, eps), EPS__LOG_DELTA_FLOOR) : known;
     for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
         tried.most = jumps[i];

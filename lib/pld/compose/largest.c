@@ -1,11 +1,12 @@
 /*
- * Few expected participations, a small delta: the sum of the losses exceeds eps because one of them does. Then delta is
- * the sum of the single steps' deltas, at an epsilon that the other steps move a little. How little is bounded by Chernoff,
- * from the law of one loss in cells whose masses are exact: no grid has to resolve losses of 1e-9 beside one of 1.
+ * With few expected participations and a small delta, the sum of the losses exceeds eps because a single one does. Then
+ * delta is the sum of the single steps' deltas, at an epsilon that the other steps move a little. That is bounded by
+ * Chernoff, from the law of one loss in cells with exact masses, so no grid has to resolve losses of 1e-9 next to one
+ * of 1 (P3).
  *
- *   upper: the largest loss is at most eps/2, and all together exceed eps; or one exceeds eps/2, and the others together lie
- *          below B, or between B and 2 B, 2 B and 4 B, ...: then the one exceeds eps less that
- *   lower: exactly one exceeds eps/2, the others together are at least -F, and the one exceeds eps + F        (P3)
+ *   upper: either all losses are at most eps/2 and together exceed eps; or one exceeds eps/2, and the others together
+ *          are below B, or between B and 2 B, 2 B and 4 B, ...: then that one exceeds eps minus the others
+ *   lower: exactly one exceeds eps/2, the others together are at least -F, and the one exceeds eps + F
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,31 +22,31 @@
 
 enum { CELLS_MAX = 12000, TILTS = 14, RUNGS = 56 };
 
-#define REACH 38.5     /* beyond it from every mean a normal has less mass than DBL_MIN */
-#define REACH_LOW 12.0 /* so far below, less than any bracket is wide */
+#define REACH 38.5     /* in standard deviations: farther than this from its mean a normal has less mass than DBL_MIN */
+#define REACH_LOW 12.0 /* in standard deviations: what lies farther below is negligible for any bracket */
 #define NATS 40.0
-#define CELL 0.02 /* of z, over one plus the largest shift: losses within a cell differ by a few per cent */
+#define CELL 0.02 /* width in z, times one plus the largest shift: losses in a cell differ by a few per cent */
 
-/* A cell of z: P's mass in it, and the losses at its ends, all bounded outwards. */
+/* A cell of z: P's mass and the losses at its two ends, all rounded outwards. */
 struct cell {
     double mass, log_mass, low, high;
 };
 
-struct kind {
+struct step_class {
     const struct eps__branch *branches;
     size_t branches_len;
     double count;
-    struct cell *cells[2]; /* by estimate: of the pair that the estimate is made of */
+    struct cell *cells[2]; /* by estimate */
     size_t cells_len[2];
-    double lost; /* infinite loss */
+    double lost; /* probability of infinite loss */
 };
 
 struct eps__largest {
-    struct kind *kinds;
+    struct step_class *classes;
     size_t len;
-    double total; /* steps */
+    double total; /* number of steps */
     const struct eps_context *context;
-    enum eps_status status; /* of polling: once it is not OK, every bound is the trivial one */
+    enum eps_status status; /* of the last poll: if not EPS_OK, all bounds are trivial */
 };
 
 bool eps__largest_serves(const struct eps__steps *steps)
@@ -58,25 +59,25 @@ bool eps__largest_serves(const struct eps__steps *steps)
 
 /* ------------------------------------------------------------ cells */
 
-static enum eps_status add_branch(struct kind *kind, const struct eps_context *context,
+static enum eps_status add_branch(struct step_class *class, const struct eps_context *context,
                                   const struct eps__branch *branch, int estimate)
 {
     const struct eps__pair *pair = &branch->pair[estimate];
     double reach_p = eps__mixture_reach(&pair->numerator), reach_q = eps__mixture_reach(&pair->denominator);
     double first = -reach_q - REACH_LOW, last = reach_p + REACH, z = first;
     size_t len = (size_t)fmin(ceil((last - first) * (1 + fmax(reach_p, reach_q)) / CELL), CELLS_MAX) + 2;
-    struct cell *cells = realloc(kind->cells[estimate], (kind->cells_len[estimate] + len) * sizeof *cells);
+    struct cell *cells = realloc(class->cells[estimate], (class->cells_len[estimate] + len) * sizeof *cells);
     struct eps__pair_point point;
     if (!cells)
         return EPS_NO_MEMORY;
-    kind->cells[estimate] = cells;
+    class->cells[estimate] = cells;
     eps__pair_at(pair, first, &point, NULL, NULL);
     double loss = point.loss, error = 2 * (point.loss_error + 2 * pair->weight_error);
     for (size_t i = 0; i < len; i++) {
-        /* the first cell begins at -infinity, the last one ends at infinity */
+        /* the first cell begins at -INFINITY, the last one ends at INFINITY */
         double next = i + 1 == len ? INFINITY : first + (last - first) * (double)i / (double)(len - 2), log_lower,
                log_upper;
-        struct cell *cell = &cells[kind->cells_len[estimate]++];
+        struct cell *cell = &cells[class->cells_len[estimate]++];
         eps__pair_log_mass(pair, i == 0 ? -INFINITY : z, next, &log_lower, &log_upper);
         cell->mass = eps__raise(branch->weight[estimate] * exp(log_upper) * (1 + pair->weight_error), 1e4) + DBL_MIN;
         cell->log_mass = log(cell->mass);
@@ -103,19 +104,20 @@ enum eps_status eps__largest_create(struct eps__largest **largest, const struct 
     if (!made)
         return EPS_NO_MEMORY;
     made->context = context;
-    made->kinds = calloc(steps->len, sizeof *made->kinds);
-    if (!made->kinds)
+    made->classes = calloc(steps->len, sizeof *made->classes);
+    if (!made->classes)
         status = EPS_NO_MEMORY;
-    for (; made->kinds && made->len < steps->len && status == EPS_OK; made->len++) {
+    for (; made->classes && made->len < steps->len && status == EPS_OK; made->len++) {
         const struct eps__step *step = &steps->items[made->len];
-        struct kind *kind = &made->kinds[made->len];
-        *kind = (struct kind){.branches = step->branches, .branches_len = step->len, .count = (double)step->count};
-        made->total += kind->count;
+        struct step_class *class = &made->classes[made->len];
+        *class =
+            (struct step_class){.branches = step->branches, .branches_len = step->len, .count = (double)step->count};
+        made->total += class->count;
         for (size_t b = 0; b < step->len && status == EPS_OK; b++) {
-            kind->lost +=
+            class->lost +=
                 eps__raise(step->branches[b].weight[EPS__UPPER] * step->branches[b].pair[EPS__UPPER].lost, 1e4);
             for (int estimate = 0; estimate < 2 && status == EPS_OK; estimate++)
-                status = add_branch(kind, context, &step->branches[b], estimate);
+                status = add_branch(class, context, &step->branches[b], estimate);
         }
     }
     if (status != EPS_OK) {
@@ -130,32 +132,32 @@ void eps__largest_destroy(struct eps__largest *largest)
 {
     if (!largest)
         return;
-    for (size_t k = 0; largest->kinds && k < largest->len; k++)
+    for (size_t k = 0; largest->classes && k < largest->len; k++)
         for (int estimate = 0; estimate < 2; estimate++)
-            free(largest->kinds[k].cells[estimate]);
-    free(largest->kinds);
+            free(largest->classes[k].cells[estimate]);
+    free(largest->classes);
     free(largest);
 }
 
 /* ------------------------------------------------------------ bounds on all steps together */
 
-/* The expected number of losses beyond a threshold, above it or below, rounded up. */
+/* The expected number of losses above or below a threshold, rounded up. */
 static double expected_beyond(const struct eps__largest *largest, enum eps__estimate estimate, double threshold,
                               bool above)
 {
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
-        const struct kind *kind = &largest->kinds[k];
-        double own = above ? kind->lost : 0;
-        for (size_t i = 0; i < kind->cells_len[estimate]; i++)
-            if (above ? kind->cells[estimate][i].high > threshold : kind->cells[estimate][i].low < threshold)
-                own += kind->cells[estimate][i].mass;
-        sum += kind->count * own;
+        const struct step_class *class = &largest->classes[k];
+        double own = above ? class->lost : 0;
+        for (size_t i = 0; i < class->cells_len[estimate]; i++)
+            if (above ? class->cells[estimate][i].high > threshold : class->cells[estimate][i].low < threshold)
+                own += class->cells[estimate][i].mass;
+        sum += class->count * own;
     }
     return eps__raise(sum, 1e6);
 }
 
-/* What a cell adds to a moment, as a logarithm; -INFINITY where it lies outside [floor, cut]. */
+/* ln of a cell's part of a moment; -INFINITY if the cell is outside [floor, cut]. */
 static double cell_exponent(const struct cell *cell, double t, double floor, double cut)
 {
     if (cell->low > cut || cell->high < floor)
@@ -165,38 +167,40 @@ static double cell_exponent(const struct cell *cell, double t, double floor, dou
     return cell->log_mass + t * (cell->low > floor ? cell->low : floor);
 }
 
-/* ln of a bound on E[e^{t S}] over losses in [floor, cut] only, t of either sign: of all steps, or of all but one. */
+/* ln of an upper bound on E[e^{t S}] over losses in [floor, cut], t of either sign; valid for all steps and for all but
+ * one. */
 static double log_moment(const struct eps__largest *largest, enum eps__estimate estimate, double t, double floor,
                          double cut)
 {
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
-        const struct kind *kind = &largest->kinds[k];
-        double own = 0, most = -INFINITY, size = 0; /* size: of what is rounded in an exponent that counts */
-        for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
-            double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
+        const struct step_class *class = &largest->classes[k];
+        double own = 0, most = -INFINITY, size = 0; /* size: bound on -ln mass where the exponent counts */
+        for (size_t i = 0; i < class->cells_len[estimate]; i++) {
+            double exponent = cell_exponent(&class->cells[estimate][i], t, floor, cut);
             most = exponent > most ? exponent : most;
         }
-        /* all cells 40 nats under the largest are together less than 1e-12 of it */
-        for (size_t i = 0; i < kind->cells_len[estimate]; i++) {
-            double exponent = cell_exponent(&kind->cells[estimate][i], t, floor, cut);
-            double log_mass = kind->cells[estimate][i].log_mass;
+        /* all cells 40 nats below the largest add up to less than 1e-12 of it */
+        for (size_t i = 0; i < class->cells_len[estimate]; i++) {
+            double exponent = cell_exponent(&class->cells[estimate][i], t, floor, cut);
+            double log_mass = class->cells[estimate][i].log_mass;
             if (exponent > most - NATS) {
                 own += exp(exponent - most);
                 size = -log_mass > size ? -log_mass : size;
             }
         }
-        /* Each exponent within a few units of its parts, and every addition; counts may multiply it by 1e9 (P3). */
+        /* Each exponent is within a few units of its parts, and every addition rounds; counts may multiply the error by
+         * 1e9 (P3). */
         double error =
-            1e-12 + EPS__UNIT_ROUNDOFF * (16 + (double)kind->cells_len[estimate] + 4 * (size + fabs(most) + NATS));
-        if (own > 0)                                               /* else no loss lies there, and the factor is 0 */
-            sum += kind->count * fmax(most + log(own) + error, 0); /* one step fewer has no more */
+            1e-12 + EPS__UNIT_ROUNDOFF * (16 + (double)class->cells_len[estimate] + 4 * (size + fabs(most) + NATS));
+        if (own > 0)                                                /* if 0, the range is empty and so is the factor */
+            sum += class->count * fmax(most + log(own) + error, 0); /* at least 0: covers one step fewer */
     }
     return eps__shift(EPS__UPPER, sum, 1e-10 * (1 + sum));
 }
 
-/* ln of Chernoff's bound on Pr[S > x], or with x < 0 on Pr[S < x], every loss in [floor, cut]. The exponent is convex in the
- * tilt: golden section over its logarithm, and any tilt is valid. */
+/* ln of Chernoff's bound on Pr[S > x], or, for x < 0, on Pr[S < x], with every loss in [floor, cut]. The exponent is
+ * convex in the tilt: golden section over the logarithm of the tilt. Any tilt is valid. */
 static double log_chernoff(struct eps__largest *largest, enum eps__estimate estimate, double x, double floor,
                            double cut)
 {
@@ -235,18 +239,18 @@ static double log_chernoff(struct eps__largest *largest, enum eps__estimate esti
     return best;
 }
 
-/* sum_j n_j delta_j(eps) of the single steps. */
+/* The sum of all steps' own delta(eps), a bound in the direction of the estimate. */
 static double single_deltas(const struct eps__largest *largest, enum eps__estimate estimate, double eps)
 {
     double sum = 0;
     for (size_t k = 0; k < largest->len; k++) {
-        const struct kind *kind = &largest->kinds[k];
-        sum += kind->count * exp(eps__single_log_delta(kind->branches, kind->branches_len, estimate, eps));
+        const struct step_class *class = &largest->classes[k];
+        sum += class->count * exp(eps__single_log_delta(class->branches, class->branches_len, estimate, eps));
     }
     return eps__outward(estimate, sum, 1e3);
 }
 
-/* A bound on Pr[all but one step together exceed B]: one of them a part of it, or else by Chernoff. */
+/* An upper bound on Pr[all but one step together exceed b]: one of them exceeds a part of b, or Chernoff applies. */
 static double others_exceed(struct eps__largest *largest, double b)
 {
     double best = 1;
@@ -259,8 +263,8 @@ static double others_exceed(struct eps__largest *largest, double b)
     return best;
 }
 
-/* The B that are tried: eps times 1e-8 and powers of the square root of 2, and what others_exceed() says of each once it
- * was asked. */
+/* The values of B that are tried, eps times 1e-8 and powers of the square root of 2, and the results of others_exceed()
+ * for them; NAN until computed. */
 struct ladder {
     struct eps__largest *largest;
     double eps, large, exceed[RUNGS];
@@ -271,7 +275,8 @@ static double rung(const struct ladder *ladder, int m)
     return ladder->eps * 1e-8 * pow(2, 0.5 * m);
 }
 
-/* One loss exceeds eps/2, and the others together exceed no more than B, but for what follows by doubling. */
+/* The upper bound's part with one loss above eps/2, with B = rung m and its doublings. Returns `enough` once the sum is
+ * no smaller. */
 static double with_one_large(struct ladder *ladder, int m, double enough)
 {
     double eps = ladder->eps, sum = single_deltas(ladder->largest, EPS__UPPER, eps__lower(eps - rung(ladder, m), 8));
@@ -310,11 +315,11 @@ static double upper_bound(struct eps__largest *largest, double eps)
     return fmin(eps__raise(best, 1e4), 1);
 }
 
-/* A bound on Pr[all but one step together are under -F]. */
+/* An upper bound on Pr[all but one step together are below -f]. */
 static double others_fall(struct eps__largest *largest, double f)
 {
     double best = 1;
-    /* losses far below 0 are rare: leave out what is less probable than the bracket is wide */
+    /* losses far below 0 are rare: count them separately */
     for (double floor = -f; floor > -1e3 * f; floor *= 4) {
         double rare = expected_beyond(largest, EPS__LOWER, floor, false);
         if (rare < best)
@@ -326,7 +331,7 @@ static double others_fall(struct eps__largest *largest, double f)
     return best;
 }
 
-/* The lower bound with the others at least -F; *most is what it would be if they were certainly. */
+/* The lower bound with the others at least -f. Out: *most, what it would be if they certainly were. */
 static double with_others_above(struct eps__largest *largest, double eps, double f, double jumps, double *most)
 {
     *most = single_deltas(largest, EPS__LOWER, eps__raise(eps + f, 8)) * (1 - jumps);
@@ -343,7 +348,7 @@ static double lower_bound(struct eps__largest *largest, double eps)
             at = share;
         }
     }
-    for (double finer = 0.35 * at; finer > 0 && finer < 3 * at; finer *= 1.5) /* about the best one */
+    for (double finer = 0.35 * at; finer > 0 && finer < 3 * at; finer *= 1.5) /* finer around the best one */
         best = fmax(best, with_others_above(largest, eps, finer * eps, jumps, &most));
     return eps__lower(best, 1e4);
 }

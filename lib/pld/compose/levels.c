@@ -1,11 +1,13 @@
 /*
- * Compositions in levels. Many steps on a grid that is fine enough for all of them make a long transform, for every kind of step its own.
- * Instead, steps are composed to groups on a fine grid, groups to groups of groups on one that is as much coarser as a group's
- * loss deviates more than a step's, and what is left of every kind on the coarsest: no transform is long, and each level adds about the
- * same variance. A kind with few steps begins on a coarser level, where it adds no more than the groups do.
+ * Compositions in levels. Many steps on a grid that is fine enough for all of them need a long transform for every
+ * class of equal steps. Instead, steps are composed into groups on a fine grid, and groups into larger groups on a grid
+ * that is coarser in proportion to the deviation of a group's loss; what is left of every class is composed on the
+ * coarsest grid. No transform is long, and each level adds about the same variance. A class with few steps begins on a
+ * coarser level, where it adds no more variance than the groups do.
  *
- * What does not fill a group, of all kinds, is one unit of its own, the rest. Where a loss spreads less than a spacing, a lower estimate
- * takes up to a quarter of it away, every time: so the rest has a group in it, too (P21).
+ * The steps of all classes that do not fill a group form one unit of their own, the rest. If a loss spreads over less
+ * than a spacing, a lower estimate loses up to a quarter of it each time it is composed. So a whole group is moved to
+ * the rest, if there is more than one (P21).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,17 +18,17 @@
 #include "lib/base/error.h"
 #include "lib/pld/compose/composition_internal.h"
 
-#define UNRESOLVED_SHARE 0.1 /* of the added variance, by kinds whose losses lie within a spacing */
-#define WIDE 8.0 /* spacings over which most losses of a step are spread that begins above the first level */
+#define UNRESOLVED_SHARE 0.1 /* of the added variance, from classes whose losses lie within a spacing */
+#define WIDE 8.0             /* in spacings: spread of the losses of a step that may begin above the first level */
 
 enum { LEVELS_MAX = 3 };
 
-/* Some steps of one kind, composed, so many times. */
-struct kind {
-    size_t start; /* the level on which it begins */
+/* The units of one class: equal compositions of its steps. */
+struct step_class {
+    size_t start; /* the level on which the class begins */
     struct eps__pld unit;
-    uint64_t units, steps; /* how many units there are, and of how many steps each */
-    /* How they become those of the next level: groups of so many, and the rest of it. */
+    uint64_t units, steps; /* number of units, and steps in each */
+    /* The next level: groups of `size` units, and what is left of them for the rest. */
     uint64_t size, groups, left;
     struct eps__pld group;
     enum eps_status status;
@@ -37,31 +39,31 @@ struct levels {
     const struct eps__saddle *saddle;
     const struct eps__compose_plan *plan;
     enum eps__estimate estimate;
-    size_t len, level;  /* how many there are, and the one that is reached */
-    double target;      /* how many make a unit of the next */
-    double spacing;     /* of this level's grid */
-    size_t coarser;     /* how many times as wide the next one's is */
-    double groups;      /* of all kinds, on this level, and the rest */
-    struct kind *kinds; /* one for each of the composition's steps */
+    size_t len, level;          /* number of levels; current level */
+    double target;              /* how many units should make one of the next level */
+    double spacing;             /* of this level's grid */
+    size_t coarser;             /* ratio of the next level's spacing to this one's */
+    double groups;              /* number of groups on this level, of all classes, and the rest */
+    struct step_class *classes; /* one for each class of the composition */
     struct eps__pld rest, next_rest;
-    uint64_t rest_steps; /* 0: there is none */
-    bool next;           /* there will be one */
+    uint64_t rest_steps; /* 0 if there is no rest */
+    bool next;           /* whether the next level has a rest */
     enum eps_status status;
 };
 
-/* Every step of the kinds that have begun is in a unit or in the rest, once. */
+/* Whether every step of the classes that have begun is in exactly one unit or in the rest. */
 static bool all_counted(const struct levels *levels)
 {
     uint64_t all = 0, counted = levels->rest_steps;
     for (size_t k = 0; k < levels->c->steps.len; k++) {
-        const struct kind *kind = &levels->kinds[k];
-        all += kind->start <= levels->level ? levels->c->steps.items[k].count : 0;
-        counted += kind->start <= levels->level ? kind->units * kind->steps : 0;
+        const struct step_class *class = &levels->classes[k];
+        all += class->start <= levels->level ? levels->c->steps.items[k].count : 0;
+        counted += class->start <= levels->level ? class->units * class->steps : 0;
     }
     return all == counted;
 }
 
-/* About `target` of n units, such that few are left over; at most n. */
+/* A group size of about `target`, at most n, that leaves few of n units over. */
 static uint64_t group_size(uint64_t n, double target)
 {
     uint64_t root = (uint64_t)fmax(target, 1), best = root < n ? root : n;
@@ -74,8 +76,8 @@ static uint64_t group_size(uint64_t n, double target)
 
 /* ------------------------------------------------------------ the choice */
 
-/* Are nearly all losses spread over more than a spacing? A grid as wide as where most of a group's loss lies would treat it as an atom
- * between two knots, which the lower estimate pays for dearly. */
+/* Whether nearly all losses spread over more than a spacing. If most of a group's loss lies within a spacing, the grid
+ * treats it as an atom between two knots, which makes the lower estimate much worse. */
 static bool resolved(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing)
 {
     double all = 0, within = 0;
@@ -83,7 +85,7 @@ static bool resolved(const struct eps__composition *c, const struct eps__saddle 
         struct eps__step *step = &c->steps.items[k];
         double added = eps__added_variance(&(struct eps__steps){step, 1, (double)step->count}, saddle, spacing);
         all += added;
-        within += eps__scout_resolved(step, saddle, spacing) ? 0 : added;
+        within += eps__saddle_resolved(step, saddle, spacing) ? 0 : added;
     }
     return within <= UNRESOLVED_SHARE * all;
 }
@@ -94,8 +96,8 @@ static int by_count(const void *a, const void *b)
     return x->count != y->count ? (x->count > y->count) - (x->count < y->count) : (x > y) - (x < y);
 }
 
-/* The kinds with the fewest steps begin as far up as there are, all together, no more of them than groups; if their losses are as
- * wide there as a group's. */
+/* Chooses the levels on which classes begin. The classes with the fewest steps begin as high as possible: together they
+ * have no more units there than there are groups, and their losses must spread widely on that level's grid. */
 static bool choose_starts(struct levels *levels)
 {
     const struct eps__steps *steps = &levels->c->steps;
@@ -110,33 +112,33 @@ static bool choose_starts(struct levels *levels)
         size_t l = levels->len - 1;
         sum += (double)sorted[k]->count;
         while (l > 0 && (sum * pow(levels->target, (double)l) > steps->total ||
-                         !eps__scout_resolved(sorted[k], levels->saddle,
-                                              WIDE * levels->spacing * pow(levels->target, 0.5 * (double)l))))
+                         !eps__saddle_resolved(sorted[k], levels->saddle,
+                                               WIDE * levels->spacing * pow(levels->target, 0.5 * (double)l))))
             l--;
-        levels->kinds[sorted[k] - steps->items].start = l;
+        levels->classes[sorted[k] - steps->items].start = l;
     }
     free(sorted);
     return true;
 }
 
-/* Groups of every kind, and how much coarser the next grid is. */
+/* Chooses the groups of every class and the next level's grid. */
 static void choose_groups(struct levels *levels)
 {
-    struct kind *most = NULL;
+    struct step_class *most = NULL;
     double units = 0;
     bool left = levels->rest_steps > 0;
     levels->groups = 0;
     for (size_t k = 0; k < levels->c->steps.len; k++) {
-        struct kind *kind = &levels->kinds[k];
-        if (kind->start > levels->level)
+        struct step_class *class = &levels->classes[k];
+        if (class->start > levels->level)
             continue;
-        kind->size = group_size(kind->units, levels->target);
-        kind->groups = kind->units / kind->size;
-        kind->left = kind->units % kind->size;
-        left = left || kind->left > 0;
-        most = !most || kind->groups > most->groups ? kind : most;
-        units += (double)kind->units;
-        levels->groups += (double)kind->groups;
+        class->size = group_size(class->units, levels->target);
+        class->groups = class->units / class->size;
+        class->left = class->units % class->size;
+        left = left || class->left > 0;
+        most = !most || class->groups > most->groups ? class : most;
+        units += (double)class->units;
+        levels->groups += (double)class->groups;
     }
     levels->next = left;
     levels->coarser = units > 0 ? (size_t)fmax(nearbyint(sqrt(units / levels->groups)), 2) : (size_t)levels->target;
@@ -150,7 +152,8 @@ static void choose_groups(struct levels *levels)
 
 /* ------------------------------------------------------------ one level */
 
-/* What the groups lose must be little after all of them are composed. EPS_TOO_COSTLY: no mass is left. */
+/* Composes a group; what it loses must still be negligible after all groups are composed. EPS_TOO_COSTLY if no mass is
+ * left. */
 static enum eps_status compose_group(const struct levels *levels, struct eps__pld *made,
                                      const struct eps__pld_power *powers, size_t len)
 {
@@ -164,13 +167,13 @@ static enum eps_status compose_group(const struct levels *levels, struct eps__pl
 
 static enum eps_status compose_rest(struct levels *levels)
 {
-    size_t kinds = levels->c->steps.len, len = 0;
-    struct eps__pld_power *powers = calloc(kinds + 1, sizeof *powers);
+    size_t classes = levels->c->steps.len, len = 0;
+    struct eps__pld_power *powers = calloc(classes + 1, sizeof *powers);
     if (!powers)
         return EPS_NO_MEMORY;
-    for (size_t k = 0; k < kinds; k++)
-        if (levels->kinds[k].left > 0)
-            powers[len++] = (struct eps__pld_power){&levels->kinds[k].unit, levels->kinds[k].left};
+    for (size_t k = 0; k < classes; k++)
+        if (levels->classes[k].left > 0)
+            powers[len++] = (struct eps__pld_power){&levels->classes[k].unit, levels->classes[k].left};
     if (levels->rest_steps > 0)
         powers[len++] = (struct eps__pld_power){&levels->rest, 1};
     enum eps_status status = compose_group(levels, &levels->next_rest, powers, len);
@@ -181,23 +184,24 @@ static enum eps_status compose_rest(struct levels *levels)
 static void begin_task(void *arg, size_t k)
 {
     const struct levels *levels = arg;
-    struct kind *kind = &levels->kinds[k];
-    if (kind->start != levels->level)
+    struct step_class *class = &levels->classes[k];
+    if (class->start != levels->level)
         return;
-    kind->status = eps__build_step(levels->c, &kind->unit, k, levels->estimate, levels->saddle, NULL, levels->spacing);
-    kind->units = levels->c->steps.items[k].count;
-    kind->steps = 1;
+    class->status =
+        eps__build_step(levels->c, &class->unit, k, levels->estimate, levels->saddle, NULL, levels->spacing);
+    class->units = levels->c->steps.items[k].count;
+    class->steps = 1;
 }
 
-/* The rest is the last task. */
+/* The last task composes the rest. */
 static void group_task(void *arg, size_t k)
 {
     struct levels *levels = arg;
     if (k == levels->c->steps.len) {
         levels->status = levels->next ? compose_rest(levels) : EPS_OK;
-    } else if (levels->kinds[k].start <= levels->level) {
-        struct kind *kind = &levels->kinds[k];
-        kind->status = compose_group(levels, &kind->group, &(struct eps__pld_power){&kind->unit, kind->size}, 1);
+    } else if (levels->classes[k].start <= levels->level) {
+        struct step_class *class = &levels->classes[k];
+        class->status = compose_group(levels, &class->group, &(struct eps__pld_power){&class->unit, class->size}, 1);
     }
 }
 
@@ -211,34 +215,34 @@ static enum eps_status for_each(struct levels *levels, size_t len, void (*task)(
             task(levels, k);
     enum eps_status first = levels->status;
     for (size_t k = 0; k < levels->c->steps.len && first == EPS_OK; k++)
-        first = levels->kinds[k].status;
+        first = levels->classes[k].status;
     return first;
 }
 
-/* The kinds that begin on this level. */
+/* Builds the classes that begin on this level. */
 static enum eps_status begin(struct levels *levels)
 {
     for (size_t k = 0; k < levels->c->steps.len; k++)
-        if (levels->kinds[k].start == levels->level)
+        if (levels->classes[k].start == levels->level)
             return for_each(levels, levels->c->steps.len, begin_task);
     return EPS_OK;
 }
 
-/* The groups are the units of the next level. */
+/* Moves to the next level: groups become units. */
 static void climb(struct levels *levels)
 {
     for (size_t k = 0; k < levels->c->steps.len; k++) {
-        struct kind *kind = &levels->kinds[k];
-        if (kind->start > levels->level)
+        struct step_class *class = &levels->classes[k];
+        if (class->start > levels->level)
             continue;
-        assert(kind->groups * kind->size + kind->left == kind->units);
-        levels->rest_steps += kind->left * kind->steps;
-        eps__pld_clear(&kind->unit);
-        kind->unit = kind->group;
-        kind->group = (struct eps__pld){0};
-        kind->units = kind->groups;
-        kind->steps *= kind->size;
-        kind->left = 0;
+        assert(class->groups * class->size + class->left == class->units);
+        levels->rest_steps += class->left * class->steps;
+        eps__pld_clear(&class->unit);
+        class->unit = class->group;
+        class->group = (struct eps__pld){0};
+        class->units = class->groups;
+        class->steps *= class->size;
+        class->left = 0;
     }
     eps__pld_clear(&levels->rest);
     levels->rest = levels->next_rest;
@@ -250,15 +254,15 @@ static void climb(struct levels *levels)
 
 static enum eps_status compose_units(const struct levels *levels, struct eps__panel *panel)
 {
-    size_t kinds = levels->c->steps.len, len = 0;
-    struct eps__pld_power *powers = calloc(kinds + 1, sizeof *powers);
+    size_t classes = levels->c->steps.len, len = 0;
+    struct eps__pld_power *powers = calloc(classes + 1, sizeof *powers);
     const struct eps__pld_power rest = {&levels->rest, 1};
     if (!powers)
         return EPS_NO_MEMORY;
     assert(all_counted(levels));
-    for (size_t k = 0; k < kinds; k++)
-        if (levels->kinds[k].units > 0)
-            powers[len++] = (struct eps__pld_power){&levels->kinds[k].unit, levels->kinds[k].units};
+    for (size_t k = 0; k < classes; k++)
+        if (levels->classes[k].units > 0)
+            powers[len++] = (struct eps__pld_power){&levels->classes[k].unit, levels->classes[k].units};
     if (levels->rest_steps > 0)
         powers[len++] = rest;
     enum eps_status status = eps__compose(levels->c->context, panel, powers, len, levels->plan);
@@ -266,11 +270,11 @@ static enum eps_status compose_units(const struct levels *levels, struct eps__pa
     return status;
 }
 
-/* ------------------------------------------------------------ all */
+/* ------------------------------------------------------------ all levels */
 
 size_t eps__levels(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing)
 {
-    const double two = 64, three = 0x1p20; /* steps, from which on so many levels are the cheapest */
+    const double two = 64, three = 0x1p20; /* steps from which on two, or three, levels are cheapest */
     if (c->steps.total < two || !resolved(c, saddle, spacing))
         return 1;
     return c->steps.total < three ? 2 : LEVELS_MAX;
@@ -285,8 +289,8 @@ enum eps_status eps__compose_levels(const struct eps__composition *c, struct eps
     assert(len >= 2 && len <= LEVELS_MAX);
     levels.target = floor(pow(c->steps.total, 1 / (double)len));
     levels.spacing = spacing / sqrt((double)len);
-    levels.kinds = calloc(c->steps.len, sizeof *levels.kinds);
-    if (levels.kinds && choose_starts(&levels))
+    levels.classes = calloc(c->steps.len, sizeof *levels.classes);
+    if (levels.classes && choose_starts(&levels))
         status = begin(&levels);
     while (status == EPS_OK && levels.level + 1 < len) {
         choose_groups(&levels);
@@ -298,12 +302,12 @@ enum eps_status eps__compose_levels(const struct eps__composition *c, struct eps
     }
     if (status == EPS_OK)
         status = compose_units(&levels, panel);
-    for (size_t k = 0; levels.kinds && k < c->steps.len; k++) {
-        eps__pld_clear(&levels.kinds[k].unit);
-        eps__pld_clear(&levels.kinds[k].group);
+    for (size_t k = 0; levels.classes && k < c->steps.len; k++) {
+        eps__pld_clear(&levels.classes[k].unit);
+        eps__pld_clear(&levels.classes[k].group);
     }
     eps__pld_clear(&levels.rest);
     eps__pld_clear(&levels.next_rest);
-    free(levels.kinds);
+    free(levels.classes);
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * Panels: step PLDs built side by side, composed around one epsilon; in levels (levels.c) where there are many steps.
+ * Panels: step PLDs, built in parallel and composed around one epsilon; in levels (levels.c) if there are many steps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -53,21 +53,22 @@ enum eps_status eps__build_step(const struct eps__composition *c, struct eps__pl
         eps__plan_expansion(&plans[0], c, expansion);
     for (size_t b = step->len; b-- > 0;) {
         plans[b] = plans[0];
-        eps__plan_range(&plans[b], &step->scouts[b], saddle);
+        eps__plan_range(&plans[b], &step->quadratures[b], saddle);
     }
-    enum eps_status status = eps__pld_obtain(c->context, c->tally, built, step->branches, plans, step->len, estimate);
+    enum eps_status status =
+        eps__pld_obtain(c->context, c->cache_use, built, step->branches, plans, step->len, estimate);
     if (plans != &one)
         free(plans);
     return status;
 }
 
-/* All of them. */
+/* The arguments of the tasks that build all classes. */
 struct build {
     const struct eps__composition *c;
     const struct eps__saddle *saddle;
     enum eps__estimate estimate;
     double spacing;
-    const struct eps__expansion *expansion; /* NULL if there is none */
+    const struct eps__expansion *expansion; /* or NULL */
     struct eps__pld *built;
     enum eps_status *status;
 };
@@ -104,11 +105,12 @@ enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__p
     return first;
 }
 
-/* The least tilt at which K(t) - t eps is as small as enough, to a thousandth; the best one if none is. By Jensen
- * K(t) >= t mean, so no tilt under enough/(mean - eps) is; the best one may be twelve decades above it. */
+/* The least tilt at which K(t) - t eps is at most `enough`, to within a thousandth; the best tilt if there is none. By
+ * Jensen K(t) >= t mean, so no tilt below enough/(mean - eps) is large enough; the best one may be twelve decades
+ * above. */
 static double chernoff_tilt(const struct eps__steps *steps, double eps, double enough, struct eps__saddle *saddle)
 {
-    eps__scout_moments(steps, 0, EPS__TAIL_REACH, saddle);
+    eps__saddle_moments(steps, 0, EPS__TAIL_REACH, saddle);
     double low = eps > saddle->mean ? enough / (saddle->mean - eps) : 0;
     eps__find_tilt(steps, eps, EPS__TAIL_REACH, saddle);
     double high = saddle->tilt;
@@ -117,7 +119,7 @@ static double chernoff_tilt(const struct eps__steps *steps, double eps, double e
     low = fmin(low, high);
     for (int i = 0; i < 40 && high > low * 1.001; i++) {
         double middle = sqrt(low * high);
-        eps__scout_moments(steps, middle, EPS__TAIL_REACH, saddle);
+        eps__saddle_moments(steps, middle, EPS__TAIL_REACH, saddle);
         *(saddle->log_moment - middle * eps < enough ? &high : &low) = middle;
     }
     return high;
@@ -128,13 +130,13 @@ enum eps_status eps__chernoff_log_delta(const struct eps__composition *c, double
     const struct eps__steps *steps = &c->steps;
     struct eps__saddle saddle;
     double high = chernoff_tilt(steps, eps, enough, &saddle);
-    eps__scout_moments(steps, high, EPS__TAIL_REACH, &saddle);
+    eps__saddle_moments(steps, high, EPS__TAIL_REACH, &saddle);
     saddle.eps = eps;
     saddle.log_delta = fmin(saddle.log_moment - high * eps, 0);
     struct eps__pld *built = calloc(steps->len, sizeof *built);
     if (!built)
         return EPS_NO_MEMORY;
-    double by_rounding = 0.1 / (1 + high); /* rounding losses up by this costs a tenth of a unit of the logarithm */
+    double by_rounding = 0.1 / (1 + high); /* rounding losses up by this costs 0.1 of ln delta */
     double spacing = fmax(fmin(by_rounding, 0.1 * sqrt(saddle.variance / steps->total)), by_rounding / steps->total);
     double log_bound = -high * eps, infinity = 0, size = fabs(high * eps);
     enum eps_status status = eps__build_steps(c, built, EPS__UPPER, &saddle, NULL, spacing);
@@ -191,14 +193,14 @@ out:
     return status;
 }
 
-/* What settled losses add: the gain less (e^eps - 1) some. */
-static double settled_at(const struct eps__panel_slot *slot, double eps)
+/* The contribution of decisive losses: the gain minus (e^eps - 1) some. */
+static double decisive_at(const struct eps__panel_slot *slot, double eps)
 {
     double grown = eps > 1 ? eps + log1p(-exp(-eps)) : log(expm1(eps));
     double size =
-        isinf(slot->settled_log_some) ? 0 : EPS__UNIT_ROUNDOFF * (4 + 4 * eps + 2 * fabs(slot->settled_log_some));
-    double taken = eps__exp_bound(eps__other(slot->estimate), grown + slot->settled_log_some, size);
-    return taken > slot->settled_gain ? 0 : slot->settled_gain - taken; /* what is no number stays none */
+        isinf(slot->decisive_log_some) ? 0 : EPS__UNIT_ROUNDOFF * (4 + 4 * eps + 2 * fabs(slot->decisive_log_some));
+    double taken = eps__exp_bound(eps__other(slot->estimate), grown + slot->decisive_log_some, size);
+    return taken > slot->decisive_gain ? 0 : slot->decisive_gain - taken; /* keeps NAN */
 }
 
 double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
@@ -206,7 +208,7 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
     double sum = 0;
     if (slot->single)
         return eps__pld_log_delta(&slot->pld, eps);
-    if (slot->panels_len == 1 && !(slot->settled_gain > 0))
+    if (slot->panels_len == 1 && !(slot->decisive_gain > 0))
         return eps__panel_log_delta(slot->panels, eps);
     for (size_t i = 0; i < slot->panels_len; i++) {
         double log_term = eps__certain(
@@ -218,6 +220,6 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
                               4 * EPS__UNIT_ROUNDOFF * (fabs(log_term) + fabs(slot->log_counts[i])));
     }
     sum += slot->remainder;
-    sum += slot->settled_gain > 0 ? settled_at(slot, eps) : 0;
+    sum += slot->decisive_gain > 0 ? decisive_at(slot, eps) : 0;
     return fmin(eps__certain(slot->estimate, eps__log_bound(slot->estimate, sum, 8)), 0);
 }

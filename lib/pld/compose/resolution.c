@@ -1,7 +1,7 @@
 /*
  * How fine a composition must be for the tolerance: the tilt, the spacing of the grid, the range and the cells of every
- * branch, the mass that may be lost at the window's ends. From the scout's moments, so nothing here proves anything;
- * what is chosen badly makes brackets wide.
+ * branch, and the mass that may lie outside the window. All follow from the saddle point's moments and prove nothing; a
+ * bad choice makes brackets wide.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,30 +12,30 @@
 
 #include "lib/numerics/normal.h"
 
-/* The share of the tolerance that each estimate's discretisation may use; the upper one, which is the answer, is
- * made the finer. */
+/* The share of the tolerance that each estimate's discretisation may use. The upper estimate, which is the answer, is
+ * the finer one. */
 static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
-#define LENGTH_MAX 0x1p24         /* of a transform */
-#define REFINED_LENGTH_MAX 0x1p22 /* of one that only narrows a bracket there is */
-#define FLAT 1e-3                 /* of ln delta over ln epsilon */
-#define BOUNDED_LENGTH_MAX 0x1p21 /* of one where delta is bounded well already, and cells of its steps */
+#define LENGTH_MAX 0x1p24         /* length of a transform, at most */
+#define REFINED_LENGTH_MAX 0x1p22 /* the same if it only narrows a bracket */
+#define FLAT 1e-3                 /* least slope of ln delta in ln epsilon */
+#define BOUNDED_LENGTH_MAX 0x1p21 /* the same, and cells of a step, if delta is already bounded within a factor of 2 */
 
 static double on_scale(double value, double steps_per_octave)
 {
     return value > 0 ? exp2(floor(log2(value) * steps_per_octave) / steps_per_octave) : 0;
 }
 
-/* A grid finer than the rounding of a loss gains nothing. */
+/* The least useful spacing: a grid finer than the rounding of a loss gains nothing. */
 static double least_spacing(double eps)
 {
     return 0x1p-56 * (1 + eps);
 }
 
-void eps__settle(const struct eps__steps *steps, struct eps__saddle *saddle)
+void eps__saddle_snap(const struct eps__steps *steps, struct eps__saddle *saddle)
 {
     double eps = saddle->eps, log_delta = saddle->log_delta;
-    eps__scout_moments(steps, on_scale(saddle->tilt, 8), saddle->z_excess, saddle);
+    eps__saddle_moments(steps, on_scale(saddle->tilt, 8), saddle->z_excess, saddle);
     saddle->eps = eps;
     saddle->log_delta = log_delta;
 }
@@ -47,14 +47,14 @@ double eps__choose_spacing(const struct eps__composition *c, const struct eps__s
     double eps = saddle->eps;
     double deviation = sqrt(saddle->variance), u = (saddle->tilt + 1) * deviation;
     double share = budget[estimate] * accuracy->tolerance / (c->finer * c->finer), variance;
-    /* the difference of two Mills ratios; far out, where it cancels, by its expansion */
+    /* the difference of two Mills ratios; for large arguments, where it cancels, by its expansion */
     double fall = saddle->tilt * deviation < 1e4 ? eps__mills(saddle->tilt * deviation) - eps__mills(u)
                                                  : deviation / (saddle->tilt * deviation * u);
     double for_delta = 2 * share * deviation * fall;
     double for_epsilon = 2 * share * fmax(eps, 1e-6) * deviation * eps__mills(u);
     if (accuracy->unknown == EPS_SOLVE_EPSILON)
         variance = for_epsilon;
-    else if (accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER) /* sigma moves both at least in proportion */
+    else if (accuracy->unknown == EPS_SOLVE_NOISE_MULTIPLIER) /* sigma moves both at least proportionally */
         variance = fmax(for_delta, for_epsilon);
     else
         variance = for_delta;
@@ -62,7 +62,7 @@ double eps__choose_spacing(const struct eps__composition *c, const struct eps__s
     while (spacing > 0 && eps__added_variance(&c->steps, saddle, 2 * spacing) <= variance && spacing < 1)
         spacing *= 2;
     spacing = fmin(spacing, fmin(0.5 / (1 + saddle->tilt), deviation / 2) / c->finer);
-    /* A nearly constant loss: a grid on which rounding every loss up is within the share is fine enough. */
+    /* If the loss is nearly constant, a grid on which rounding every loss up stays within the share is fine enough. */
     double by_rounding = accuracy->unknown == EPS_SOLVE_EPSILON ? fmax(eps, 1e-6) : 1 / (1 + saddle->tilt);
     spacing = fmax(spacing, 0.05 * share * by_rounding / c->steps.total);
     return on_scale(fmax(spacing, least_spacing(eps)), 4);
@@ -78,29 +78,30 @@ void eps__plan_common(struct eps__pld_plan *plan, const struct eps__composition 
     plan->cells_max = c->bounded ? (size_t)BOUNDED_LENGTH_MAX : 0;
     plan->widest = fmin(sqrt(1e3 * c->accuracy.tolerance), 1) / c->finer;
     plan->log_jump = ceil(-saddle->log_delta);
-    /* The Chernoff bound over delta: some nats in every case, many where tails are heavy. */
+    /* ln of the Chernoff bound over delta: some nats in every case, many where tails are heavy. */
     double surplus = saddle->log_moment - saddle->tilt * saddle->eps - saddle->log_delta;
     plan->log_boost = surplus > EPS__HEAVY_SURPLUS ? ceil(surplus) : 0;
     struct eps__step alone = *step;
     struct eps__saddle own;
     alone.count = 1;
-    eps__scout_moments(&(struct eps__steps){&alone, 1, 1}, saddle->tilt, saddle->z_excess, &own);
+    eps__saddle_moments(&(struct eps__steps){&alone, 1, 1}, saddle->tilt, saddle->z_excess, &own);
     plan->log_norm = own.log_moment;
     plan->log_reference = log(0.4 / (sqrt(own.variance) + 1e-300));
 }
 
-void eps__plan_range(struct eps__pld_plan *plan, const struct eps__scout *scout, const struct eps__saddle *saddle)
+void eps__plan_range(struct eps__pld_plan *plan, const struct eps__quadrature *quadrature,
+                     const struct eps__saddle *saddle)
 {
     plan->z_low = -eps__normal_tail_quantile(plan->log_small);
-    plan->z_high = scout->reach + saddle->z_excess;
+    plan->z_high = quadrature->reach + saddle->z_excess;
     plan->fine_low = plan->z_high;
     plan->fine_high = plan->z_low;
-    for (size_t i = 0, len = eps__scout_len(scout, saddle->z_excess); i < len; i++) {
-        double z = eps__scout_z(scout, i), log_density = scout->log_mass[i] - log(scout->z_step);
-        if (eps__pld_importance(plan, log_density, scout->loss[i]) < plan->log_small)
+    for (size_t i = 0, len = eps__quadrature_len(quadrature, saddle->z_excess); i < len; i++) {
+        double z = eps__quadrature_z(quadrature, i), log_density = quadrature->log_mass[i] - log(quadrature->z_step);
+        if (eps__pld_importance(plan, log_density, quadrature->loss[i]) < plan->log_small)
             continue;
-        plan->fine_low = fmin(plan->fine_low, z - scout->z_step);
-        plan->fine_high = fmax(plan->fine_high, z + scout->z_step);
+        plan->fine_low = fmin(plan->fine_low, z - quadrature->z_step);
+        plan->fine_high = fmax(plan->fine_high, z + quadrature->z_step);
     }
     plan->fine_low = fmax(plan->fine_low, plan->z_low);
     plan->fine_high = fmin(plan->fine_high, plan->z_high);
@@ -128,7 +129,7 @@ double eps__expansion_spacing(const struct eps__composition *c, const struct eps
                               enum eps__estimate estimate)
 {
     double share = budget[estimate] * c->accuracy.tolerance / (c->finer * c->finer);
-    /* Where delta hardly falls, no grid tells one epsilon from another. */
+    /* Where delta hardly depends on epsilon, no grid resolves epsilon. */
     double for_epsilon = share * fmax(fmax(eps, 1e-6) * expansion->slope, FLAT);
     double allowed = c->accuracy.unknown == EPS_SOLVE_EPSILON            ? for_epsilon
                      : c->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? fmax(share, for_epsilon)

@@ -1,6 +1,6 @@
 /*
- * The blob is the object's numbers in this machine's byte order: a header, the indices, the masses. What does not
- * have the right size or form is built anew.
+ * The blob holds the numbers of a PLD in this machine's byte order: a header, the indices, the masses. A blob of the
+ * wrong size or form is ignored and the PLD is built.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,11 +16,11 @@ struct header {
     double spacing, offset, infinity, loss_error;
 };
 
-enum eps_cache_state eps__tally_state(const struct eps__tally *tally)
+enum eps_cache_state eps__cache_use_state(const struct eps__cache_use *cache_use)
 {
-    if (atomic_load(&tally->misses))
+    if (atomic_load(&cache_use->misses))
         return EPS_CACHE_MISS;
-    return atomic_load(&tally->hits) ? EPS_CACHE_HIT : EPS_CACHE_UNUSED;
+    return atomic_load(&cache_use->hits) ? EPS_CACHE_HIT : EPS_CACHE_UNUSED;
 }
 
 static void hash_mixture(struct eps__hash *hash, const struct eps__mixture *mixture)
@@ -99,11 +99,11 @@ static void offer(const struct eps_context *context, const uint8_t *key, const s
     free(blob);
 }
 
-enum eps_status eps__pld_obtain(const struct eps_context *context, struct eps__tally *tally, struct eps__pld *pld,
-                                const struct eps__branch *branches, const struct eps__pld_plan *plans, size_t len,
-                                enum eps__estimate estimate)
+enum eps_status eps__pld_obtain(const struct eps_context *context, struct eps__cache_use *cache_use,
+                                struct eps__pld *pld, const struct eps__branch *branches,
+                                const struct eps__pld_plan *plans, size_t len, enum eps__estimate estimate)
 {
-    if (!context || !context->cache_get || !context->cache_put || !tally)
+    if (!context || !context->cache_get || !context->cache_put || !cache_use)
         return eps__pld_build(context, pld, branches, plans, len, estimate);
     uint8_t key[EPS__HASH_BYTES];
     void *blob = NULL;
@@ -113,11 +113,11 @@ enum eps_status eps__pld_obtain(const struct eps_context *context, struct eps__t
         bool whole = unpack(pld, blob, blob_len, estimate);
         free(blob);
         if (whole) {
-            atomic_fetch_add(&tally->hits, 1);
+            atomic_fetch_add(&cache_use->hits, 1);
             return EPS_OK;
         }
     }
-    atomic_fetch_add(&tally->misses, 1);
+    atomic_fetch_add(&cache_use->misses, 1);
     enum eps_status status = eps__pld_build(context, pld, branches, plans, len, estimate);
     if (status == EPS_OK)
         offer(context, key, pld);

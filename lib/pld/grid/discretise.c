@@ -1,22 +1,21 @@
 /*
  * From a dominating pair to masses on a grid.
  *
- * The walk goes over the knots from the lowest loss to the highest. z(loss) comes from Newton's method started at
- * the knot before. What a cell (loss0, loss1] with z in (z0, z1] needs are integrals over P of smooth positive
- * functions of E = e^{L(z) - loss0} - 1, which is a sum of positive terms (no cancellation, however small the cell):
+ * The walk visits the knots from the lowest loss to the highest. z(loss) comes from Newton's method, started at the
+ * previous knot. A cell (loss0, loss1] with z in (z0, z1] needs integrals over P of smooth positive functions of E =
+ * e^{L(z) - loss0} - 1. E is a sum of positive terms, so nothing cancels however small the cell is:
  *   right share  E / (1 + E) / D,           D = 1 - e^{-(loss1 - loss0)}
  *   left share   (D - E e^{-(loss1 - loss0)}) / (1 + E) / D
- *   gap          right share * (D - E e^{-(loss1 - loss0)}): it bounds chord minus curve everywhere in the cell.
- * They are taken by five-point Gauss-Legendre on panels of at most 0.06/rate, where rate bounds every exponent's
- * derivative: by Cauchy's estimate on a disk of radius 1.4/rate, in which all the sums of exponentials stay away
- * from zero, the truncation is below 1e-16 relative.
+ *   gap          right share * (D - E e^{-(loss1 - loss0)}), a bound on chord minus curve everywhere in the cell.
+ * The integrals are computed by five-point Gauss-Legendre on panels of width at most 0.06/rate, where rate bounds the
+ * derivative of every exponent. P4 bounds the truncation error by Cauchy's estimate on a disk around the panel.
  *
- * Every mass carries its own relative rounding bound and is inflated (upper) or deflated (lower) by it, so that
- * products and powers of the stored masses bound products and powers of the exact ones.
+ * Every mass is inflated (upper) or deflated (lower) by its own relative rounding bound, so that products and powers of
+ * the stored masses bound products and powers of the exact ones.
  *
- * At a finite end of the losses (floor ln w_0 when 0 is an atom, or a ceiling) the lower estimate would have to give up
- * the whole end cell (knots.c), so there the grid is anchored: the end cell is merged into one point at its centroid
- * ln(P/Q), which merging allows, and the offset puts that point on the grid.
+ * At a finite end of the losses (a floor ln w_0 where shift 0 is an atom, or a ceiling) the lower estimate would lose
+ * the whole end cell (knots.c). There the grid is anchored instead: the end cell is merged into one point at its
+ * centroid ln(P/Q), which a lower estimate may do, and the offset is chosen so that this point is on the grid.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,7 +29,7 @@
 #include "lib/pld/grid/knots.h"
 #include "lib/pld/verify.h"
 
-/* Five-point Gauss-Legendre on [0, 1]; its error (P4). */
+/* Five-point Gauss-Legendre quadrature on [0, 1]; P4 bounds its error. */
 static const double node5[5] = {0.046910077030668003601, 0.23076534494715845448, 0.5, 0.76923465505284154552,
                                 0.95308992296933199640};
 static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402, 0.28444444444444444444,
@@ -40,44 +39,44 @@ static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402
 
 enum { POLL_PANELS = 2048 };
 
-/* Within this many nats of where a cell begins lies all of its mass that matters: what is beyond goes whole to the safe
- * side (P4). */
+/* Beyond this many nats below the density at a cell's left end, mass is not integrated but given whole to the safe side
+ * (P4). */
 #define NATS 60.0
 
-/* More than all that was lost where a mass underflowed. */
+/* Covers masses that underflowed. */
 #define UNDERFLOW DBL_MIN
-/* A wider cell is not split: e^width must not overflow. */
+/* In units of loss. A wider cell is not split, because e^width must not overflow. */
 #define WIDEST_SPLIT 500.0
 
-/* Indices of knots stay exact doubles. */
+/* Bounds the indices of knots, so that they are exact in doubles. */
 #define INDEX_MAX 1e15
 
-/* More cells than this are no use: the transform could not hold them either. */
+/* The most cells; a transform could not hold more. */
 #define CELLS_MAX ((size_t)1 << 23)
 
-/* A branch of the step on the walk. */
+/* The state of the walk in one branch of the step. */
 struct lane {
     const struct eps__pair *pair;
     const struct eps__pld_plan *plan;
     double weight, rate, reach; /* reach: the largest shift of the numerator */
     double *numerator_share, *denominator_share;
-    struct eps__pair_point left; /* where the walk is */
+    struct eps__pair_point left; /* the walk's current position */
     double stop_z;
-    double edge; /* mass left of the walk, to be rounded up into the first cell */
+    double edge; /* mass left of z_low, rounded up into the first cell */
     bool started;
 };
 
 struct walk {
     const struct eps_context *context;
-    const struct eps__pld_plan *plan; /* of the first branch: all agree but for their ranges */
+    const struct eps__pld_plan *plan; /* of the first branch; the others differ only in their ranges */
     enum eps__estimate estimate;
     double offset;
     struct lane *lanes;
     size_t lanes_len;
     struct eps__cells cells;
     double loss_error;
-    size_t panels;          /* so far */
-    enum eps_status status; /* of polling */
+    size_t panels;          /* panels integrated so far */
+    enum eps_status status; /* of the last poll */
 };
 
 static double loss_at(const struct walk *walk, int64_t index)
@@ -85,15 +84,15 @@ static double loss_at(const struct walk *walk, int64_t index)
     return walk->offset + (double)index * walk->plan->spacing;
 }
 
-/* Bounds a mass that was computed up to its logarithm's own bounds. */
+/* A bound on a mass from a bound on its logarithm. */
 static double bounded_mass(const struct lane *lane, double log_mass, enum eps__estimate estimate)
 {
     double error = lane->pair->weight_error;
     return eps__outward(estimate, lane->weight * exp(log_mass) * (estimate == EPS__UPPER ? 1 + error : 1 - error), 12);
 }
 
-/* The integrals of one panel [base->z, base->z + width], added to the cell unbounded; returns the relative rounding
- * error of what was added. */
+/* Adds the integrals over one panel [base->z, base->z + width] to the cell, without rounding outwards. Returns a bound
+ * on the relative rounding error of what was added. */
 static double add_panel(const struct lane *lane, struct eps__cell *cell, const struct eps__pair_point *base,
                         double width, double base_excess, double cell_width)
 {
@@ -125,7 +124,7 @@ static double add_panel(const struct lane *lane, struct eps__cell *cell, const s
            lane->pair->weight_error;
 }
 
-/* What of a cell is so unimportant that it goes whole to the safe side. */
+/* Adds an unimportant part of a cell, z in (left_z, right_z], whole to the knot on the safe side. */
 static void add_coarse(const struct walk *walk, const struct lane *lane, struct eps__cell *cell, double left_z,
                        double right_z)
 {
@@ -139,7 +138,7 @@ static void add_coarse(const struct walk *walk, const struct lane *lane, struct 
         cell->left += bounded_mass(lane, log_lower, EPS__LOWER);
 }
 
-/* What of a cell is split between its knots, z in [left_z, right_z]. */
+/* Adds a part of a cell, z in [left_z, right_z], split between the two knots. */
 static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cell *cell, double left_z, double right_z,
                      double left_loss, double cell_width)
 {
@@ -159,16 +158,16 @@ static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cel
         walk->loss_error = fmax(walk->loss_error, base.loss_error);
         error = fmax(error, add_panel(lane, &fine, &base, to - from, excess, cell_width));
     }
-    /* The error is relative to the whole cell: a share may be a small part of it. */
+    /* The error is relative to the whole cell, of which a share may be a small part. */
     double slack = error * (fine.left + fine.right);
     if (walk->estimate == EPS__LOWER)
         slack = -slack;
-    cell->left += fine.left + slack < 0 ? 0 : fine.left + slack; /* what is no number stays none */
+    cell->left += fine.left + slack < 0 ? 0 : fine.left + slack; /* keeps NAN */
     cell->right += fine.right + slack < 0 ? 0 : fine.right + slack;
     cell->gap += fine.gap + fabs(slack) * -expm1(-cell_width);
 }
 
-/* How many grid steps the cell that starts at `left` may span: fewer where the tilted density is larger. */
+/* How many spacings the cell that starts at lane->left may span: fewer where the loss is more important. */
 static double cell_steps(const struct lane *lane)
 {
     const struct eps__pld_plan *plan = lane->plan;
@@ -177,7 +176,8 @@ static double cell_steps(const struct lane *lane)
     double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI + log(lane->weight);
     double importance = eps__pld_importance(plan, log_density, left->loss), steps;
     if (coarse) {
-        /* Rounding up by a width multiplies the tilted mass by e^{t width}: it may grow to what is small. */
+        /* Rounding up by a width multiplies the tilted mass by e^{t width}; the result may be as large as log_small
+         * allows. */
         double growth = fmax(plan->log_small - importance, 1) / (plan->tilt + 1e-300);
         steps = fmin(0.5 * left->slope, 0.5 * growth) / plan->spacing;
     } else {
@@ -189,8 +189,8 @@ static double cell_steps(const struct lane *lane)
     return floor(fmin(fmax(steps, 1), INDEX_MAX));
 }
 
-/* The right end of the cell that starts at knot `index`: as far as every branch allows that is on its way; one that
- * begins later is met at the knot below its beginning. */
+/* The right end of the cell that starts at knot `index`: as far as every branch allows that the walk has reached. A
+ * branch that begins later is reached by a cell that ends at the knot below its beginning. */
 static int64_t next_knot(const struct walk *walk, int64_t index, int64_t stop_index)
 {
     double steps = INDEX_MAX;
@@ -205,7 +205,7 @@ static int64_t next_knot(const struct walk *walk, int64_t index, int64_t stop_in
     return next < stop_index ? next : stop_index;
 }
 
-/* What one branch has in the cell between two losses. */
+/* Adds one branch's part of the cell between two losses. */
 static void add_lane(struct walk *walk, struct lane *lane, struct eps__cell *cell, double left_loss, double right_loss)
 {
     const struct eps__pld_plan *plan = lane->plan;
@@ -237,7 +237,8 @@ static bool all_stopped(const struct walk *walk)
     return true;
 }
 
-/* The cells from knot `index`, at or under every branch's beginning, up to the branches' ends or to stop_index. */
+/* Adds the cells from knot `index`, which is at or below the beginning of every branch, until every branch has ended or
+ * stop_index is reached. */
 static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop_index)
 {
     for (size_t b = 0; b < walk->lanes_len; b++)
@@ -262,8 +263,8 @@ static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop
     return EPS_OK;
 }
 
-/* The knot at or under every branch's beginning; INT64_MAX if all have ended. A knot that walk_cells() will refuse to begin at
- * is cut to what an index can be. */
+/* The knot at or below the beginning of every branch; INT64_MAX if all branches have ended. Clamped to the range of an
+ * index; walk_cells() refuses to begin at a clamped one. */
 static int64_t first_knot(const struct walk *walk)
 {
     double lowest = INFINITY;
@@ -288,7 +289,7 @@ static enum eps_status walk_upper(struct walk *walk, double *infinity)
     }
     walk->cells.first = first_knot(walk);
     enum eps_status status = walk_cells(walk, walk->cells.first, INT64_MAX);
-    if (status == EPS_OK && walk->cells.len == 0) /* every branch ends where it begins */
+    if (status == EPS_OK && walk->cells.len == 0) /* every branch has an empty range */
         status = EPS_TOO_COSTLY;
     if (status != EPS_OK)
         return status;
@@ -307,7 +308,7 @@ static enum eps_status walk_upper(struct walk *walk, double *infinity)
     return EPS_OK;
 }
 
-/* The z in which a pair's loss is `loss`, within its plan's range. */
+/* The z at which a pair's loss is `loss`, within the range of its plan. */
 static double z_at(const struct lane *lane, double loss)
 {
     struct eps__pair_point low, point;
@@ -318,14 +319,14 @@ static double z_at(const struct lane *lane, double loss)
     return point.z;
 }
 
-/* An end cell: of which branches, and up to (or from) which z of each. */
+/* An end cell: which branches it merges, and up to (or from) which z of each. */
 struct end {
-    bool floor; /* at the least loss; else at the largest */
+    bool floor; /* whether at the smallest loss; otherwise at the largest */
     bool *joins;
     double *z;
 };
 
-/* ln(P/Q) of the end cell that stops at a loss: where merging puts it, bounded below. */
+/* ln(P/Q) of the end cell that ends at `loss`, rounded down: the centroid to which the cell may be merged. */
 static double merged_loss(const struct walk *walk, const struct end *end, double loss)
 {
     double p = 0, q = 0, scale_p = NAN, scale_q = NAN;
@@ -350,22 +351,23 @@ static double merged_loss(const struct walk *walk, const struct end *end, double
                       4 * EPS__UNIT_ROUNDOFF * (fabs(scale_p) + fabs(scale_q)));
 }
 
-/* How far the centroid of the end cell that stops at a loss lies inside it. */
+/* The distance from `loss`, where the end cell ends, to its centroid inside. */
 static double end_distance(const struct walk *walk, const struct end *end, double loss)
 {
     double merged = merged_loss(walk, end, loss);
     return end->floor ? loss - merged : merged - loss;
 }
 
-/* The finite end of a pair's losses; INFINITY if there is none. */
+/* The finite end of a pair's losses (of the floor, its negative); INFINITY if there is none. */
 static double pair_end(const struct eps__pair *pair, bool floor)
 {
     struct eps__pair exchanged = {.numerator = pair->denominator, .denominator = pair->numerator};
     return floor ? eps__pair_ceiling(&exchanged) : eps__pair_ceiling(pair);
 }
 
-/* Which branches have an end that the grid does not resolve down to nothing: the one with the largest mass in its end
- * cell, and those whose ends lie within a spacing of that one's. False if there is none. */
+/* Chooses the branches whose end cells are merged: the one with the largest mass within a spacing of its end, and those
+ * whose ends lie within a spacing of its end. A branch whose range stops more than a spacing before its end is not
+ * considered as the first. Returns false if there is none. */
 static bool choose_end(const struct walk *walk, struct end *end, size_t *primary)
 {
     double most = 0;
@@ -395,7 +397,7 @@ static bool choose_end(const struct walk *walk, struct end *end, size_t *primary
     return most > 0;
 }
 
-/* The loss at which the end cell must stop so that its centroid lies one spacing inside it. */
+/* The loss at which the end cell must end so that its centroid lies one spacing inside. */
 static double anchor_loss(const struct walk *walk, const struct end *end, size_t primary)
 {
     const struct lane *lane = &walk->lanes[primary];
@@ -413,7 +415,7 @@ static double anchor_loss(const struct walk *walk, const struct end *end, size_t
     return point.loss;
 }
 
-/* The point of a merged end, at or below its centroid, is mass of the knot `at`: of the cell that ends or begins
+/* Adds the mass of a merged end to the knot `at`, which is at or below its centroid: to the cell that begins or ends
  * there. */
 static void add_end(struct walk *walk, const struct end *end, int64_t at)
 {
@@ -440,7 +442,7 @@ static void add_end(struct walk *walk, const struct end *end, int64_t at)
     }
 }
 
-/* The floor's end cell [at, at + 1] and then the branches; those without that floor may begin below it. */
+/* Walks from the floor's end cell [at, at + 1] on. Branches without that floor may begin below it. */
 static enum eps_status walk_from_floor(struct walk *walk, const struct end *end, int64_t at)
 {
     int64_t first = at;
@@ -456,7 +458,7 @@ static enum eps_status walk_from_floor(struct walk *walk, const struct end *end,
     if (status == EPS_OK && walk->cells.len && walk->cells.items[walk->cells.len - 1].index < at &&
         !eps__cells_add(&walk->cells, at))
         status = EPS_NO_MEMORY;
-    if (status == EPS_OK) /* the knots at and at + 1 are there, whatever the other branches need */
+    if (status == EPS_OK) /* the knots at and at + 1 must exist, whatever the other branches need */
         status = walk_cells(walk, at, at + 1);
     if (status == EPS_OK && (walk->cells.len == 0 || walk->cells.items[walk->cells.len - 1].index < at + 1) &&
         !eps__cells_add(&walk->cells, at + 1))
@@ -468,7 +470,8 @@ static enum eps_status walk_from_floor(struct walk *walk, const struct end *end,
     return status;
 }
 
-/* The branches up to the knot at - 1, then the ceiling's end cell [at - 1, at], then the branches that go on. */
+/* Walks up to the knot at - 1, then over the ceiling's end cell [at - 1, at], then on with the branches that go
+ * further. */
 static enum eps_status walk_to_ceiling(struct walk *walk, const struct end *end, int64_t at)
 {
     for (size_t b = 0; b < walk->lanes_len; b++)
@@ -478,7 +481,7 @@ static enum eps_status walk_to_ceiling(struct walk *walk, const struct end *end,
     if (walk->cells.first > at - 1)
         walk->cells.first = at - 1;
     enum eps_status status = walk_cells(walk, walk->cells.first, at - 1);
-    for (size_t b = 0; b < walk->lanes_len; b++) /* whatever rounding left of them is in the end cell */
+    for (size_t b = 0; b < walk->lanes_len; b++) /* what rounding leaves of them belongs to the end cell */
         if (end->joins[b])
             walk->lanes[b].stop_z = -INFINITY;
     for (int64_t knot = at - 1; knot <= at && status == EPS_OK; knot++) {
@@ -509,8 +512,8 @@ static enum eps_status walk_lower(struct walk *walk, struct end *end)
         walk->cells.first = first_knot(walk);
         return walk_cells(walk, walk->cells.first, INT64_MAX);
     }
-    /* The point of the merged cell must not lie above its centroid; its distance to the knot beside it is then the
-     * spacing, so the grid follows. */
+    /* The point of the merged cell must not lie above its centroid, and its distance to the next knot is a whole
+     * spacing, so the offset of the grid follows from it. */
     double loss = anchor_loss(walk, end, primary), centroid = merged_loss(walk, end, loss);
     double knot = fmin(loss, centroid + (end->floor ? spacing : -spacing));
     if (!(fabs(knot) / spacing < INDEX_MAX))
@@ -592,7 +595,7 @@ void eps__pld_clear(struct eps__pld *pld)
     *pld = (struct eps__pld){0};
 }
 
-/* sum_i mass_i e^{(t - tilt)(loss_i - loss_end)} over knots that lie side by side, by Horner's rule from the end where
+/* sum_i mass_i e^{exponent (loss_i - loss_end)} over knots without gaps, by Horner's rule; loss_end is the end at which
  * the factors are at most 1. */
 static double dense_moment(const struct eps__pld *pld, double exponent)
 {

@@ -1,8 +1,9 @@
 /*
- * The upper estimate is the sum of what the cells give. The lower one lowers the curve at each knot by the larger gap
- * of the two cells beside it: with v = delta - c at the knots and chords between, v <= delta needs c >= gap on both
- * sides, and the change of slope of c is taken from the masses. Where that makes a mass negative the curve is not
- * convex, and the knot is left out; at the ends there is no knot to lower the curve at, so cells are rounded down.
+ * The upper estimate is the sum of the cells' masses. The lower estimate lowers the curve at each knot by the larger
+ * gap of the two cells beside it: the lowered curve v = delta - c, with chords between knots, is below delta if c is at
+ * least the gap on both sides. The change of slope of c is subtracted from the masses. Where that makes a mass negative
+ * the curve is not convex, and the knot is left out. The curve cannot be lowered at the end knots, so the end cells are
+ * rounded down.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -34,7 +35,7 @@ void eps__cells_clear(struct eps__cells *cells)
     *cells = (struct eps__cells){0};
 }
 
-/* Width of cell i in loss. */
+/* The width of cell i in units of loss. */
 static double width_of(const struct eps__cells *cells, size_t i)
 {
     int64_t left = i ? cells->items[i - 1].index : cells->first;
@@ -50,7 +51,7 @@ static void sum_cells(const struct eps__cells *cells, double *mass)
     }
 }
 
-/* What lower_knots() needs of a cell's width; neighbours mostly have the same. */
+/* Functions of a cell's width for lower_knots(), kept because neighbouring cells mostly have the same width. */
 struct width {
     double value, growth, rise, fall; /* e^{t width}, e^width - 1, 1 - e^-width */
 };
@@ -62,7 +63,7 @@ static void set_width(struct width *width, double value, double tilt)
     *width = (struct width){value, exp(tilt * value), expm1(value), -expm1(-value)};
 }
 
-/* Takes the change of slope of c from the masses, and more than the rounding of doing so (P11). */
+/* Subtracts the change of slope of c from the masses, and a bound on the rounding of this (P11). */
 static void lower_knots(const struct eps__cells *cells, double *mass, double *lowered)
 {
     size_t len = cells->len;
@@ -77,7 +78,7 @@ static void lower_knots(const struct eps__cells *cells, double *mass, double *lo
         if (lowered[i] == 0 && lowered[i + 1] == 0)
             continue;
         set_width(&width, width_of(cells, i), t);
-        double left = lowered[i], right = lowered[i + 1] / width.growth; /* both in units of the left knot */
+        double left = lowered[i], right = lowered[i + 1] / width.growth; /* both tilted as the left knot */
         double size = (16 + 4 * t * width.value) * EPS__UNIT_ROUNDOFF;
         mass[i] -= (right - left) / width.rise + size * (mass[i] + fmax(right, left) / width.rise);
         mass[i + 1] += (right - left) * width.growth / width.fall -
@@ -85,7 +86,7 @@ static void lower_knots(const struct eps__cells *cells, double *mass, double *lo
     }
 }
 
-/* The first `kept` knots are a stack of those that stay. */
+/* The first `kept` knots are a stack of the knots that remain. */
 size_t eps__knots_make_convex(double spacing, double t, int64_t *index, double *mass, size_t len)
 {
     size_t kept = 0;
@@ -96,9 +97,12 @@ size_t eps__knots_make_convex(double spacing, double t, int64_t *index, double *
         while (kept >= 3 && mass[kept - 2] < 0) {
             double below = (double)(index[kept - 2] - index[kept - 3]) * spacing;
             double above = (double)(index[kept - 1] - index[kept - 2]) * spacing;
-            double moved = eps__lower(mass[kept - 2], 16); /* below 0: more is taken */
-            mass[kept - 3] += moved * expm1(-above) / expm1(-above - below) * exp(-(t + 1) * below);
-            mass[kept - 1] += moved * expm1(-below) / expm1(-above - below) * exp(t * above);
+            double units = 16 + 4 * (t + 1) * (below + above);
+            double moved = eps__lower(mass[kept - 2], units); /* negative, so this increases its size (P11) */
+            double left = moved * expm1(-above) / expm1(-above - below) * exp(-(t + 1) * below);
+            double right = moved * expm1(-below) / expm1(-above - below) * exp(t * above);
+            mass[kept - 3] = eps__lower(mass[kept - 3] + left, 4);
+            mass[kept - 1] = eps__lower(mass[kept - 1] + right, 4);
             index[kept - 2] = index[kept - 1];
             mass[kept - 2] = mass[kept - 1];
             kept--;
@@ -114,7 +118,7 @@ static void set_indices(const struct eps__cells *cells, int64_t *index)
         index[i + 1] = cells->items[i].index;
 }
 
-/* Rounds a cell down to its left knot: then it needs no lowering. */
+/* Rounds a cell down to its left knot, after which it needs no lowering. */
 static void round_down(struct eps__cells *cells, size_t i)
 {
     struct eps__cell *cell = &cells->items[i];
@@ -123,7 +127,7 @@ static void round_down(struct eps__cells *cells, size_t i)
     cell->right = cell->gap = 0;
 }
 
-/* The outermost cell that is still split is rounded down. */
+/* Rounds down the outermost cell at one end that is still split. */
 static void round_end(struct eps__cells *cells, bool high)
 {
     for (size_t i = 0; i < cells->len; i++) {
@@ -135,8 +139,9 @@ static void round_end(struct eps__cells *cells, bool high)
     }
 }
 
-/* The masses of the lower estimate. There is no knot beyond an end knot, so the curve cannot be lowered at it, which
- * its cell would need unless nothing is split there. 0: no masses were found that are none of them negative. */
+/* The masses of the lower estimate. The curve cannot be lowered at an end knot, because it has only one neighbour, so
+ * the end cell must not be split. Returns the number of knots, or 0 if the masses are still negative after all
+ * attempts. */
 static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *mass, double *lowered)
 {
     enum { TRIES = 64 };

@@ -1,5 +1,5 @@
 /*
- * From cells to the masses at their knots: what a discretised and a coarsened distribution have in common.
+ * From cells to the masses at their knots, for discretised and for coarsened distributions.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,16 +9,16 @@
 #include "lib/pld/pld.h"
 
 /*
- * One cell, between two neighbouring knots: the mass it gives to either, bounded in the estimate's direction, and the
- * gap: a bound on the distance between chord and curve in it (lower estimates only). Where the grid is tilted by t,
- * masses are those at their knot times e^{t loss}, and the gap is times e^{t loss} of the left knot.
+ * A cell, the interval between two neighbouring knots: the masses that it gives to its knots, bounded in the direction
+ * of the estimate, and, for lower estimates, the gap, a bound on the distance between chord and curve in the cell. On a
+ * grid tilted by t, a mass is multiplied by e^{t loss} of its own knot and the gap by that of the left knot.
  */
 struct eps__cell {
-    int64_t index; /* of the right knot */
+    int64_t index; /* index of the right knot */
     double left, right, gap;
 };
 
-/* Cells side by side, from the lowest knot up. */
+/* Adjacent cells, from the lowest knot upwards. */
 struct eps__cells {
     struct eps__cell *items;
     size_t len, capacity;
@@ -26,16 +26,18 @@ struct eps__cells {
     double spacing, tilt;
 };
 
-/* Appends a cell of zeros whose right knot has this index; NULL without memory. */
+/* Appends a cell of zeros whose right knot has this index. Returns NULL if out of memory. */
 struct eps__cell *eps__cells_add(struct eps__cells *cells, int64_t index);
 void eps__cells_clear(struct eps__cells *cells);
 
-/* Fills in pld->index, mass and len from the cells (which the lower estimate may round down on the way). Returns
- * EPS_OK or EPS_NO_MEMORY. */
+/* Fills in pld->index, mass and len from the cells. For the lower estimate it may round cells down. EPS_OK,
+ * EPS_NO_MEMORY, or EPS_TOO_COSTLY if a cell is not finite or no non-negative masses are found (a finer grid has
+ * narrower cells). */
 enum eps_status eps__cells_assemble(struct eps__pld *pld, struct eps__cells *cells, enum eps__estimate estimate);
 
-/* A knot with negative mass lies above the chord of its neighbours, so it is left out and its mass goes to them, in the shares
- * that keep P and Q, tilted. Only the first and the last that stay may be negative. Returns how many do. */
+/* Removes knots of negative mass. Such a knot lies above the chord of its neighbours; its mass goes to them, in the
+ * shares that keep P and Q. Masses are tilted by `tilt`. Afterwards only the first and the last knot may be negative.
+ * Returns the number of knots that remain, which are at the front of both arrays. */
 size_t eps__knots_make_convex(double spacing, double tilt, int64_t *index, double *mass, size_t len);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The curve is asked where a question comes: beyond the last point, at a distance that follows the slope; between two
- * points, in the middle of the cell, until the chord is within the tolerance of the lines from below.
+ * The curve is evaluated where it is needed. Beyond the last point, the distance to the next point follows the slope.
+ * Between two points, the cell is halved until the chord is within the tolerance of the lines that bound the curve from
+ * below.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,30 +14,30 @@
 
 #include "lib/pld/known/curves.h"
 
-#define OWN_SHARE 0.5     /* of the tolerance, for the points */
-#define CHORD_SHARE 1.0   /* of the tolerance, for the chords */
-#define COARSE 1e-2       /* a tolerance over this is that of a search; its chords get COARSE_SHARE of it */
+#define OWN_SHARE 0.5     /* share of the tolerance for the points */
+#define CHORD_SHARE 1.0   /* share of the tolerance for the chords */
+#define COARSE 1e-2       /* a tolerance above this is that of a search, whose chords get COARSE_SHARE of it */
 #define COARSE_SHARE 3.0  /* of the tolerance */
-#define DROP_MOST 0.5     /* of ln delta, from the last point to the next */
-#define CHORD_DROP 3.0    /* of ln delta, along a chord that is used */
-#define WIDEST 4.0        /* a cell whose chord is used */
-#define APART_SHARE 0.5   /* of a cell's width: a neighbour is at least so far from the cell */
-#define WIDENED 2.0       /* the next distance, in units of the last one */
-#define NARROWED 0.25     /* and the least that it may become, where the curve is steep */
-#define NARROWEST 0x1p-30 /* a cell that is halved, in units of its place */
+#define DROP_MOST 0.5     /* drop of ln delta from the last point to the next, at most */
+#define CHORD_DROP 3.0    /* drop of ln delta along a chord that is used, at most */
+#define WIDEST 4.0        /* width of a cell whose chord is used, at most */
+#define APART_SHARE 0.5   /* distance of a neighbour from a cell, at least, in widths of the cell */
+#define WIDENED 2.0       /* growth of the distance between points beyond the last one */
+#define NARROWED 0.25     /* the same at least, where the curve is steep */
+#define NARROWEST 0x1p-30 /* width of a cell that is halved, at least, relative to its epsilon */
 
 enum { HALVINGS_MAX = 60, CAPACITY = 64 };
 
 struct point {
     double eps, tolerance;
-    double upper, lower; /* ln */
+    double upper, lower; /* logarithms of bounds on delta */
 };
 
-/* The curve or, reversed, that of the pair exchanged. */
+/* The points of the curve or, reversed, of that of the pair exchanged. */
 struct side {
     struct point *points; /* in ascending order */
     size_t len, capacity;
-    double asked; /* the last question; a cell narrower than the distance between two questions is not halved */
+    double asked; /* the last epsilon asked; a cell narrower than the distance to the next one is not halved */
 };
 
 struct chords {
@@ -52,7 +53,7 @@ static double *bound_of(struct point *point, enum eps__estimate estimate)
     return estimate == EPS__UPPER ? &point->upper : &point->lower;
 }
 
-/* ln of how steeply the bound falls from one point to another, in a = e^eps. */
+/* ln of the negative slope of the bound between two points, as a function of a = e^eps. */
 static double log_fall(const struct side *side, enum eps__estimate estimate, size_t i, size_t k)
 {
     struct point *from = &side->points[i], *to = &side->points[k];
@@ -60,8 +61,8 @@ static double log_fall(const struct side *side, enum eps__estimate estimate, siz
     return value + log(-expm1(*bound_of(to, estimate) - value)) - from->eps - log(expm1(to->eps - from->eps));
 }
 
-/* ln of the chord between two points at x, rounded up or down as the estimate requires. NAN where the chord is not
- * used: it falls by too much or is too wide for the error bound. */
+/* ln of the chord between two points at x, rounded in the direction of the estimate. NAN if the chord is too steep or
+ * too wide for the error bound and must not be used. */
 static double log_chord(const struct side *side, enum eps__estimate estimate, size_t i, size_t k, double x)
 {
     struct point *from = &side->points[i], *to = &side->points[k];
@@ -71,13 +72,13 @@ static double log_chord(const struct side *side, enum eps__estimate estimate, si
         return NAN;
     double rise = expm1(part) / expm1(width), rest = expm1(part - width) / expm1(-width); /* shares of either end */
     double log_value = value + log(rest + rise * exp(-fall));
-    /* the rounding of the two differences moves the shares; the chord's slope turns that into units of its value */
+    /* Rounding of the two differences changes the shares; the slope of the chord turns that into units of its value. */
     double units = 4 * expm1(fabs(fall)) * exp(width) * (fabs(x) + to->eps) / width;
     return eps__shift(estimate, log_value, (units + 32 + 8 * fabs(value)) * EPS__UNIT_ROUNDOFF);
 }
 
-/* Lowers a bound at point i to the chord of its neighbours, if it is above it: an upper bound improves, and a lower
- * one stays valid. Returns whether it did. */
+/* Lowers the bound at point i to the chord of its neighbours if it is above it. This improves an upper bound and keeps
+ * a lower one valid. Returns whether it did. */
 static bool lower_to_chord(struct side *side, enum eps__estimate estimate, size_t i)
 {
     struct point *point = &side->points[i];
@@ -92,7 +93,7 @@ static bool lower_to_chord(struct side *side, enum eps__estimate estimate, size_
     return true;
 }
 
-/* Point i has changed: makes both bounds monotone again, and convex around it. */
+/* Makes both bounds monotone again, and convex around point i, after point i has changed. */
 static void straighten(struct side *side, size_t i)
 {
     struct point *points = side->points;
@@ -115,7 +116,7 @@ static void straighten(struct side *side, size_t i)
 
 /* ------------------------------------------------------------ points */
 
-/* Asks for both bounds of a point, and keeps the better of these and of what it had. */
+/* Evaluates both bounds at a point and keeps the better of these and the old ones. */
 static enum eps_status ask(struct chords *chords, bool reversed, double tolerance, struct point *point)
 {
     const struct eps__curve_class *class = chords->curve->class;
@@ -131,7 +132,7 @@ static enum eps_status ask(struct chords *chords, bool reversed, double toleranc
     return EPS_OK;
 }
 
-/* Asks at eps and inserts the point before the one of this index. */
+/* Evaluates the curve at eps and inserts the point at index `at`. */
 static enum eps_status insert(struct chords *chords, bool reversed, size_t at, double eps, double tolerance)
 {
     struct side *side = &chords->sides[reversed];
@@ -154,7 +155,7 @@ static enum eps_status insert(struct chords *chords, bool reversed, size_t at, d
     return EPS_OK;
 }
 
-/* Asks again where the point was asked less precisely. */
+/* Evaluates a point again if its bounds are too wide for this tolerance and were computed for a larger one. */
 static enum eps_status settle(struct chords *chords, bool reversed, size_t i, double tolerance)
 {
     struct point *point = &chords->sides[reversed].points[i];
@@ -167,8 +168,8 @@ static enum eps_status settle(struct chords *chords, bool reversed, size_t i, do
 
 /* ------------------------------------------------------------ between two points (P22) */
 
-/* The points from which lines run under the cell after point i. A line magnifies the error of a point that is near
- * the cell, so the nearest points at least APART_SHARE of the cell's width away are taken; where there is none, the
+/* Finds the points from which lines run under the cell after point i. A line magnifies the error of a point that is
+ * near the cell, so these are the nearest points at least APART_SHARE of the cell's width away; if there is none, the
  * cell's own end. */
 static void find_neighbours(const struct side *side, size_t i, size_t *before, size_t *after)
 {
@@ -181,9 +182,9 @@ static void find_neighbours(const struct side *side, size_t i, size_t *before, s
         ++*after;
 }
 
-/* ln of a lower bound at x in the cell after point i, rounded down: the higher of the lines from the neighbours
- * through the cell's ends, and the right end. With EPS__UPPER the upper bounds of the ends take their place, which
- * proves nothing. */
+/* ln of a lower bound at x in the cell after point i, rounded down: the largest of the lines from the neighbours
+ * through the cell's ends and of the right end's bound. With EPS__UPPER the upper bounds of the ends are used in place
+ * of the lower ones, which proves nothing. */
 static double log_under(const struct side *side, size_t i, double x, enum eps__estimate estimate)
 {
     size_t before_at, after_at;
@@ -212,7 +213,7 @@ static double log_under(const struct side *side, size_t i, double x, enum eps__e
     return eps__shift(EPS__LOWER, scale + rest, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(scale) + fabs(rest)));
 }
 
-/* Whether the chord at x is within the tolerance of the curve, judged by the upper bounds. */
+/* Whether the chord at x is within the tolerance of the curve, as estimated from the upper bounds. */
 static bool near(const struct side *side, size_t i, double x, double tolerance)
 {
     double share = tolerance > COARSE ? COARSE_SHARE : CHORD_SHARE;
@@ -220,9 +221,9 @@ static bool near(const struct side *side, size_t i, double x, double tolerance)
     return !isnan(chord) && chord - log_under(side, i, x, EPS__UPPER) <= log1p(share * tolerance);
 }
 
-/* ------------------------------------------------------------ where to ask */
+/* ------------------------------------------------------------ where to evaluate */
 
-/* The distance from the last point to the next, at least to x. */
+/* The distance from the last point to the next one; at least as far as x. */
 static double stride_of(const struct side *side, double x)
 {
     const struct point *last = &side->points[side->len - 1];
@@ -236,7 +237,7 @@ static double stride_of(const struct side *side, double x)
     return fmax(stride, least);
 }
 
-/* The index of the last point that is not above x. */
+/* The index of the last point at or below x. */
 static size_t find(const struct side *side, double x)
 {
     size_t low = 0, high = side->len;
@@ -247,8 +248,8 @@ static size_t find(const struct side *side, double x)
     return low;
 }
 
-/* Asks until there is a point at x, or a chord over x that is near the curve. *at: the index of that point, or of
- * the chord's left end. */
+/* Evaluates the curve until there is a point at x or a chord over x that is near the curve. Out: *at, the index of that
+ * point or of the chord's left end. */
 static enum eps_status reach(struct chords *chords, bool reversed, double x, double tolerance, size_t *at)
 {
     struct side *side = &chords->sides[reversed];
@@ -286,7 +287,7 @@ static enum eps_status chords_log_delta(struct eps__curve *curve, bool reversed,
     struct side *side = &chords->sides[reversed];
     size_t at;
     *log_delta = eps__certain(estimate, NAN);
-    if (!(eps >= 0 && eps < INFINITY)) /* no loss of the curve: what holds everywhere */
+    if (!(eps >= 0 && eps < INFINITY)) /* outside the domain: the trivial bound */
         return EPS_OK;
     enum eps_status status = reach(chords, reversed, eps, tolerance, &at);
     if (status != EPS_OK)

@@ -1,8 +1,9 @@
 /*
- * Two levels. A coarse one, of a few hundred points each, says where to tilt, how far the points must reach and how near to each
- * other and to the curve they must be; the fine one proves the answer, whatever the coarse one said. Splitting a cell's mass
- * between its ends adds variance width^2/6 to each pair, in proportion to its own, so that many pairs need no finer points than
- * one; and a curve that is off by a share of itself moves the composed logarithms by that share of the excess of the moments.
+ * Two levels. The coarse level, of a few hundred points for each curve, chooses the tilt, how far the points must
+ * reach, how close together they must be and how close to the curve. The fine level proves the answer, whatever the
+ * coarse level chose. Splitting a cell's mass between its ends adds a variance of width^2/6 to each pair, in proportion
+ * to the pair's own, so that many pairs need no finer points than one. A relative error of a curve changes ln delta of
+ * the composition by that error times `rate`, the sum of the pairs' excess moments.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,24 +23,24 @@ enum { COARSE_KNOTS = 400, COARSE_MOST = 1 << 16, FINE_MOST = 1 << 20 };
 #define LENGTH_MAX 0x1p22
 #define COARSE_TOLERANCE 2e-2
 #define FAR_UNDER 10.0
-#define FIRST_EPSILON 0.1   /* of a guess */
-#define FURTHER 1.02        /* a guess goes so much beyond the line through the last two */
-#define FIRST_FLOOR (-30.0) /* of ln delta, where nothing is known of it */
-#define EPSILON_LEAST 1e-2  /* relative to which a smaller epsilon is first resolved; refining resolves it further */
-#define SPACING_SHARE 0.1   /* of the tolerance, for the distance of the knots */
-#define CURVE_SHARE 0.15    /* and for what is not known of the curve */
+#define FIRST_EPSILON 0.1   /* first epsilon of a guess */
+#define FURTHER 1.02        /* a guess goes this factor beyond the line through the last two */
+#define FIRST_FLOOR (-30.0) /* first floor of ln delta, if none is known */
+#define EPSILON_LEAST 1e-2  /* smaller epsilons are at first resolved relative to this */
+#define SPACING_SHARE 0.1   /* share of the tolerance for the distance of the knots */
+#define CURVE_SHARE 0.15    /* share of the tolerance for the error of the curve */
 
 struct power {
     struct eps__curve *curve;
     uint64_t count;
 };
 
-/* Every pair's points and, by estimate, its distribution. */
+/* Every pair's points and, by estimate, the distribution. */
 struct level {
-    double log_floor;             /* no smaller ln delta is served well */
-    struct eps__dots_plan *plans; /* how its points were asked for */
-    struct eps__dots *dots;
-    struct eps__pld *pld[2]; /* NULL until they are needed */
+    double log_floor;                     /* the level is made for ln delta of at least this */
+    struct eps__curve_points_plan *plans; /* how the points were evaluated */
+    struct eps__curve_points *points;
+    struct eps__pld *pld[2]; /* NULL until needed */
 };
 
 /* A composition around one epsilon. */
@@ -57,7 +58,7 @@ struct eps__curves {
     double total; /* number of pairs */
     double finer;
     struct level coarse, fine;
-    struct eps__panel aimed; /* the coarse composition, where it was aimed last */
+    struct eps__panel aimed; /* the composition of the coarse level at the last epsilon */
     struct panel_slot slots[SLOTS];
     size_t next_slot;
 };
@@ -78,7 +79,7 @@ enum eps_status eps__curves_create(struct eps__curves **curves, const struct eps
 enum eps_status eps__curves_add(struct eps__curves *c, struct eps__curve *curve, uint64_t count)
 {
     struct power *powers = curve ? realloc(c->powers, (c->len + 1) * sizeof *powers) : NULL;
-    assert(count >= 1 && !c->coarse.dots);
+    assert(count >= 1 && !c->coarse.points);
     if (!powers) {
         if (curve)
             curve->class->destroy(curve);
@@ -98,10 +99,10 @@ static void level_clear(const struct eps__curves *c, struct level *level)
         for (int estimate = 0; estimate < 2; estimate++)
             if (level->pld[estimate])
                 eps__pld_clear(&level->pld[estimate][i]);
-        if (level->dots)
-            eps__dots_clear(&level->dots[i]);
+        if (level->points)
+            eps__curve_points_clear(&level->points[i]);
     }
-    free(level->dots);
+    free(level->points);
     free(level->plans);
     free(level->pld[EPS__UPPER]);
     free(level->pld[EPS__LOWER]);
@@ -129,7 +130,8 @@ void eps__curves_destroy(struct eps__curves *c)
     free(c);
 }
 
-/* What is so small of one pair is nothing, of all of them, against a delta of e^log_floor, and against 1. */
+/* ln of the excess of one pair at which the points may stop: negligible for all pairs together, above loss 0 against
+ * delta = e^log_floor, and below loss 0 against 1. */
 static double log_above(const struct eps__curves *c, double log_floor)
 {
     return log_floor + log(1e-3 * fmin(c->accuracy.tolerance, 1) / c->total);
@@ -148,33 +150,35 @@ static enum eps_status connect(const struct eps__curves *c, struct level *level,
         return EPS_NO_MEMORY;
     for (size_t i = 0; i < c->len && status == EPS_OK; i++) {
         if (estimate == EPS__LOWER)
-            status = eps__dots_ask_lower(c->context, &level->dots[i], c->powers[i].curve, &level->plans[i]);
+            status = eps__curve_points_ask_lower(c->context, &level->points[i], c->powers[i].curve, &level->plans[i]);
         if (status == EPS_OK)
-            status = eps__dots_connect(&level->dots[i], estimate, &pld[i]);
+            status = eps__curve_points_connect(&level->points[i], estimate, &pld[i]);
     }
     return status;
 }
 
-/* How much the loss matters that matters most, in units of the plan's. */
-static double log_largest(const struct eps__dots *dots, const struct eps__dots_plan *plan)
+/* ln of the largest importance of a loss, in units of the plan's log_most. */
+static double log_largest(const struct eps__curve_points *points, const struct eps__curve_points_plan *plan)
 {
     double most = -INFINITY;
-    for (size_t i = 0; i < dots->len; i++) {
-        double loss = (double)(dots->first + (int64_t)i) * dots->spacing;
-        most = fmax(most, eps__dots_importance(plan, dots->excess[EPS__UPPER][i], loss));
+    for (size_t i = 0; i < points->len; i++) {
+        double loss = (double)(points->first + (int64_t)i) * points->spacing;
+        most = fmax(most, eps__curve_points_importance(plan, points->excess[EPS__UPPER][i], loss));
     }
     return most + plan->log_most;
 }
 
-/* The points of all pairs, and their upper distributions; the other level's points say what matters. */
-static enum eps_status level_make(const struct eps__curves *c, struct level *level, const struct eps__dots_plan *common,
-                                  double log_floor, const struct level *other)
+/* Evaluates the points of all pairs and connects them to upper distributions. The other level's points, if any, give
+ * the importance of losses. */
+static enum eps_status level_make(const struct eps__curves *c, struct level *level,
+                                  const struct eps__curve_points_plan *common, double log_floor,
+                                  const struct level *other)
 {
     enum eps_status status = EPS_OK;
     level_clear(c, level);
-    level->dots = calloc(c->len, sizeof *level->dots);
+    level->points = calloc(c->len, sizeof *level->points);
     level->plans = calloc(c->len, sizeof *level->plans);
-    if (!level->dots || !level->plans)
+    if (!level->points || !level->plans)
         status = EPS_NO_MEMORY;
     level->log_floor = log_floor;
     for (size_t i = 0; i < c->len && status == EPS_OK; i++) {
@@ -182,8 +186,8 @@ static enum eps_status level_make(const struct eps__curves *c, struct level *lev
         level->plans[i].log_above = log_above(c, log_floor);
         level->plans[i].log_below = log_below(c);
         level->plans[i].log_most = 0;
-        level->plans[i].log_most = other ? log_largest(&other->dots[i], &level->plans[i]) : 0;
-        status = eps__dots_ask(c->context, &level->dots[i], c->powers[i].curve, &level->plans[i]);
+        level->plans[i].log_most = other ? log_largest(&other->points[i], &level->plans[i]) : 0;
+        status = eps__curve_points_ask(c->context, &level->points[i], c->powers[i].curve, &level->plans[i]);
     }
     if (status == EPS_OK)
         status = connect(c, level, EPS__UPPER);
@@ -194,7 +198,7 @@ static enum eps_status level_make(const struct eps__curves *c, struct level *lev
 
 static enum eps_status make_coarse(struct eps__curves *c, double log_floor)
 {
-    struct eps__dots_plan plan = {
+    struct eps__curve_points_plan plan = {
         .spacing = INFINITY, .most = COARSE_MOST, .tolerance = COARSE_TOLERANCE, .least_tolerance = COARSE_TOLERANCE};
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < c->len && status == EPS_OK; i++) {
@@ -205,11 +209,11 @@ static enum eps_status make_coarse(struct eps__curves *c, double log_floor)
             status = curve->class->guess(curve, true, log_below(c), &below);
         plan.spacing = fmin(plan.spacing, fmax(above + below, 1e-12) / COARSE_KNOTS);
     }
-    for (int i = 0; i < FINER_MAX && status == EPS_OK; i++) { /* where the guess was too far */
+    for (int i = 0; i < FINER_MAX && status == EPS_OK; i++) { /* while the guessed range was too wide */
         size_t least = SIZE_MAX;
         status = level_make(c, &c->coarse, &plan, log_floor, NULL);
         for (size_t k = 0; status == EPS_OK && k < c->len; k++)
-            least = c->coarse.dots[k].len < least ? c->coarse.dots[k].len : least;
+            least = c->coarse.points[k].len < least ? c->coarse.points[k].len : least;
         if (least >= COARSE_KNOTS / 4)
             break;
         plan.spacing *= 1.5 * (double)least / COARSE_KNOTS;
@@ -219,7 +223,8 @@ static enum eps_status make_coarse(struct eps__curves *c, double log_floor)
 
 /* ------------------------------------------------------------ where to look */
 
-/* The moments of the tilted sum by a level's upper distributions; *rate: the sum of 1 - 1/E e^{tilt L}. */
+/* The moments of the tilted sum from a level's upper distributions. Out: *rate, the sum over pairs of 1 - 1/E e^{tilt
+ * L}. */
 static void find_moments(const struct eps__curves *c, const struct level *level, double tilt,
                          struct eps__saddle *saddle, double *rate)
 {
@@ -261,7 +266,7 @@ static void find_tilt(const struct eps__curves *c, const struct level *level, do
         double next = tilt + residual / saddle->variance;
         if (!(next > low && next < high) || (isinf(high) && next > 4 * tilt))
             next = isinf(high) ? 4 * tilt : 0.5 * (low + high);
-        if (high - low < 1e-6 * high || next * level->dots[0].spacing > 100)
+        if (high - low < 1e-6 * high || next * level->points[0].spacing > 100)
             return;
         tilt = next;
     }
@@ -286,20 +291,21 @@ static enum eps_status compose(const struct eps__curves *c, const struct level *
     return status;
 }
 
-/* No smaller ln delta is looked at: where the unknown is another, one far under that of interest is as good as any. */
+/* The least ln delta of interest. If delta is not the unknown, a delta far below the given one needs no more
+ * precision. */
 static double least_floor(const struct eps__curves *c)
 {
     double least = EPS__LOG_DELTA_FLOOR - 5;
     return isnan(c->accuracy.log_delta) ? least : fmax(c->accuracy.log_delta - FAR_UNDER, least);
 }
 
-/* Where to tilt for eps, and ln delta there by the coarse level: an upper bound. Its points are made to reach as far as a delta
- * so small needs. */
+/* Finds the tilt for eps and, from the coarse level, an upper bound on ln delta there. Extends the points of the coarse
+ * level as far as a delta this small requires. */
 static enum eps_status aim(struct eps__curves *c, double eps, struct eps__saddle *saddle, double *rate)
 {
     double least = least_floor(c);
     double log_floor = fmax(isnan(c->accuracy.log_delta) ? FIRST_FLOOR : c->accuracy.log_delta - 2, least);
-    enum eps_status status = c->coarse.dots ? EPS_OK : make_coarse(c, log_floor);
+    enum eps_status status = c->coarse.points ? EPS_OK : make_coarse(c, log_floor);
     for (int i = 0; i < FLOORS_MAX && status == EPS_OK; i++) {
         eps__panel_clear(&c->aimed);
         find_tilt(c, &c->coarse, eps, saddle, rate);
@@ -323,23 +329,23 @@ static double on_scale(double value)
     return exp2(floor(log2(value) * 4) / 4);
 }
 
-/* The mean square of the slope of ln excess over all that matters: a chord of width w is off by w^2/8 of it. The largest of all
- * curves'. */
-static double steepness(const struct eps__curves *c, struct eps__dots_plan *plan)
+/* The largest over all curves of the mean square slope of ln excess, weighted by importance: a chord of width w has a
+ * relative error of w^2/8 times this. */
+static double steepness(const struct eps__curves *c, struct eps__curve_points_plan *plan)
 {
     double most = 0;
     for (size_t k = 0; k < c->len; k++) {
-        const struct eps__dots *dots = &c->coarse.dots[k];
-        const double *excess = dots->excess[EPS__UPPER];
+        const struct eps__curve_points *points = &c->coarse.points[k];
+        const double *excess = points->excess[EPS__UPPER];
         double sum = 0, weights = 0;
         plan->log_most = 0;
-        plan->log_most = log_largest(dots, plan);
-        for (size_t i = 1; i + 1 < dots->len; i++) {
-            if (!(excess[i - 1] > 0 && excess[i + 1] > 0)) /* there is a least loss, or a largest one */
+        plan->log_most = log_largest(points, plan);
+        for (size_t i = 1; i + 1 < points->len; i++) {
+            if (!(excess[i - 1] > 0 && excess[i + 1] > 0)) /* losses end here */
                 continue;
-            double weight =
-                exp(eps__dots_importance(plan, excess[i], (double)(dots->first + (int64_t)i) * dots->spacing));
-            double slope = (log(excess[i + 1]) - log(excess[i - 1])) / (2 * dots->spacing);
+            double weight = exp(
+                eps__curve_points_importance(plan, excess[i], (double)(points->first + (int64_t)i) * points->spacing));
+            double slope = (log(excess[i + 1]) - log(excess[i - 1])) / (2 * points->spacing);
             sum += weight * slope * slope;
             weights += weight;
         }
@@ -348,19 +354,19 @@ static double steepness(const struct eps__curves *c, struct eps__dots_plan *plan
     return most;
 }
 
-/* How near to each other the knots must be, and how near to the curve the points. As in pld/compose/resolution.c: the variance moves ln
- * delta by half of it over delta times the density over the Q-tail; the change of delta with epsilon is its P-tail's. */
+/* Chooses the distance of the knots and the tolerance of the curve. As in pld/compose/resolution.c, an added variance
+ * changes ln delta by half of it times the density over delta. slope is -d ln delta / d eps, the Q-tail over delta. */
 static void choose(const struct eps__curves *c, const struct eps__saddle *saddle, double rate,
-                   struct eps__dots_plan *plan)
+                   struct eps__curve_points_plan *plan)
 {
     double deviation = sqrt(saddle->variance), u = (saddle->tilt + 1) * deviation, least_rate;
     double fall = saddle->tilt * deviation < 1e4 ? eps__mills(saddle->tilt * deviation) - eps__mills(u)
                                                  : deviation / (saddle->tilt * deviation * u);
-    double slope = eps__mills(u) / fall, allowed = c->accuracy.tolerance; /* of ln delta */
+    double slope = eps__mills(u) / fall, allowed = c->accuracy.tolerance; /* allowed error of ln delta */
     if (c->accuracy.unknown == EPS_SOLVE_EPSILON)
         allowed *= fmax(saddle->eps, EPSILON_LEAST) * slope;
     else if (c->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER)
-        allowed *= fmax(fmax(2 * rate, 1), saddle->eps * slope); /* about the least that sigma does */
+        allowed *= fmax(fmax(2 * rate, 1), saddle->eps * slope); /* about the least effect of sigma */
     allowed /= c->finer * c->finer;
     struct eps__saddle untilted;
     find_moments(c, &c->coarse, 0, &untilted, &least_rate);
@@ -373,15 +379,16 @@ static void choose(const struct eps__curves *c, const struct eps__saddle *saddle
     plan->tolerance = on_scale(fmin(CURVE_SHARE * allowed / fmax(rate, 1), COARSE_TOLERANCE));
 }
 
-/* A fine level that serves; coarser by so much than it should be. */
+/* Makes the fine level, unless the present one is good enough, with knots `coarser` times as far apart as they should
+ * be. */
 static enum eps_status make_fine(struct eps__curves *c, enum eps__estimate estimate, const struct eps__saddle *saddle,
                                  double rate, double coarser)
 {
-    struct eps__dots_plan plan = {
+    struct eps__curve_points_plan plan = {
         .most = FINE_MOST, .least_tolerance = COARSE_TOLERANCE, .others = &c->aimed, .eps = saddle->eps};
     choose(c, saddle, rate, &plan);
     plan.spacing *= coarser;
-    const struct eps__dots_plan *made = c->fine.plans;
+    const struct eps__curve_points_plan *made = c->fine.plans;
     bool serves = made && made->spacing <= 1.2 * plan.spacing && made->tolerance <= 1.2 * plan.tolerance &&
                   fabs(made->eps - plan.eps) < sqrt(saddle->variance) &&
                   c->fine.log_floor <= fmax(saddle->log_delta, least_floor(c));
@@ -470,7 +477,8 @@ enum eps_status eps__curves_approximate(struct eps__curves *c, double eps, doubl
     return status;
 }
 
-/* The next guess, by the line through two values of ln delta, which mostly falls faster further on. */
+/* The next guess: ln delta by a line through two values, and a little further, because it mostly falls faster further
+ * on. */
 static double further(double eps, double value, double before, double value_before, double log_delta)
 {
     double fall = (value_before - value) / (eps - before), line = eps + FURTHER * (value - log_delta) / fall;

@@ -1,8 +1,8 @@
 /*
- * A lognormal on a grid. Upper: the mass of a cell goes to its two knots so that mass and mean are kept. Lower: the curve
- * k -> E[(k - V)_+] of that law, lowered at the knots by what a cell's chord lies above the true curve, and made convex again;
- * the mean is kept, too, because the lowest knot lies at a conditional mean, so that both are off by the square of the
- * spacing, as sums with thousands of terms need.
+ * A lognormal on a grid. Upper: the mass of a cell goes to its two knots so that mass and mean are kept. Lower: the
+ * curve k -> E[(k - V)_+] of that law is lowered at the knots by a bound on how far a cell's chord lies above the true
+ * curve, and made convex again. The mean is kept as well, because the lowest knot is at a conditional mean. So the
+ * error of both estimates is of second order in the spacing, as sums of thousands of terms require.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,14 +26,15 @@ enum {
     STEPS_DOWN_MAX = 4096
 };
 
-#define Z_REACH 37.5 /* of a normal variable: beyond are masses that hardly are doubles */
-#define ALONE 1e3    /* times the distance to the largest of the losses, a tilt leaves no other */
+#define Z_REACH 37.5 /* in standard deviations: beyond it masses nearly underflow */
+#define ALONE 1e3    /* a tilt times the distance to the largest loss above this leaves only that loss */
 #define INDEX_MAX 0x1p50
-#define LOG_SMALL 44.0 /* a tilted density that is so many nats below the largest is not needed on the fine grid */
+#define LOG_SMALL 44.0 /* in nats: a tilted density this far below the largest is not on the fine grid */
 
 /* ------------------------------------------------------------ where to look */
 
-/* Points for sums over the density: coarse over all of it, fine over the last octaves below the cut, which a tilt may favour. */
+/* Points for sums over the density: coarse over its whole range, fine over the last octaves below the cut, where a tilt
+ * may put the mass. */
 struct points {
     double z[COARSE_LEN + FINE_LEN], log_weight[COARSE_LEN + FINE_LEN], loss[COARSE_LEN + FINE_LEN];
     size_t len;
@@ -84,21 +85,22 @@ static void tilted_moments(const struct points *points, double tilt, struct mome
     *moments = (struct moments){largest + log(total), mean, fmax(square / total - mean * mean, 0), largest};
 }
 
-/* The tilt at which the mean is as wanted, to a tenth of the sum's deviation where it can be; false if there is none. */
+/* Finds the tilt at which the mean is `wanted`, to within a tenth of the deviation of the sum if possible. Returns
+ * false if there is none. */
 static bool find_tilt(const struct points *points, double wanted, double count, double *tilt, struct moments *moments)
 {
     double low = 0, high = 0, last = points->loss[points->len - 1] - points->loss[points->len - 2];
     *tilt = 0;
     tilted_moments(points, 0, moments);
     double step = moments->variance > 0 ? (wanted - moments->mean) / moments->variance : 1;
-    if (!(step > 0) && moments->mean < wanted) /* doubling it leads nowhere */
+    if (!(step > 0) && moments->mean < wanted) /* no step to double */
         return false;
     while (moments->mean < wanted) {
         low = high;
         *tilt = high = high > 0 ? 2 * high : step;
         tilted_moments(points, high, moments);
         if (!(high < 1e300) || !isfinite(moments->mean) || (high * last > ALONE && moments->mean < wanted))
-            return false; /* nothing but the largest loss is left */
+            return false; /* only the largest loss is left */
     }
     for (int i = 0; i < 100 && high - low > 1e-12 * high; i++) {
         if (fabs(moments->mean - wanted) <= 0.1 * sqrt(moments->variance / count))
@@ -114,7 +116,7 @@ static bool find_tilt(const struct points *points, double wanted, double count, 
     return true;
 }
 
-/* int_0^inf y e^{-x y} phi(y) dy: the expected excess of a normal variable, tilted. */
+/* int_0^inf y e^{-x y} phi(y) dy: the tilted expected excess of a normal variable. */
 static double tilted_excess(double x)
 {
     double density = exp(-EPS__LOG_SQRT_2PI);
@@ -139,7 +141,7 @@ bool eps__lognormal_aim(const struct eps__lognormal *law, double count, double t
         aim->payoff = fmax(aim->payoff, count * moments.mean - target);
     double low = INFINITY, high = -INFINITY, step = 0;
     for (size_t i = 0; i < points.len; i++) {
-        /* a density: log_weight has the width of its cell */
+        /* compares masses of cells, which include the cell's width */
         if (points.log_weight[i] + tilt * points.loss[i] < moments.largest - LOG_SMALL)
             continue;
         step = fmax(i > 0 ? points.z[i] - points.z[i - 1] : 0, i + 1 < points.len ? points.z[i + 1] - points.z[i] : 0);
@@ -155,23 +157,25 @@ bool eps__lognormal_aim(const struct eps__lognormal *law, double count, double t
 
 /* ------------------------------------------------------------ cells */
 
-/* All of what is built. Knots: x[0] = origin, x[j] = origin + index[j] spacing, whose z are moved by what they may be off to the
- * side that is safe: the law is that of knots which are then moved to the grid's. */
+/* The state of a construction. The knots are x[0] = origin and x[j] = origin + index[j] spacing. Their z are moved to
+ * the safe side by a bound on their error: the masses are exact for the knots at the moved z, which are then moved to
+ * the grid. */
 struct builder {
     const struct eps__lognormal *law;
     const struct eps__lognormal_aim *aim;
     enum eps__estimate estimate;
     double spacing, origin; /* >= 0 */
-    double offset;          /* of V - 1: origin = 1 + offset but for half an ulp of 1; with falls of V: origin */
+    double offset;          /* of V - 1: origin = 1 + offset to within half an ulp of 1; with falls, of V: equals
+                             * origin */
     int64_t *index;
     double *z;
-    size_t len, capacity; /* of knots */
-    struct cell *cells;   /* cells[j] lies between knots j - 1 and j; 0 has none */
+    size_t len, capacity; /* number of knots */
+    struct cell *cells;   /* cells[j] is between knots j - 1 and j; cells[0] is unused */
     double *mass;         /* tilted */
 };
 
-/* A cell's mass and the share of it that its right knot has, each with its bounds; ln of a bound on the gap between chord and
- * curve. */
+/* A cell: its mass and the share of its right knot, each with an error bound; ln of a bound on the gap between chord
+ * and curve. */
 struct cell {
     double log_mass, mass_error, share, share_error, log_gap;
 };
@@ -181,7 +185,7 @@ static double knot_value(const struct builder *b, int64_t index)
     return b->origin + (double)index * b->spacing;
 }
 
-/* How far ln of a knot's value from its z may be off (P14). */
+/* Bound on the error of ln of a knot's value that is computed from its z (P14). */
 static double log_value_error(double s, double log_x)
 {
     return EPS__UNIT_ROUNDOFF * (8 + 6 * fabs(log_x) + 4 * s * s);
@@ -191,7 +195,7 @@ static double knot_z(const struct builder *b, double x)
 {
     double s = b->law->s, log_x = log(x), z = (log_x + 0.5 * s * s) / s;
     double error = log_value_error(s, log_x) / s + 2 * EPS__UNIT_ROUNDOFF * fabs(z);
-    /* knots move to the grid's: upwards in the loss where the estimate is the upper one */
+    /* moving a knot to the grid must raise (upper) or lower (lower) the loss */
     bool below = (b->estimate == EPS__UPPER) != b->law->falls;
     return below ? z - error : z + error;
 }
@@ -215,7 +219,7 @@ static enum eps_status add_knot(struct builder *b, int64_t index)
     b->index[b->len] = index;
     b->z[b->len] = index == 0 ? -INFINITY : knot_z(b, knot_value(b, index));
     if (b->len >= 1 && !(b->z[b->len] >= b->z[b->len - 1]))
-        return EPS_TOO_COSTLY; /* finer than the rounding of a knot: a coarser grid may do */
+        return EPS_TOO_COSTLY; /* the spacing is below the rounding of a knot; a coarser grid may work */
     b->len++;
     return EPS_OK;
 }
@@ -237,7 +241,8 @@ static double square(double x)
     return x * x;
 }
 
-/* ln Pr[Z <= z] and ln E[V; Z <= z] = ln Pr[Z <= z - s]. */
+/* ln Pr[Z <= z] and ln E[V; Z <= z] = ln Pr[Z <= z - s]. Out: *error, a bound on the absolute errors of both
+ * together. */
 static void part_below(const struct builder *b, double z, double *log_mass, double *log_mean, double *error)
 {
     double s = b->law->s, at = s - z;
@@ -246,7 +251,8 @@ static void part_below(const struct builder *b, double z, double *log_mass, doub
     *error = EPS__LOG_TAIL_ERROR(z) + EPS__LOG_TAIL_ERROR(at) + 2 * EPS__UNIT_ROUNDOFF * square(fabs(at) + 1);
 }
 
-/* The first cell: from 0 on, to its right knot; its left one is the origin. Of the lower estimate the mean may be under it. */
+/* The first cell, from V = 0 to its right knot; its left knot is the origin. In the lower estimate its mean may be
+ * below the origin. */
 static void first_cell(const struct builder *b, struct cell *cell)
 {
     double log_mean, x = knot_value(b, b->index[1]), width = x - b->origin;
@@ -259,7 +265,8 @@ static void first_cell(const struct builder *b, struct cell *cell)
     cell->log_gap = -INFINITY; /* see first_gap() */
 }
 
-/* ln of the largest density of V in the cell: it rises up to z = -s and falls from there. */
+/* ln of the largest density of V in a cell: the density rises up to z = -s and falls from there. Out: *size, for its
+ * rounding. */
 static double log_density_max(const struct builder *b, double left, double right, double *size)
 {
     double s = b->law->s, z = fmin(fmax(-s, left), right), log_x = s * z - 0.5 * s * s;
@@ -267,7 +274,8 @@ static double log_density_max(const struct builder *b, double left, double right
     return -0.5 * z * z - log_x - log(s) - EPS__LOG_SQRT_2PI;
 }
 
-/* A cell between two knots above the first; `right` may be nearer than its right knot's z: no more of it counts. */
+/* A cell between two knots above the first. `right`, the end of the part that counts, may be below the right knot's
+ * z. */
 static void inner_cell(const struct builder *b, size_t j, double right, struct cell *cell)
 {
     double s = b->law->s, left = b->z[j - 1], width = right - left, unit = EPS__UNIT_ROUNDOFF;
@@ -281,14 +289,14 @@ static void inner_cell(const struct builder *b, size_t j, double right, struct c
     error0 += 4 * unit * (1 + (fabs(left) + fabs(right)) * width);
     error1 += 4 * unit * (1 + (fabs(shifted) + fabs(shifted + width)) * (width + fabs(shifted)));
     double log_left = s * left - 0.5 * s * s, ratio = expm1(log_mean - cell->log_mass - log_left);
-    double rise = expm1(s * (b->z[j] - left)); /* of the value, over the whole cell */
+    double rise = expm1(s * (b->z[j] - left)); /* relative rise of V over the whole cell */
     double error = error0 + error1 +
                    unit * (8 + 4 * (fabs(log_mean) + fabs(cell->log_mass) + fabs(s * left) + s * s) +
                            4 * s * (fabs(left) + fabs(b->z[j])));
     cell->mass_error = error0;
     cell->share = ratio / rise;
     cell->share_error = (1 + fabs(ratio)) * error / rise * 2 + 8 * unit;
-    if (!isfinite(cell->share) || !isfinite(cell->share_error)) /* nothing is known of it */
+    if (!isfinite(cell->share) || !isfinite(cell->share_error)) /* any share is possible */
         cell->share = cell->share_error = 1;
     double size, log_width = log((double)(b->index[j] - b->index[j - 1]) * b->spacing);
     double share = fmin(fmax(cell->share, 0), 1), spread = fmin(share * (1 - share) + 2 * cell->share_error, 0.25);
@@ -298,7 +306,7 @@ static void inner_cell(const struct builder *b, size_t j, double right, struct c
     cell->log_gap = eps__shift(EPS__UPPER, fmin(by_density, by_mass), slack + 4 * log_value_error(s, log_left) / rise);
 }
 
-/* ln of the tilted weight of a mass at knot j, and its error. */
+/* ln of the factor that tilts a mass at knot j. Out: *error, a bound on its error. */
 static double log_weight(const struct builder *b, size_t j, double *error)
 {
     double step = (double)b->index[j] * b->spacing, loss = b->offset + step;
@@ -307,10 +315,11 @@ static double log_weight(const struct builder *b, size_t j, double *error)
     return tilt * loss - b->aim->log_moment;
 }
 
-/* What the cell gives to one of its knots, tilted: bounded in the estimate's direction, the share to the side that is safe. */
+/* The tilted mass that the cell gives to one of its knots: bounded in the direction of the estimate, with the share
+ * moved to the safe side. */
 static double given(const struct builder *b, const struct cell *cell, size_t knot, bool right)
 {
-    bool raised = right != b->law->falls; /* the knot whose loss is the larger one */
+    bool raised = right != b->law->falls; /* whether this knot has the larger loss */
     double share = right ? cell->share : 1 - cell->share, error, weight = log_weight(b, knot, &error);
     double move = raised == (b->estimate == EPS__UPPER) ? cell->share_error : -cell->share_error;
     share = fmin(fmax(share + move, 0), 1);
@@ -353,7 +362,7 @@ static void split_cells(struct builder *b)
 
 /* ------------------------------------------------------------ upper */
 
-/* The fine knots, after the one at the origin, if need be. */
+/* Adds the fine knots, after one at the origin if `origin`. */
 static enum eps_status add_fine_knots(struct builder *b, bool origin, int64_t first, double high)
 {
     enum eps_status status = origin ? add_knot(b, 0) : EPS_OK;
@@ -365,12 +374,12 @@ static enum eps_status add_fine_knots(struct builder *b, bool origin, int64_t fi
     return status;
 }
 
-/* Above the fine knots, up to the cut: cells as wide as the little mass that is left there allows. */
+/* Adds knots above the fine ones up to the cut, with cells as wide as their small mass allows. */
 static enum eps_status add_wide_knots(struct builder *b, double log_least)
 {
     enum eps_status status = EPS_OK;
     double cut = value_at(b->law, b->law->z_cut);
-    double t = b->aim->tilt + 30 / b->aim->deviation; /* bounds on tails are at more than the tilt */
+    double t = b->aim->tilt + 30 / b->aim->deviation; /* Chernoff bounds on tails use a larger tilt */
     while (status == EPS_OK && b->z[b->len - 1] < b->law->z_cut) {
         int64_t last = b->index[b->len - 1];
         double x = knot_value(b, last), most = (cut - x) / b->spacing + 2;
@@ -391,13 +400,13 @@ static enum eps_status build_upper(struct builder *b, const struct eps_context *
     if (!(least / b->spacing < INDEX_MAX))
         return EPS_TOO_COSTLY;
     int64_t first = (int64_t)fmax(floor(least / b->spacing) - 1, 0);
-    /* what is left out is no more than was said */
+    /* no more may be left out than what is below z_least */
     for (int i = 0; b->law->falls && first > 0 && isfinite(b->law->z_least) &&
                     !(knot_z(b, knot_value(b, first)) <= b->law->z_least);
          i++, first--)
         if (i == STEPS_DOWN_MAX)
-            return EPS_TOO_COSTLY; /* finer than the rounding of a knot */
-    /* small sums: what is below the least is not asked for; large ones: it may as well be there */
+            return EPS_TOO_COSTLY; /* the spacing is below the rounding of a knot */
+    /* small sums: what is below z_least is left out; large sums: it counts as at the first knot */
     bool origin = first == 0 || (b->law->falls && isinf(b->law->z_least));
     enum eps_status status = add_fine_knots(b, origin, first == 0 ? 1 : first, b->aim->high);
     if (status == EPS_OK && !b->law->falls)
@@ -412,7 +421,7 @@ static enum eps_status build_upper(struct builder *b, const struct eps_context *
         b->mass[0] = eps__raise(b->mass[0] + given(b, &below, 0, false), 4);
     }
     double last = b->z[b->len - 1], width = b->law->z_cut - last;
-    if (b->law->falls && width > 0) { /* what is above the last knot counts as there */
+    if (b->law->falls && width > 0) { /* what is above the last knot counts as at the knot */
         struct cell rest = {.share = 0};
         rest.log_mass = eps__normal_log_mass(last, width, &rest.mass_error);
         rest.mass_error += 4 * EPS__UNIT_ROUNDOFF * (1 + (fabs(last) + fabs(b->law->z_cut)) * width);
@@ -423,7 +432,8 @@ static enum eps_status build_upper(struct builder *b, const struct eps_context *
 
 /* ------------------------------------------------------------ lower */
 
-/* The origin at the mean of what is below a, rounded up: then the line from there with the slope Pr[V < a] is under the curve. */
+/* Puts the origin at the mean of V below z, rounded up: the line from there with the slope Pr[V < value at z] is then
+ * below the curve. Out: *log_below, ln of that slope, rounded down. */
 static bool set_origin(struct builder *b, double z, double *log_below)
 {
     double log_mass, log_mean, error;
@@ -436,26 +446,26 @@ static bool set_origin(struct builder *b, double z, double *log_below)
     return isfinite(log_mass) && isfinite(mean);
 }
 
-/* ln of a bound on what the first cell's chord has above the line of set_origin() at its right knot. */
+/* ln of a bound on how far the first cell's chord is above the line of set_origin() at its right knot. */
 static double first_gap(const struct builder *b, double log_below)
 {
     const struct cell *cell = &b->cells[1];
     double width = (double)b->index[1] * b->spacing, left = fmin(1 - cell->share + cell->share_error, 1);
-    double whole = eps__shift(EPS__UPPER, cell->log_mass, cell->mass_error); /* of which all else is a share */
+    double whole = eps__shift(EPS__UPPER, cell->log_mass, cell->mass_error); /* the other terms are shares of it */
     double gap = fmax(left, 0) - eps__exp_bound(EPS__LOWER, log_below - whole, EPS__UNIT_ROUNDOFF * 2 * fabs(whole));
     double value = eps__log_bound(EPS__UPPER, width * (fmax(gap, 0) + 16 * EPS__UNIT_ROUNDOFF), 16) + whole;
     return eps__shift(EPS__UPPER, value, 4 * EPS__UNIT_ROUNDOFF * fabs(whole));
 }
 
-/* g / width at knot i, in the tilted units of knot j. */
+/* The lowering at knot i divided by the width, tilted as at knot j. */
 static double gap_slope(const struct builder *b, const double *log_gaps, size_t i, size_t j, double width)
 {
     double error, weight = log_weight(b, j, &error);
     return isinf(log_gaps[i]) ? 0 : exp(log_gaps[i] + weight) / width;
 }
 
-/* Takes the change of slope of the lowering from the masses, and more than its rounding. log_gaps[j]: ln of by how much the
- * curve is lowered at knot j. */
+/* Subtracts the change of slope of the lowering from the masses, and a bound on the rounding of this. log_gaps[j]: ln
+ * of the amount by which the curve is lowered at knot j. */
 static void lower_knots(struct builder *b, const double *log_gaps)
 {
     for (size_t j = 0; j < b->len; j++) {
@@ -477,8 +487,8 @@ static void lower_knots(struct builder *b, const double *log_gaps)
     }
 }
 
-/* A knot with negative mass lies above the chord of its neighbours: it is left out, and they share its mass so that the mean
- * is kept. Where a mass is negative all the same: at an end. */
+/* Leaves out knots with negative mass, which lie above the chord of their neighbours; the neighbours share the mass so
+ * that the mean is kept. Returns the end at which a mass is still negative. */
 enum negative { NOWHERE, AT_LOW, AT_HIGH };
 static enum negative make_convex(struct builder *b)
 {
@@ -505,14 +515,14 @@ static enum negative make_convex(struct builder *b)
     return NOWHERE;
 }
 
-/* All of a cell's mass at its left knot: then nothing of it lies above the curve. */
+/* Puts all of a cell's mass at its left knot, so that its chord is nowhere above the curve. */
 static void round_down(struct cell *cell)
 {
     cell->share = cell->share_error = 0;
     cell->log_gap = -INFINITY;
 }
 
-/* What lies above the last knot, up to the cut, is there. */
+/* Adds what lies above the last knot, up to the cut, to that knot. */
 static void add_rest(struct builder *b)
 {
     double last = b->z[b->len - 1], width = b->law->z_cut - last;
@@ -524,7 +534,7 @@ static void add_rest(struct builder *b)
     b->mass[b->len - 1] = eps__lower(b->mass[b->len - 1] + given(b, &rest, b->len - 1, true), 4);
 }
 
-/* By how much each knot is lowered: by the larger gap of its two cells. */
+/* The lowering at each knot: the larger gap of its two cells. */
 static void find_gaps(const struct builder *b, double log_below, double *log_gaps)
 {
     size_t last = b->len - 1;
@@ -532,7 +542,7 @@ static void find_gaps(const struct builder *b, double log_below, double *log_gap
     for (size_t j = 1; j <= last; j++)
         log_gaps[j] = fmax(j == 1 ? first_gap(b, log_below) : b->cells[j].log_gap,
                            j < last ? b->cells[j + 1].log_gap : -INFINITY);
-    if (b->law->falls) /* then no slope is left that exceeds the curve's (P15) */
+    if (b->law->falls) /* so that no slope exceeds the curve's (P15) */
         log_gaps[last] = fmax(log_gaps[last], log_gaps[last - 1]);
 }
 
@@ -541,7 +551,8 @@ static double z_near(const struct builder *b, double x)
     return (log(x) + 0.5 * b->law->s * b->law->s) / b->law->s;
 }
 
-/* One try, with the fine knots between `low` and `high`. EPS_UNSUPPORTED: masses do not stay positive. */
+/* One attempt with the fine knots between `low` and `high`. EPS_UNSUPPORTED: a mass is negative at the end `*negative`,
+ * or `low` and `high` do not suit. */
 static enum eps_status try_lower(struct builder *b, const struct eps_context *context, double low, double high,
                                  enum negative *negative)
 {
@@ -555,14 +566,14 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
     if (!(first >= 1 && first < INDEX_MAX))
         return status;
     status = add_fine_knots(b, true, (int64_t)first, high);
-    if (status == EPS_OK && !b->law->falls) /* calls: no knot beyond the cut */
+    if (status == EPS_OK && !b->law->falls) /* large sums: no knot beyond the cut */
         while (b->len > 0 && !(b->z[b->len - 1] <= b->law->z_cut))
             b->len--;
     if (status == EPS_OK && (b->len < 5 || !(b->z[1] > z)))
         status = EPS_UNSUPPORTED;
     if (status == EPS_OK)
         status = make_cells(b, context);
-    /* calls: a cell whose mean may be under the origin would be moved up to it */
+    /* large sums: the first cell's mean must not be below the origin, because moving it up is unsafe */
     if (status == EPS_OK && !b->law->falls && !(b->cells[1].share > b->cells[1].share_error))
         status = EPS_UNSUPPORTED;
     log_gaps = status == EPS_OK ? malloc(b->len * sizeof *log_gaps) : NULL;
@@ -578,7 +589,7 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
         if (!b->law->falls)
             add_rest(b);
         lower_knots(b, log_gaps);
-        if (b->law->falls) /* left out, whatever its sign (P15) */
+        if (b->law->falls) /* leave out the last knot, whatever its sign (P15) */
             b->mass[--b->len] = 0;
         *negative = make_convex(b);
         status = *negative == NOWHERE ? EPS_OK : EPS_UNSUPPORTED;
@@ -587,25 +598,25 @@ static enum eps_status try_lower(struct builder *b, const struct eps_context *co
     return status;
 }
 
-/* The density of V times a spacing. */
+/* The density of V at x times the spacing. */
 static double density_at(const struct builder *b, double x)
 {
     double z = z_near(b, x);
     return exp(-0.5 * z * z - EPS__LOG_SQRT_2PI) / (b->law->s * x) * b->spacing;
 }
 
-/* All of it at its mean. */
+/* Puts all the mass at its mean. */
 static enum eps_status build_atom(struct builder *b)
 {
     double log_below;
     builder_clear(b);
     if (!set_origin(b, b->law->z_cut, &log_below))
-        return EPS_OK; /* no mass at all: nothing is below that */
+        return EPS_OK; /* no mass at all is a lower estimate too */
     enum eps_status status = add_knot(b, 0);
     b->mass = status == EPS_OK ? calloc(1, sizeof *b->mass) : NULL;
     if (!b->mass)
         return status == EPS_OK ? EPS_NO_MEMORY : status;
-    if (!b->law->falls) { /* the mean rounded down, where large losses are larger */
+    if (!b->law->falls) { /* large sums: round the mean down */
         double log_mass, log_mean, mean_error;
         part_below(b, b->law->z_cut, &log_mass, &log_mean, &mean_error);
         mean_error += EPS__UNIT_ROUNDOFF * 4 * (fabs(log_mean) + fabs(log_mass));
@@ -622,7 +633,8 @@ static enum eps_status build_lower(struct builder *b, const struct eps_context *
     enum eps_status status = EPS_UNSUPPORTED;
     enum negative negative;
     double low = fmax(b->aim->low, 0.5 * b->spacing), high = b->aim->high, step = b->spacing;
-    /* where the density changes much from one knot to the next, the curve cannot be lowered: such knots are left out */
+    /* Where the density changes a lot from one knot to the next the curve cannot be lowered; leave out such knots at
+     * both ends. */
     for (int i = 0; i < SKIPPED_MAX && low < high &&
                     3 * exp(eps__log_normal_tail(-z_near(b, low))) < density_at(b, low + 2 * step);
          i++)
@@ -635,7 +647,7 @@ static enum eps_status build_lower(struct builder *b, const struct eps_context *
         builder_clear(b);
         status = try_lower(b, context, low, high, &negative);
         double part = 0.05 * (z_near(b, high) - z_near(b, low));
-        if (negative == AT_HIGH && low < 2 * step) /* what counts may be far above the first cell */
+        if (negative == AT_HIGH && low < 2 * step) /* the mass that matters may be far above the first cell */
             low += 0.5 * step;
         else if (negative == AT_LOW)
             low = fmax(value_at(b->law, z_near(b, low) + part), low + 0.5 * step);
@@ -676,7 +688,7 @@ enum eps_status eps__lognormal_build(const struct eps_context *context, struct e
     struct builder b = {.law = law, .aim = aim, .estimate = estimate, .spacing = spacing};
     enum eps_status status = estimate == EPS__UPPER ? build_upper(&b, context, log_least) : build_lower(&b, context);
     for (size_t i = 0; status == EPS_OK && i < b.len; i++)
-        if (!isfinite(b.mass[i])) /* what is no number bounds nothing */
+        if (!isfinite(b.mass[i])) /* NAN bounds nothing */
             status = EPS_TOO_COSTLY;
     if (status == EPS_OK)
         status = take(pld, &b);

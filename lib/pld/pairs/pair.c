@@ -1,5 +1,5 @@
 /*
- * Evaluation in logs: a component's exponent a z - a^2/2 + ln w may be far outside a double's exponent range, so
+ * Evaluation in logarithms. A component's exponent a z - a^2/2 + ln w may be far outside the range of a double, so
  * every sum is taken relative to its largest term.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -40,9 +40,9 @@ void eps__branch_clear(struct eps__branch *branch)
     }
 }
 
-/* ln sum_i weight_i exp(shift_i z - shift_i^2/2), the posterior mean of the shift, that of all that is rounded in an
- * exponent (its own size, its distance from the largest, which may have no posterior at all, and that one), and the
- * posterior weights. */
+/* ln sum_i weight_i exp(shift_i z - shift_i^2/2). Out: *mean, the posterior mean of the shift; *size, the sum of all
+ * sizes that round in exponents (an exponent's own, its distance from the largest one, which may have no posterior
+ * weight, and the largest one's); share, the posterior weights, or NULL. */
 static double log_sum(const struct eps__mixture *mixture, double z, double *mean, double *size, double *share)
 {
     double largest = -INFINITY;
@@ -79,7 +79,7 @@ void eps__pair_at(const struct eps__pair *pair, double z, struct eps__pair_point
     point->log_denominator = log_sum(&pair->denominator, -z, &denominator_mean, &denominator_size, denominator_share);
     point->loss = point->log_numerator - point->log_denominator;
     point->slope = numerator_mean + denominator_mean;
-    /* An exponent's relative rounding, times its size, weighted by the posterior; the logarithms' own; the sums' (P9). */
+    /* The rounding of exponents, weighted by the posterior; that of the logarithms; that of the sums (P9). */
     point->loss_error = EPS__UNIT_ROUNDOFF * (4 * (numerator_size + denominator_size) + fabs(z) * point->slope +
                                               2 * fabs(point->log_numerator) + 2 * fabs(point->log_denominator) +
                                               2 * (double)(pair->numerator.len + pair->denominator.len) + 16);
@@ -90,9 +90,9 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
                        struct eps__pair_point *point)
 {
     double low = left->z, high = right_z, z = low + (loss - left->loss) / left->slope, last_step = INFINITY;
-    bool reached = false; /* is L(right_z) known to exceed the loss? */
+    bool reached = false; /* whether L(right_z) is known to exceed the loss */
     for (int i = 0; i < 80; i++) {
-        /* A step beyond the end, or slow progress towards it: the end itself may be the answer. */
+        /* A step beyond the end, or slow progress: try the end itself, which may be the answer. */
         if (!reached && (i == 4 || !(z < right_z)))
             z = right_z;
         else if (!(z > low && z < high))
@@ -109,7 +109,7 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
         else
             high = z;
         double step = residual / point->slope;
-        /* Converged when the residual is rounding, or when Newton's step no longer shrinks. */
+        /* Converged if the residual is within rounding, or if Newton's step no longer shrinks. */
         if (fabs(residual) <= point->loss_error || high - low <= 4 * EPS__UNIT_ROUNDOFF * fabs(z) ||
             (fabs(step) >= last_step && fabs(step) < 1e-13 * (1 + fabs(z))))
             return;
@@ -118,7 +118,7 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
     }
 }
 
-/* Relative error of exp(eps__log_normal_tail(x) + shift) (P9). */
+/* Bound on the relative error of exp(eps__log_normal_tail(x) + shift) (P9). */
 static double tail_error(double x, double shift)
 {
     double depth = x > 0 ? x * x : 0;
@@ -131,7 +131,7 @@ void eps__pair_log_mass(const struct eps__pair *pair, double left, double right,
     const struct eps__mixture *numerator = &pair->numerator;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < numerator->len; i++) {
-            /* The side of the component's mean on which the interval lies decides which tails to subtract. */
+            /* Subtract the tails on the side of the component's mean on which the interval lies. */
             double from = left - numerator->shift[i], to = right - numerator->shift[i];
             if (from + to < 0) {
                 double reflected = -from;

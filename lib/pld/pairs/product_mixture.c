@@ -1,14 +1,15 @@
 /*
  * Product mixtures, atom by atom.
  *
- * The law is built factor by factor as a sorted list of atoms, of which there may be 2^k; where the list grows too
- * long it is thinned. One inequality bounds what that does to the density. With h_s(z) = e^{s z - s^2/2}, for any law
- * of s with mean m and variance v, Jensen gives E h_s(z) >= e^{E[s z - s^2/2]} = e^{-v/2} h_m(z), for every z. So
- *   UNDER: atoms may be merged at their barycentre, their weight times e^{-v/2};
- *   OVER:  an atom may be split between its two neighbours, keeping the mean, its weight times e^{v/2}.
- * The cost is of second order in the distance. Rounding shifts up to a grid (MMCC appendix B.2) is of first order, and
- * each of thousands of participations pays it: it would need a grid of millions of points.
- * What OVER adds to the weights is their sum less 1: it is taken out again and reported as the error.
+ * The law is built factor by factor as a sorted list of atoms, of which there may be 2^k. If the list grows too long it
+ * is thinned. One inequality bounds the effect on the density. With h_s(z) = e^{s z - s^2/2}, for any law of s with
+ * mean m and variance v, Jensen's inequality gives E h_s(z) >= e^{E[s z - s^2/2]} = e^{-v/2} h_m(z) for every z. So
+ *   UNDER: atoms may be merged at their barycentre, with their weight times e^{-v/2};
+ *   OVER:  an atom may be split between its two neighbours, keeping the mean, with its weight times e^{v/2}.
+ * The cost is of second order in the distance. Rounding shifts up to a grid (MMCC appendix B.2) costs an error of first
+ * order for each of thousands of participations, and would need a grid of millions of points.
+ *
+ * OVER may raise the total weight above 1. The weights are then scaled to 1, and the excess is reported in the error.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -29,8 +30,8 @@ struct atom {
 };
 
 struct atoms {
-    struct atom *items, *spare;   /* two arrays of `capacity` */
-    size_t len, capacity, passes; /* passes of thinning */
+    struct atom *items, *spare;   /* two arrays of `capacity` atoms */
+    size_t len, capacity, passes; /* number of thinning passes */
     double lost;
 };
 
@@ -39,7 +40,7 @@ static double probability(double log_odds)
     return log_odds > 0 ? 1 / (1 + exp(-log_odds)) : exp(log_odds) / (1 + exp(log_odds));
 }
 
-/* The list of s and of s + shift, merged by shift. */
+/* The lists of s and of s + shift, merged by shift. */
 static void multiply(struct atoms *atoms, double shift, double log_odds)
 {
     double p = probability(log_odds), q = probability(-log_odds);
@@ -55,7 +56,7 @@ static void multiply(struct atoms *atoms, double shift, double log_odds)
             next = (struct atom){moved, p * atoms->items[move].weight};
             move++;
         }
-        if (next.weight < DBL_MIN) { /* it has lost digits, or all of itself; or never was there */
+        if (next.weight < DBL_MIN) { /* it has lost digits or underflowed to 0 (or, with p = 1, is 0) */
             atoms->lost += isinf(log_odds) ? 0 : DBL_MIN;
             continue;
         }
@@ -70,21 +71,22 @@ static void multiply(struct atoms *atoms, double shift, double log_odds)
     atoms->len = len;
 }
 
-/* Drops the largest atoms as long as they are nothing. */
+/* Drops the largest atoms while the lost mass stays within floor_mass. */
 static void trim(struct atoms *atoms, double floor_mass)
 {
     while (atoms->len > 1 && atoms->lost + atoms->items[atoms->len - 1].weight <= floor_mass)
         atoms->lost += atoms->items[--atoms->len].weight;
 }
 
-/* What a change by this much of an atom's weight counts for: more than in proportion where it is small, because the
- * rare and large shifts are what small deltas are made of. */
+/* The importance of a relative change of an atom's weight. More than proportional for small weights, because small
+ * deltas come from rare, large shifts. */
 static double importance(double weight, double change)
 {
     return sqrt(weight) * fabs(change);
 }
 
-/* One pass: every other atom at most goes to its neighbours, where that costs no more than the threshold. */
+/* One pass: splits an atom between its neighbours, at most every other one, if its importance is at most the
+ * threshold. */
 static void split_pass(struct atoms *atoms, double threshold)
 {
     size_t len = 1;
@@ -129,7 +131,8 @@ static void merge_pass(struct atoms *atoms, double threshold)
     atoms->len = len;
 }
 
-/* In-out: *threshold, doubled as often as it takes: until it is infinite at most, when every pass halves the list. */
+/* Thins to max_len atoms. In-out: *threshold, doubled after each pass; at the latest when it is infinite, every pass
+ * halves the list. */
 static void thin(struct atoms *atoms, enum eps__side side, double *threshold, size_t max_len)
 {
     if (!(*threshold > 0))
@@ -190,7 +193,7 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
         thin(&atoms, side, &threshold, max_len);
     for (size_t i = 0; made && i < atoms.len; i++)
         sum += atoms.items[i].weight;
-    /* Two products and a sum a participation, the probabilities' own, what a pass does to an atom, the last sums' (P12). */
+    /* The roundings of a participation's products, sum and probability; of a pass; and of the last sums (P12). */
     double passes = (double)atoms.passes;
     error->weight = EPS__UNIT_ROUNDOFF * (16 * total + 16 * passes + 2 * (double)atoms.len + 16);
     error->shift = EPS__UNIT_ROUNDOFF * (4 * total + 4 * passes + 32);
@@ -208,7 +211,8 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
     return made;
 }
 
-/* Pr[N(0,1) > reach - s] <= Pr[Z > u] e^{hazard(u) (s - (reach - u))} for any u, the tangent of a concave logarithm. */
+/* Uses Pr[N(0,1) > reach - s] <= Pr[Z > u] e^{hazard(u) (s - (reach - u))} for any u, the tangent of a concave
+ * logarithm. */
 double eps__product_log_outside(const struct eps__factor *factors, size_t len, double reach)
 {
     double best = 0;
@@ -224,6 +228,6 @@ double eps__product_log_outside(const struct eps__factor *factors, size_t len, d
             break;
         best = fmin(best, bound);
     }
-    /* Both sides: on the left the shifts only help. */
+    /* Doubled for both sides: on the left the shifts only reduce the tail. */
     return eps__shift(EPS__UPPER, best + M_LN2, 1e-12 * (1 + fabs(best)));
 }

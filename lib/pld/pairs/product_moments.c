@@ -1,20 +1,21 @@
 /*
- * Product mixtures of thousands of small shifts: Gauss-Radau quadrature for the law of S.
+ * Product mixtures of thousands of small shifts: Gauss-Radau quadrature of the law of S.
  *
- * The density of the mixture over phi(z) is E h_S(z), h_s(z) = e^{s z - s^2/2} = sum_r He_r(z) s^r / r!, entire and
- * of small argument where S is small beside 1/z. A quadrature with m atoms and one at 0 that keeps the moments up to
- * 2 m is then as good as the law itself, with an error that falls faster than geometrically: six atoms stand for
- * 2^2000.
+ * The density of the mixture over phi(z) is E h_S(z), h_s(z) = e^{s z - s^2/2} = sum_r He_r(z) s^r / r!. It is entire,
+ * and its argument is small if S is small compared with 1/z. A quadrature with m atoms and one at 0 that keeps the
+ * moments up to 2 m then has an error that falls faster than geometrically: six atoms replace 2^2000.
  *
- * How the quadrature was found does not matter, only whether its moments are those of S. They are compared as they come
- * out, rounding and all:
+ * The proof does not depend on how the quadrature was found, only on its moments as computed, rounding included, which
+ * are compared with those of S:
  *   |E h_S(z) - sum_i w_i h_{s_i}(z)| <= sum_{r < R} H_r |mu_r - mu'_r| + C sqrt(R!) (mu_R + mu'_R) e^{z^2/2},
- * mu_r = E S^r / r!, H_r the Hermite polynomial with the absolute values of its coefficients at the reach, and the
- * last term Taylor's remainder with Cramer's bound |He_R(y)| e^{-y^2/4} <= 1.0865 sqrt(R!). Relative to the density it is
- * divided by E h_S(z) >= e^{E[S] z - E[S^2]/2} (Jensen). The moments themselves are sums of positive terms.
+ * where mu_r = E S^r / r!, mu'_r is the quadrature's, H_r is the Hermite polynomial with the absolute values of its
+ * coefficients at the reach, and the last term is Taylor's remainder with Cramer's bound |He_R(y)| e^{-y^2/4} <= 1.0865
+ * sqrt(R!). The relative error of the density is this divided by E h_S(z) >= e^{E[S] z - E[S^2]/2} (Jensen). The
+ * moments are sums of positive terms.
  *
- * Where participations are many S is far from 0, and few moments say little about it. But it is then near its mean, and a
- * quadrature about that, without an atom at 0, does for thousands of participations what the other does for a dozen (P13).
+ * With many participations S is far from 0, and a few moments about 0 are not enough. But S is then near its mean, and
+ * a quadrature about the mean, without an atom at 0, does for thousands of participations what the other does for a
+ * dozen (P13).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,7 +27,7 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/pairs/product_mixture.h"
 
-/* Most rows need few nodes, and then the remainder is small enough at the lower order. */
+/* Most rows need few nodes, for which the remainder of the lower order is small enough. */
 enum { ORDER_LOW = 20, ORDER = 44, ORDER_CENTRED = 64, NODES_LOW = 6, NODES_MAX = 11, ROUGH_NODES = 5 };
 
 #define CRAMER 1.0865L
@@ -36,7 +37,8 @@ static long double probability(double log_odds)
     return 1 / (1 + expl(-(long double)log_odds));
 }
 
-/* mu[r] = E S^r / r!, r <= order: multiplying by a factor is a convolution with the coefficients of its e^{t c} - 1. */
+/* mu[r] = E S^r / r! for r <= order. Multiplying by a factor is a convolution with the coefficients of its moment
+ * generating function minus 1. */
 static void moments_of(long double *mu, const struct eps__factor *factors, size_t len, size_t order)
 {
     mu[0] = 1;
@@ -58,7 +60,7 @@ static void moments_of(long double *mu, const struct eps__factor *factors, size_
 }
 
 /* Gauss nodes and weights of the measure with the moments m[0..2n-1], by Chebyshev's algorithm and the eigenvalues of
- * the Jacobi matrix. False if the moments are not resolved. */
+ * the Jacobi matrix. Returns false if the precision of the moments is not enough. */
 static bool gauss(double *node, double *weight, const long double *m, size_t n)
 {
     long double before[2 * NODES_MAX + 2] = {0}, row[2 * NODES_MAX + 2], next[2 * NODES_MAX + 2];
@@ -86,7 +88,7 @@ static bool gauss(double *node, double *weight, const long double *m, size_t n)
         if (isnan(node[k]) || isnan(off[k]))
             return false;
     }
-    /* with room of our own: to be out of memory is not to be unresolved */
+    /* the variant with caller's workspace: it cannot fail for lack of memory */
     if (LAPACKE_dstev_work(LAPACK_COL_MAJOR, 'V', (lapack_int)n, node, off, vectors, (lapack_int)n, work) != 0)
         return false;
     for (size_t k = 0; k < n; k++)
@@ -94,7 +96,7 @@ static bool gauss(double *node, double *weight, const long double *m, size_t n)
     return true;
 }
 
-/* n atoms and one at 0, last, with the moments of S up to 2 n. */
+/* n atoms and, last, one at 0, with the moments of S up to 2 n. */
 static bool radau(double *node, double *weight, const long double *mu, size_t n)
 {
     long double m[2 * NODES_MAX] = {0}, factorial = 1, left = 1;
@@ -115,7 +117,8 @@ static bool radau(double *node, double *weight, const long double *mu, size_t n)
     return weight[n] > 0;
 }
 
-/* The bound of the head comment; size[r] >= |mu[r]|: the sums that mu's roundings are relative to. */
+/* The bound in the comment at the top. size[r] >= |mu[r]| are the sums that the rounding errors of mu are relative
+ * to. */
 static double quadrature_error(const long double *node, const double *weight, size_t atoms, const long double *mu,
                                const long double *size, size_t order, long double reach, double participations)
 {
@@ -140,7 +143,7 @@ static double quadrature_error(const long double *node, const double *weight, si
         factorial *= r > 0 ? (long double)r : 1;
     }
     total += CRAMER * sqrtl(factorial) * expl(0.5L * reach * reach) * last * (1 + rounding);
-    /* E S^2 = 2 mu_2. */
+    /* E S^2 = 2 mu_2 */
     long double least = expl(-mu[1] * reach - mu[2]) * (1 - 1e-12L), error = total / least;
     /* P <= (1 + e) P' follows from |P - P'| <= e' P with e = e'/(1 - e'). */
     return error < 0.5L ? eps__raise((double)(error / (1 - error)), 1e4) : INFINITY;
@@ -161,7 +164,7 @@ static bool fill(struct eps__mixture *mixture, const double *node, const double 
 {
     if (!eps__mixture_alloc(mixture, atoms))
         return false;
-    for (size_t i = 0; i < atoms; i++) { /* ascending, the atom at 0 first */
+    for (size_t i = 0; i < atoms; i++) { /* in ascending order, the atom at 0 first */
         mixture->shift[i] = node[(i + atoms - 1) % atoms];
         mixture->weight[i] = weight[(i + atoms - 1) % atoms];
     }
@@ -170,7 +173,7 @@ static bool fill(struct eps__mixture *mixture, const double *node, const double 
 
 /* ------------------------------------------------------------ about the mean */
 
-/* mu[r] = E (S - E S)^r / r!, r <= order, and size[r] the same sums of absolute values; returns E S. */
+/* mu[r] = E (S - E S)^r / r! for r <= order; size[r]: the same sums of absolute values. Returns E S. */
 static long double central_moments(long double *mu, long double *size, const struct eps__factor *factors, size_t len,
                                    size_t order)
 {
@@ -202,7 +205,8 @@ static long double central_moments(long double *mu, long double *size, const str
     return mean;
 }
 
-/* n atoms about the mean with the moments up to 2 n - 1; from[i]: how far node[i], a double, is from the mean. */
+/* n atoms about the mean with the moments up to 2 n - 1. Out: from[i], the distance of node[i], as a double, from the
+ * mean. */
 static bool gauss_about(double *node, double *weight, long double *from, const long double *mu, long double mean,
                         size_t n)
 {
@@ -222,7 +226,7 @@ static bool gauss_about(double *node, double *weight, long double *from, const l
     return true;
 }
 
-/* Many participations: far from 0, and near their mean (P13). */
+/* For many participations, where S is far from 0 and near its mean (P13). */
 static bool centred(struct eps__mixture *mixture, double *error, const struct eps__factor *factors, size_t len,
                     double reach, double budget)
 {
@@ -233,7 +237,7 @@ static bool centred(struct eps__mixture *mixture, double *error, const struct ep
         participations += factors[k].count;
         most += (long double)factors[k].count * factors[k].shift;
     }
-    /* What the roundings of the mean and of the nodes' distances from it move S by, as a change of the density. */
+    /* The relative change of the density from the rounding of the mean and of the nodes' distances from it. */
     double moved = (double)((participations + 8) * 4 * LDBL_EPSILON * most * (reach + most));
     for (size_t n = 2; n <= NODES_MAX; n++) {
         if (!gauss_about(node, weight, from, mu, mean, n))

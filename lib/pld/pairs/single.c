@@ -1,10 +1,10 @@
 /*
- * Where the loss exceeds eps, z > z*, is a half-line, so
+ * The loss exceeds eps on a half-line z > z*, so
  *   delta(eps) = P(z > z*) - e^eps Q(z > z*)
  *              = sum_i w_i N(z* - a_i, z*) + e^eps sum_j v_j N(z*, z* + b_j) - (e^eps - 1) N(z*, inf),
- * N(a, b) the mass of a standard normal: the weights of a law add up to 1, which takes out what would cancel where all
- * shifts or probabilities are tiny. Any z gives a lower bound; an upper one adds what lies between two points that
- * enclose z* (P2).
+ * where N(a, b) is the mass of a standard normal. The second form uses that the weights of a law add up to 1 and does
+ * not cancel where all shifts or probabilities are tiny. Any z gives a lower bound; an upper bound adds the mass
+ * between two points that enclose z* (P2).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,10 +16,10 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/verify.h"
 
-/* Beyond this from every mean a normal has less mass than DBL_MIN. */
+/* In standard deviations: farther than this from its mean a normal has less mass than DBL_MIN. */
 #define REACH 39.0
 
-/* Steps of twice the power of 2 from any double to infinity: more are taken of no number. */
+/* Steps that grow by a factor of 4 reach infinity from any double in fewer than this; only NAN takes more. */
 enum { OUTWARDS_MAX = 1100 };
 
 bool eps__single_serves(const struct eps__branch *branches, size_t len)
@@ -31,8 +31,8 @@ bool eps__single_serves(const struct eps__branch *branches, size_t len)
     return true;
 }
 
-/* ln sum_i w_i e^{s_i z - s_i^2/2} of one side; *error bounds its absolute error, the weights' too. Near 0 by the excess
- * over 1 of each term, because the weights add up to 1. */
+/* ln sum_i w_i e^{s_i z - s_i^2/2} of one side. Near 0 it is computed from the excess of each term over 1, because the
+ * weights add up to 1. Out: *error, a bound on the absolute error, that of the weights included. */
 static double log_side(const struct eps__mixture *mixture, double weight_error, double z, double *error)
 {
     double most = -INFINITY, excess = 0, size = 0;
@@ -59,7 +59,7 @@ static double log_side(const struct eps__mixture *mixture, double weight_error, 
     return most + log(excess);
 }
 
-/* L(z) and a bound on its error. */
+/* L(z). Out: *error, a bound on its error. */
 static double loss_at(const struct eps__pair *pair, double z, double *error)
 {
     double of_p, of_q;
@@ -69,12 +69,12 @@ static double loss_at(const struct eps__pair *pair, double z, double *error)
     return loss;
 }
 
-/* A sum, a bound on its absolute error but for the additions', and the sum of the absolute values. */
+/* A sum, a bound on its absolute error without that of the additions, and the sum of the absolute values. */
 struct ball {
     double value, error, size;
 };
 
-/* weight e^{log_mass}, which errs by `own`, into a sum. */
+/* Adds weight e^{log_mass}, of relative error `own`, to a sum. */
 static void add_part(struct ball *sum, double weight, double log_mass, double own)
 {
     double part = weight * exp(log_mass);
@@ -83,7 +83,7 @@ static void add_part(struct ball *sum, double weight, double log_mass, double ow
     sum->error += fabs(part) * (own + 4 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_mass)));
 }
 
-/* P(z > at) - e^eps Q(z > at) as a difference of tails: no digits are lost where one of them is the smaller by far. */
+/* P(z > at) - e^eps Q(z > at) as a difference of tails: accurate where one of them is much smaller than the other. */
 static struct ball by_tails(const struct eps__pair *pair, double eps, double at)
 {
     struct ball sum = {0};
@@ -100,7 +100,8 @@ static struct ball by_tails(const struct eps__pair *pair, double eps, double at)
     return sum;
 }
 
-/* The same by the masses between: no digits are lost where shifts, or the weights of those that are not 0, are tiny. */
+/* The same from the masses between shifted points: accurate where the shifts, or the weights of non-zero shifts, are
+ * tiny. */
 static struct ball by_masses(const struct eps__pair *pair, enum eps__estimate estimate, double eps, double at)
 {
     struct ball sum = {0};
@@ -121,15 +122,15 @@ static struct ball by_masses(const struct eps__pair *pair, enum eps__estimate es
                      own + EPS__UNIT_ROUNDOFF * eps + pair->weight_error);
         }
     }
-    /* What the weights add up to: P's kept atoms to at most 1, Q's to at least 1 less what is missing; and the other way
-     * round for the lower estimate. */
+    /* The totals of the weights. Upper: P's at most 1 and Q's at least 1 minus what is missing; lower: the other way
+     * round. */
     double lacking = estimate == EPS__UPPER ? pair->denominator.missing : -pair->numerator.missing * exp(-eps);
     add_part(&sum, lacking + expm1(-eps), eps__log_normal_tail(at) + eps,
              EPS__MILLS_ERROR + EPS__UNIT_ROUNDOFF * (8 + 4 * at * at + eps));
     return sum;
 }
 
-/* The better of the two. An infinite or undefined sum has lost all digits. */
+/* The one of the two with the smaller error. An infinite or undefined sum has no digits. */
 static struct ball advantage(const struct eps__pair *pair, enum eps__estimate estimate, double eps, double at)
 {
     struct ball tails = by_tails(pair, eps, at), masses = by_masses(pair, estimate, eps, at);
@@ -142,10 +143,10 @@ static struct ball advantage(const struct eps__pair *pair, enum eps__estimate es
     return best;
 }
 
-/* A point at which L is eps, about, with points on either side that enclose every such point for certain. */
+/* A point at which L is about eps, and two points that are certain to enclose every z with L(z) = eps. */
 struct crossing {
     double at, low, high;
-    double below, above; /* how far L may be from eps at low, at high */
+    double below, above; /* bounds on |L - eps| at low, at high */
 };
 
 static struct crossing find_crossing(const struct eps__pair *pair, double eps)
@@ -158,7 +159,7 @@ static struct crossing find_crossing(const struct eps__pair *pair, double eps)
         *(loss_at(pair, middle, &error) < eps ? &c.low : &c.high) = middle;
     }
     c.at = 0.5 * (c.low + c.high);
-    /* outwards until the loss is beyond eps by more than its error */
+    /* move outwards until the loss is beyond eps by more than its error */
     double first = -eps__mixture_reach(&pair->denominator) - REACH, last = eps__mixture_reach(&pair->numerator) + REACH;
     double step = 1e-15 * (1 + fabs(c.at));
     for (int i = 0; i < OUTWARDS_MAX; i++, step *= 4) {
@@ -197,7 +198,7 @@ static double branch_delta(const struct eps__pair *pair, enum eps__estimate esti
         return estimate == EPS__UPPER ? 1 : 0;
     if (estimate == EPS__LOWER)
         return fmax(ball.value - ball.error, 0);
-    /* between z* and the point: P |1 - e^{eps - L}| */
+    /* the integral of P |1 - e^{eps - L}| between z* and the point */
     double between = mass_between(pair, c.low, c.high) * fmax(expm1(c.below), fmin(c.above, 1));
     double bound = ball.value + ball.error + between;
     return isnan(bound) ? 1 : fmin(fmax(bound, 0) + pair->lost + DBL_MIN, 1);

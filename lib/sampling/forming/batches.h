@@ -1,6 +1,7 @@
 /*
- * How a scheme's batches are formed: what fills in this contract draws them step by step, each with the law that is accounted
- * (S9). Which one a scheme has is said by its row (sampling/scheme.h); lib/ask/batches.c drives it, and truncates. Internal to lib/.
+ * How the batches of a scheme are formed. An implementation of this contract draws them step by step, with the law that
+ * is accounted (S9). The scheme's row (sampling/scheme.h) names it; lib/ask/batches.c calls it and truncates the
+ * batches. Internal to lib/.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,49 +11,49 @@
 #include "lib/epsilon.h"
 #include "lib/numerics/random/chacha.h"
 
-#define EPS__BATCHED_MAX ((uint64_t)UINT32_MAX) /* examples: each has a number of 32 bits */
+#define EPS__BATCHED_MAX ((uint64_t)UINT32_MAX) /* examples, which are numbered with 32 bits */
 
-/* Examples by number. */
+/* A list of examples, by their numbers. */
 struct eps__examples {
     uint32_t *items;
     size_t len, capacity;
 };
 
-/* Batches under way. */
+/* The state of a stream of batches. */
 struct eps__forming {
     struct eps_sampling sampling;
     size_t n;
-    uint32_t examples; /* of the data set, >= 1 */
-    double p;          /* NAN where the scheme has none */
-    size_t bins;       /* 0 where it has none */
+    uint32_t examples; /* size of the data set, >= 1 */
+    double p;          /* NAN if the scheme has no p */
+    size_t bins;       /* 0 if the scheme has no bins */
     struct eps__chacha chacha;
-    const struct eps_users *users; /* NULL: each example is somebody's of its own */
-    struct eps__examples batch;    /* of this step */
-    void *state;                   /* the former's */
+    const struct eps_users *users; /* NULL: each example has a user of its own */
+    struct eps__examples batch;    /* the batch of this step */
+    void *state;                   /* owned by the former */
 };
 
 struct eps__former {
-    bool users; /* it needs to know whose the examples are */
-    /* Draws what is drawn before the first step, and sets forming->state. False: no memory. */
+    bool users; /* it needs the users of the examples */
+    /* Makes the draws before the first step, and sets forming->state. False: no memory. */
     bool (*open)(struct eps__forming *forming);
-    /* Adds who is in the batch of this step to forming->batch, which is empty, ascending. Steps come in order. False: no
-     * memory. */
+    /* Adds the examples of this step's batch to forming->batch, which is empty on entry, in ascending order. Steps come
+     * in order. False: no memory. */
     bool (*step)(struct eps__forming *forming, size_t step);
-    /* Half-built states too. */
+    /* Frees the state, also one that open() left incomplete. */
     void (*close)(void *state);
-    /* Memory of the state at most, in bytes; and how many are in a batch, about. */
+    /* An upper bound on the memory of the state, in bytes; and an approximate batch size. */
     double (*bytes)(const struct eps__forming *forming);
     double (*mean)(const struct eps__forming *forming);
 };
 
-extern const struct eps__former eps__former_coins;  /* each example at each step */
-extern const struct eps__former eps__former_turns;  /* the same, of the group whose turn it is */
-extern const struct eps__former eps__former_bins;   /* a bin for each example */
-extern const struct eps__former eps__former_loader; /* batches that go round, shuffled or not */
-extern const struct eps__former eps__former_spaced; /* who was drawn sits out */
-extern const struct eps__former eps__former_shared; /* and so do those who share a user */
+extern const struct eps__former eps__former_poisson;         /* each example at each step */
+extern const struct eps__former eps__former_cyclic_poisson;  /* the same, for the group whose turn it is */
+extern const struct eps__former eps__former_balls_in_bins;   /* a bin for each example */
+extern const struct eps__former eps__former_loader;          /* cyclic batches or shuffled epochs */
+extern const struct eps__former eps__former_b_min_sep;       /* drawn examples sit out */
+extern const struct eps__former eps__former_b_min_sep_users; /* and so do examples that share a user */
 
-/* False: no memory. */
+/* Makes room for len examples. False: no memory. */
 bool eps__examples_reserve(struct eps__examples *examples, size_t len);
 static inline bool eps__examples_add(struct eps__examples *examples, uint32_t example)
 {
@@ -61,30 +62,31 @@ static inline bool eps__examples_add(struct eps__examples *examples, uint32_t ex
     examples->items[examples->len++] = example;
     return true;
 }
+/* Appends len examples. False: no memory. */
 bool eps__examples_append(struct eps__examples *examples, const uint32_t *items, size_t len);
-/* Ascending, in the time of a few passes. False: no memory. */
+/* Sorts the examples in ascending order, in linear time. False: no memory. */
 bool eps__examples_sort(struct eps__examples *examples);
 
-/* All orders equally likely. */
+/* Shuffles the items: all orders are equally likely. */
 void eps__shuffle(uint32_t *items, struct eps__chacha *chacha, uint32_t len);
 
 /* ---------------------------------------------------------------- parts (sampling/parts.c) */
 
-/* The data set in parts: those of part i are order[begin[i]] .. order[begin[i + 1] - 1], ascending. */
+/* A partition of the data set: part i holds order[begin[i]] .. order[begin[i + 1] - 1], in ascending order. */
 struct eps__parts {
     uint32_t *order;
-    uint32_t *begin; /* len + 1 */
+    uint32_t *begin; /* len + 1 numbers */
     size_t len;
 };
 
-/* Each example in a part of its own drawing, uniform and independent of all others. Draws anew where there are parts already.
- * False: no memory. */
+/* Draws a part for each example, uniformly and independently. Draws anew if there are parts already. False: no
+ * memory. */
 bool eps__parts_draw(struct eps__parts *parts, struct eps__chacha *chacha, uint32_t examples, size_t len);
-/* Parts of floor and ceil of their share, all such splits equally likely: part i has those examples that get the places from
- * floor(i examples/len) on. */
+/* Splits the data set into parts whose sizes are the floor or the ceiling of an equal share; all such splits are
+ * equally likely. Part i gets the examples at the places from floor(i examples/len) on. False: no memory. */
 bool eps__parts_deal(struct eps__parts *parts, struct eps__chacha *chacha, uint32_t examples, size_t len);
 void eps__parts_clear(struct eps__parts *parts);
-/* While they are drawn. */
+/* Memory in bytes, at most, while they are drawn. */
 double eps__parts_bytes(uint32_t examples, size_t len);
 
 #endif

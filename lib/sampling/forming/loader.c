@@ -1,10 +1,10 @@
 /*
- * What a data loader does: the examples are brought into a random order once, and batches of it go round; or, shuffled, in a
- * new order in every epoch. Who takes part when is the schema's promise whatever the order is.
+ * Batches as a data loader forms them: the examples are put in a random order once and taken from it cyclically; or,
+ * shuffled, in a new order in every epoch. The schema's promise holds for every order.
  *
- * With batch_size every batch has so many: they begin anew where the order ends, in the middle of a batch too. Without, an
- * epoch of `separation` steps has the whole data set in batches as equal as they can be, and what follows the last epoch is
- * empty.
+ * With batch_size, every batch has that many examples, and the order restarts when it ends, also within a batch.
+ * Without it, an epoch of `separation` steps splits the whole data set into batches of nearly equal sizes, and batches
+ * after the last epoch are empty.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,7 @@
 #include "lib/sampling/forming/batches.h"
 
 struct loader {
-    uint32_t *order; /* goes round; NULL: in parts */
+    uint32_t *order; /* the cyclic order; NULL: parts are used */
     struct eps__parts parts;
 };
 
@@ -27,7 +27,7 @@ static bool goes_round(const struct eps__forming *forming)
     return forming->sampling.batch_size > 0 && !shuffles(forming);
 }
 
-/* Batches of one epoch: no more than steps, who takes part once does so somewhere in them. */
+/* The batches of one epoch, at most n: an example that participates once does so in one of them. */
 static size_t batches(const struct eps__forming *forming)
 {
     return forming->sampling.separation < forming->n ? forming->sampling.separation : forming->n;

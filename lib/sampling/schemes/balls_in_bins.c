@@ -1,6 +1,6 @@
 /*
- * Balls in bins, or random allocation: every example is in one batch of an epoch, drawn uniformly, and in the same one in
- * every epoch, or in one drawn anew.
+ * Balls in bins, also called random allocation: every example is in one batch of an epoch, drawn uniformly. The batch
+ * is the same in every epoch, or drawn anew in each.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,10 +25,10 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
         return;
     eps__check_fail(check, derived ? "/sampling/batch_size" : "/sampling/bins",
                     "%s %zu bins, which do not divide n = %zu; the nearest n that works is %zu",
-                    derived ? "gives" : "asks for", len, n, eps__check_nearest_multiple(check, len));
+                    derived ? "gives" : "sets", len, n, eps__check_nearest_multiple(check, len));
 }
 
-/* A new bin may be the next step's (S7). */
+/* With redraw, the bin of the next epoch may be the next step (S7). */
 static struct eps__participation worst(const struct eps_mechanism *mechanism)
 {
     size_t len = bins(&mechanism->sampling);
@@ -46,7 +46,7 @@ static struct eps__participation target(const struct eps_mechanism *mechanism)
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
     (void)sampling;
-    return &eps__former_bins;
+    return &eps__former_balls_in_bins;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -71,7 +71,7 @@ const struct eps__scheme eps__scheme_balls_in_bins = {
     .assume = assume,
 };
 
-struct eps_sampling eps__sampling_as_bins(const struct eps_sampling *sampling, size_t bins)
+struct eps_sampling eps__sampling_as_balls_in_bins(const struct eps_sampling *sampling, size_t bins)
 {
     struct eps_sampling made = eps__sampling_default();
     assert(bins > 0 && !sampling->truncation && sampling->examples_per_user == 1);

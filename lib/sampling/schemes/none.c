@@ -1,5 +1,5 @@
 /*
- * No sampling: (k,b)-participation, given or by batches of a fixed size that go round.
+ * No sampling: (k,b)-participation, as given or as it follows from batches of a fixed size in a cyclic order.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,24 +10,24 @@
 __extension__ typedef unsigned __int128 wide;
 
 /*
- * Batches of batch_size are filled with the examples in a fixed order that begins anew where it ends. Then an example takes
- * part at most ceil(n batch/dataset) times in n steps, and its participations are floor(dataset/batch) steps apart or one
- * more; (times - 1) apart + 1 <= n.
+ * The participation that follows from the sizes. Batches are filled in a fixed order of the examples, which restarts
+ * when it ends. Within n steps an example participates at most times = ceil(n batch/dataset) times,
+ * floor(dataset/batch) steps apart or one more; (times - 1) apart + 1 <= n.
  */
 struct turns {
     size_t times, apart;
     bool even; /* apart is exact */
 };
 
-/* False where the sizes are missing or wrong. */
+/* False if the sizes are missing or invalid. */
 static bool find_turns(struct turns *turns, const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *s = &mechanism->sampling;
 
     if (s->batch_size == 0 || s->batch_size > s->dataset_size || mechanism->n == 0)
         return false;
-    /* Example j fills places j, j + dataset, ... of n batch places: the first one has most. Its (times-1)-th is before the
-     * end: (times-1) dataset < n batch, so (times-1) floor(dataset/batch) < n. */
+    /* Example j takes places j, j + dataset, ... of the n batch places; the first example takes the most. Its last
+     * place is within the n batch places: (times-1) dataset < n batch, so (times-1) floor(dataset/batch) < n. */
     wide places = (wide)mechanism->n * s->batch_size;
     turns->times = (size_t)((places + s->dataset_size - 1) / s->dataset_size);
     turns->apart = (size_t)(s->dataset_size / s->batch_size);
@@ -47,14 +47,14 @@ static void defaults(struct eps_mechanism *mechanism, size_t bands)
         sampling->separation = derived ? turns.apart : mechanism->n / sampling->epochs;
 }
 
-/* The strictest of what holds. */
+/* The strictest schema that such batches satisfy. */
 static void planned(struct eps_sampling *sampling)
 {
     bool even = sampling->dataset_size % sampling->batch_size == 0;
     sampling->schema = even ? EPS_SCHEMA_FIXED_ORDER : EPS_SCHEMA_MIN_SEPARATION;
 }
 
-/* With batch_size and dataset_size the participation is what follows from them, and nothing else. */
+/* With batch_size and dataset_size, epochs and separation must be what follows from the sizes. */
 static void check_turns(struct eps__check *check, const struct eps_sampling *sampling)
 {
     struct turns turns;
@@ -87,20 +87,19 @@ static void check_turns(struct eps__check *check, const struct eps_sampling *sam
     if (!turns.even && sampling->schema == EPS_SCHEMA_SHUFFLED) {
         uint64_t left = sampling->dataset_size % sampling->batch_size;
         eps__check_fail(check, "/sampling/schema",
-                        "shuffled needs whole batches, and dataset_size is no multiple of batch_size: leave the last "
-                        "%llu examples of every epoch out, and give dataset_size without them, %llu; an epoch is then "
-                        "%zu steps",
+                        "shuffled requires dataset_size to be a multiple of batch_size: drop the last %llu examples of "
+                        "every epoch and set dataset_size to %llu; an epoch then has %zu steps",
                         (unsigned long long)left, (unsigned long long)(sampling->dataset_size - left), turns.apart);
     }
     if (turns.even && sampling->schema == EPS_SCHEMA_SHUFFLED && check->n % turns.apart)
-        eps__check_fail(check, "/n",
-                        "must be a multiple of dataset_size/batch_size = %zu where epochs are shuffled; the nearest is "
-                        "%zu",
-                        turns.apart, eps__check_nearest_multiple(check, turns.apart));
+        eps__check_fail(
+            check, "/n",
+            "must be a multiple of dataset_size/batch_size = %zu if epochs are shuffled; the nearest is %zu",
+            turns.apart, eps__check_nearest_multiple(check, turns.apart));
     if (!turns.even && turns.times > 1 && sampling->schema == EPS_SCHEMA_FIXED_ORDER)
         eps__check_fail(
             check, "/sampling/schema",
-            "must be min_separation: dataset_size is no multiple of batch_size, and participations are %zu or "
+            "must be min_separation: dataset_size is not a multiple of batch_size, so participations are %zu or "
             "%zu steps apart",
             turns.apart, turns.apart + 1);
 }
@@ -115,32 +114,31 @@ static void check(struct eps__check *check, const struct eps_sampling *sampling)
     if (n == 0)
         return;
     if (k == 0 || k > n)
-        eps__check_fail(check, "/sampling/epochs", "must lie in [1, %zu]: an example takes part at most once a step",
+        eps__check_fail(check, "/sampling/epochs", "must lie in [1, %zu]: an example takes part at most once per step",
                         n);
     else if (b == 0)
         eps__check_fail(check, "/sampling/separation", "must be an integer of at least 1");
     else if (sampling->schema == EPS_SCHEMA_SHUFFLED && b > n / k && sampling->batch_size == 0)
         eps__check_fail(check, "/sampling/separation",
-                        "%zu epochs do not fit: epochs * separation <= n = %zu allows at most %zu steps an epoch", k, n,
-                        n / k);
+                        "%zu epochs do not fit: epochs * separation <= n = %zu allows at most %zu steps per epoch", k,
+                        n, n / k);
     else if (sampling->schema != EPS_SCHEMA_SHUFFLED && k > 1 && b > (n - 1) / (k - 1))
         eps__check_fail(check, "/sampling/separation",
-                        "%zu epochs do not fit: (epochs-1) * separation + 1 <= n = %zu allows at "
-                        "most %zu",
-                        k, n, (n - 1) / (k - 1));
+                        "%zu epochs do not fit: (epochs-1) * separation + 1 <= n = %zu allows at most %zu", k, n,
+                        (n - 1) / (k - 1));
 }
 
 static struct eps__participation worst(const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    struct eps__participation p = {.epochs = sampling->epochs ? sampling->epochs : 1,
-                                   .fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER};
-    p.separation = sampling->separation ? sampling->separation : mechanism->n / p.epochs;
+    struct eps__participation participation = {.epochs = sampling->epochs ? sampling->epochs : 1,
+                                               .fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER};
+    participation.separation = sampling->separation ? sampling->separation : mechanism->n / participation.epochs;
     if (sampling->schema == EPS_SCHEMA_SHUFFLED) {
-        p.shuffled = p.separation;
-        p.separation = 1;
+        participation.shuffled = participation.separation;
+        participation.separation = 1;
     }
-    return p;
+    return participation;
 }
 
 static struct eps__participation target(const struct eps_mechanism *mechanism)
@@ -160,8 +158,8 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
     bool fixed = sampling->schema == EPS_SCHEMA_FIXED_ORDER;
     if (sampling->schema == EPS_SCHEMA_SHUFFLED)
         eps__sentence(list,
-                      "each example takes part once in each of %zu epoch%s of %zu steps, anywhere in it; the shuffling "
-                      "amplifies nothing: who else is in a batch gives away who is not",
+                      "each example takes part once in each of %zu epoch%s of %zu steps, at any step of it; shuffling "
+                      "does not amplify, because the batches of the other examples reveal where it is",
                       sampling->epochs, sampling->epochs == 1 ? "" : "s", sampling->separation);
     else
         eps__sentence(list, "each example takes part at most %zu time%s, %s %zu steps apart", sampling->epochs,
@@ -169,8 +167,9 @@ static void assume(struct eps__sentences *list, const struct eps_sampling *sampl
     eps__sentence(list, "the strategy is public");
 }
 
-/* Batches that come round more often than is counted: epochs has a default, and an end before the last step has no meaning to a
- * data loader, which goes on. Gaps of `at least` leave it open where they end. With sizes nothing is left to say. */
+/* Participations that the settings may miss: epochs defaults to 1, and a data loader does not stop when the counted
+ * epochs end before the last step. min_separation leaves open where epochs end. With sizes, epochs follows from
+ * them. */
 static void doubt(struct eps__sentences *list, const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
@@ -178,20 +177,19 @@ static void doubt(struct eps__sentences *list, const struct eps_mechanism *mecha
     if (sampling->batch_size > 0)
         return;
     if (k == 1 && n > 1)
-        eps__sentence(
-            list,
-            "one participation of each example in all %zu steps is assumed (sampling.epochs 1): if the training "
-            "goes over the data more often, give sampling.epochs, or sampling.batch_size and dataset_size",
-            n);
+        eps__sentence(list,
+                      "one participation of each example in all %zu steps is assumed (sampling.epochs 1): if training "
+                      "makes more passes over the data, set sampling.epochs, or sampling.batch_size and dataset_size",
+                      n);
     else if (k > 1 && sampling->schema != EPS_SCHEMA_MIN_SEPARATION && b < n / k + (n % k > 0)) /* k b < n */
         eps__sentence(list,
-                      "%zu epochs of %zu steps end before step %zu of %zu, and nobody is counted as taking part after "
-                      "them: if the loader goes on, ask for epochs %zu%s",
+                      "%zu epochs of %zu steps end before step %zu of %zu, and no participation is counted after them: "
+                      "if the data loader continues, set epochs to %zu%s",
                       k, b, k * b, n, (n - 1) / b + 1,
-                      sampling->schema == EPS_SCHEMA_SHUFFLED ? " and the n that makes them whole" : "");
+                      sampling->schema == EPS_SCHEMA_SHUFFLED ? " and n to epochs * separation" : "");
 }
 
-/* The sensitivity already holds pattern and adjacency: the only step is one Gaussian against N(0, 1). */
+/* The sensitivity already includes pattern and adjacency: the only step is N(1, 1) against N(0, 1) in its units. */
 static enum eps_status make(struct eps__step_pairs *made, const struct eps_mechanism *mechanism,
                             const struct eps__step_setting *step)
 {

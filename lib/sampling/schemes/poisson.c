@@ -1,5 +1,5 @@
 /*
- * Poisson sampling: at each step every example is drawn by a coin of its own.
+ * Poisson sampling: at each step every example is drawn independently with probability p.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,7 +32,7 @@ static struct eps__participation worst(const struct eps_mechanism *mechanism)
 static const struct eps__former *former(const struct eps_sampling *sampling)
 {
     (void)sampling;
-    return &eps__former_coins;
+    return &eps__former_poisson;
 }
 
 static void assume(struct eps__sentences *list, const struct eps_sampling *sampling)
@@ -47,27 +47,27 @@ const struct eps__scheme eps__scheme_poisson = {
     .name = "poisson",
     .served = true,
     .random = true,
-    .coins = true,
+    .independent_rounds = true,
     .additions = 1u << EPS__TRUNCATION | 1u << EPS__EXAMPLES_PER_USER | 1u << EPS__LAST_ITERATE,
     .together = 1u << EPS__EXAMPLES_PER_USER | 1u << EPS__LAST_ITERATE,
     .check = check,
     .probability = probability,
     .batch = batch,
     .worst = worst,
-    .pairs = &eps__coin_pairs,
+    .pairs = &eps__poisson_pairs,
     .former = former,
     .assume = assume,
 };
 
-struct eps_sampling eps__sampling_as_coins(const struct eps_sampling *sampling, double p)
+struct eps_sampling eps__sampling_as_poisson(const struct eps_sampling *sampling, double p)
 {
-    struct eps_sampling coins = eps__sampling_default();
+    struct eps_sampling poisson = eps__sampling_default();
     assert(p > 0 && p <= 1);
-    coins.scheme = eps__scheme_poisson.scheme;
-    coins.p = p;
-    coins.dataset_size = sampling->dataset_size;
-    coins.truncation = sampling->truncation;
-    coins.max_batch_size = sampling->max_batch_size;
-    coins.examples_per_user = sampling->examples_per_user;
-    return coins;
+    poisson.scheme = eps__scheme_poisson.scheme;
+    poisson.p = p;
+    poisson.dataset_size = sampling->dataset_size;
+    poisson.truncation = sampling->truncation;
+    poisson.max_batch_size = sampling->max_batch_size;
+    poisson.examples_per_user = sampling->examples_per_user;
+    return poisson;
 }

@@ -1,9 +1,9 @@
 /*
- * The table of the schemes, and what is asked of a mechanism's own.
+ * The table of the schemes, and the functions of sampling.h that call a mechanism's row.
  *
- * A practitioner knows the batch and the passes over the data; the analysis needs p, the number of bins or of turns, and
- * the number of steps. The rounding is part of the contract: bins are dataset/batch rounded down, p is the nearest double
- * to the exact quotient.
+ * Practitioners know the batch size and the number of epochs; the analysis needs p, the number of bins or groups, and
+ * the number of steps. The rounding is part of the contract: bins are dataset/batch rounded down, and p is the double
+ * nearest to the exact quotient.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@
 
 #define STEPS_MAX 0x1p53L
 
-/* One row a scheme. */
+/* One row per scheme. */
 /* clang-format off */
 #define SCHEMES(row)    \
     row(none)           \
@@ -36,7 +36,7 @@ static const struct eps__scheme *const table[] = {SCHEMES(ADDRESS)};
 
 enum { ROWS = sizeof table / sizeof *table };
 
-_Static_assert((int)ROWS == (int)EPS_SCHEME_COUNT, "each scheme has one row");
+_Static_assert((int)ROWS == (int)EPS_SCHEME_COUNT, "each scheme must have one row");
 
 const struct eps__scheme *eps__scheme_find(enum eps_scheme scheme)
 {
@@ -80,10 +80,10 @@ bool eps__scheme_takes(const struct eps__scheme *scheme, int addition)
     return scheme->additions >> addition & 1;
 }
 
-bool eps__scheme_coins(const struct eps__scheme *scheme, int unused)
+bool eps__scheme_independent_rounds(const struct eps__scheme *scheme, int unused)
 {
     (void)unused;
-    return scheme->coins;
+    return scheme->independent_rounds;
 }
 
 bool eps__scheme_bins(const struct eps__scheme *scheme, int unused)
@@ -144,7 +144,7 @@ bool eps__scheme_steps(struct eps_error *error, const char *who, const struct ep
         return eps__scheme_decline(error, who, eps__scheme_pairs);
     if (truncated && !scheme->pairs->truncated) {
         eps__scheme_names(names, sizeof names, truncated_pairs, 0);
-        snprintf(message, sizeof message, "%s serves truncated batches of %s; leave truncation out", who, names);
+        snprintf(message, sizeof message, "%s serves truncated batches of %s; omit truncation", who, names);
         return eps__decline(error, "/sampling/truncation", message);
     }
     return eps__adjacency_known(error, who, truncated ? scheme->pairs->truncated : scheme->pairs->drawn,
@@ -183,7 +183,7 @@ size_t eps__sampling_steps(const struct eps_mechanism *mechanism)
     long double exact = (long double)mechanism->epochs * (long double)s->dataset_size / (long double)s->batch_size;
     if (!(exact < STEPS_MAX))
         return (size_t)STEPS_MAX;
-    /* The double nearest to a decimal is off by half a unit: 2^-53. */
+    /* The double nearest to a decimal has a relative error of at most 2^-53. */
     long double nearest = roundl(exact);
     size_t steps = (size_t)fmaxl(fabsl(exact - nearest) <= exact * 0x1p-52L ? nearest : ceill(exact), 1);
     size_t bins = eps__sampling_bins(mechanism);
@@ -263,20 +263,20 @@ bool eps__sampling_random(const struct eps_mechanism *mechanism)
     return eps__scheme_of(mechanism)->random;
 }
 
-bool eps__sampling_coins(const struct eps_mechanism *mechanism)
+bool eps__sampling_independent_rounds(const struct eps_mechanism *mechanism)
 {
-    return eps__scheme_of(mechanism)->coins;
+    return eps__scheme_of(mechanism)->independent_rounds;
 }
 
 struct eps__participation eps__sampling_worst(const struct eps_mechanism *mechanism)
 {
-    struct eps__participation p = eps__scheme_of(mechanism)->worst(mechanism);
-    if (!p.separation)
-        p.separation = 1;
-    size_t fit = (mechanism->n - 1) / p.separation + 1;
-    if (p.epochs > fit)
-        p.epochs = fit;
-    return p;
+    struct eps__participation participation = eps__scheme_of(mechanism)->worst(mechanism);
+    if (!participation.separation)
+        participation.separation = 1;
+    size_t fit = (mechanism->n - 1) / participation.separation + 1;
+    if (participation.epochs > fit)
+        participation.epochs = fit;
+    return participation;
 }
 
 struct eps__participation eps__sampling_target(const struct eps_mechanism *mechanism)

@@ -1,12 +1,14 @@
 /*
- * banded: the best lower-triangular Toeplitz matrix of so many bands (BandMF with Toeplitz strategies). The loss in
- * its first column c is smooth and, from the banded square root, so well conditioned that L-BFGS ends after a few
- * dozen evaluations of O(n bands). The loss does not see the scale of c: the family's own is a first column of norm 1.
+ * banded: the best lower-triangular Toeplitz matrix with the given number of bands (BandMF with Toeplitz strategies).
+ * The loss in its first column c is smooth. From the banded square root it is so well conditioned that L-BFGS ends
+ * after a few dozen evaluations of O(n bands). The loss does not depend on the scale of c; the family scales the first
+ * column to norm 1.
  *
- * Columns of a Toeplitz matrix only get shorter, so with bands <= separation every number of participations has the
- * optimum of a single one, but for what the end of the stream cuts off. Beyond that the columns of one pattern
- * overlap. The best of them are orthogonal to each other or nearly so, which takes entries of both signs: the loss then
- * goes by C'C where a sensitivity by C'C is sure to be found (sensitivity.c), else by the absolute values.
+ * The norms of Toeplitz columns do not increase with the column, so with bands <= separation any number of
+ * participations has the optimum of a single one, except for effects at the end of the stream. With more bands, the
+ * columns of one pattern overlap. The best such columns are orthogonal to each other or nearly so, which takes entries
+ * of both signs. The loss then uses C'C if the sensitivity can certainly be computed from C'C (sensitivity.c), else the
+ * absolute values.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -49,8 +51,8 @@ bool eps__banded_either_sign(const struct eps_mechanism *mechanism)
            matrix->epochs <= EPS__GRAM_STEPS_MAX && !target.sampled && !target.separated;
 }
 
-/* The square root of the workload, cut to the bands, or that of the prefix sums where that one is none, or is worse:
- * for a wild workload it can be so badly conditioned as to be useless. */
+/* The starting point: the square root of the workload, cut to the bands, or that of prefix sums if the workload has
+ * none or its root is worse. For extreme workloads it can be too badly conditioned to be useful. */
 static enum eps_status start(struct banded *b, double *c)
 {
     struct eps__toeplitz_loss *loss = &b->loss;
@@ -79,8 +81,8 @@ static enum eps_status optimise(struct banded *b, double *c, double *value, size
     return status ? status : eps__toeplitz_minimise(&b->loss, c, value, iterations, b->bands, gap, banded_objective, b);
 }
 
-/* Where columns of one pattern overlap there are local minima: the best that does not overlap, widened by a little, is
- * the other place to begin. */
+/* If columns of one pattern overlap, there are local minima. The second starting point is the optimum without overlap,
+ * slightly widened. */
 static enum eps_status optimise_from_narrow(struct banded *b, double *c, double *value, size_t *iterations, double gap)
 {
     size_t bands = b->bands, narrow = b->loss.separation;
@@ -159,12 +161,12 @@ static void check(struct eps__check *check, const struct eps_matrix *matrix)
     eps__check_dense_size(check, "banded with toeplitz: false");
     if (matrix->epochs > 1 && matrix->bands > matrix->separation)
         eps__check_fail(check, "/matrix/bands",
-                        "with toeplitz: false must be at most matrix.separation = %zu, so that the columns of one "
+                        "must be at most matrix.separation = %zu with toeplitz: false, so that the columns of one "
                         "pattern do not overlap",
                         matrix->separation);
     if (matrix->column_normalize)
         eps__check_fail(check, "/matrix/column_normalize",
-                        "goes with toeplitz: true; without it the columns are equal as is");
+                        "requires toeplitz: true; with toeplitz: false the columns have equal norms already");
 }
 
 static bool optimised(const struct eps_matrix *matrix)
@@ -189,8 +191,8 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
     c->stored = matrix->toeplitz ? c->bands : c->block;
 }
 
-/* Evaluations of the loss with its gradient, times what the searches take: a dozen iterations where bands do not overlap,
- * thousands where there are kinks or C must be kept positive. */
+/* Evaluations of the loss with its gradient, times what the searches take: a dozen iterations if bands do not overlap,
+ * thousands if the loss has kinks or C must be kept positive. */
 static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;

@@ -1,5 +1,5 @@
 /*
- * What tests ask of the family banded.
+ * A function of family banded that tests call.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,8 +8,8 @@
 
 #include "lib/epsilon.h"
 
-/* banded: whether bands beyond the separation may have either sign: the job does not sample, and its patterns are few
- * and fixed, so that the sensitivity goes by one Gram matrix. */
+/* Whether bands beyond the separation may have either sign: the job does not sample, and its patterns are few and
+ * fixed, so the sensitivity comes from one Gram matrix. */
 bool eps__banded_either_sign(const struct eps_mechanism *mechanism);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * banded_inverse: the best Toeplitz C whose inverse has so many bands (BandInvMF). The variables are the inverse's
- * first column v, v_0 = 1: B = A C^-1 is linear in it, and C is its series inverse, whose sensitivity is taken as it
- * is: for one participation the column norm, whether C decreases or not. Where a majorant is needed the loss has
- * kinks, and the line search copes (lbfgs.h).
+ * banded_inverse: the best Toeplitz C whose inverse has the given number of bands (BandInvMF). The variables are the
+ * inverse's first column v, v_0 = 1. B = A C^-1 is linear in it, and C is its series inverse. The sensitivity of C is
+ * used as it is: for one participation, the column norm, whether or not C decreases. If a majorant is needed, the loss
+ * has kinks, which the line search handles (lbfgs.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,7 @@ struct inverse {
     double *c, *c_adjoint;
 };
 
-/* x is v_1, v_2... */
+/* x holds v_1, v_2... */
 static bool inverse_objective(void *user, double *value, double *gradient, const double *x)
 {
     struct inverse *s = user;
@@ -49,8 +49,8 @@ static bool inverse_objective(void *user, double *value, double *gradient, const
     return true;
 }
 
-/* The inverse square root of the workload, or of the prefix sums where that one is none, or is worse: for a wild
- * workload it can be so badly conditioned as to be useless. */
+/* The starting point: the inverse square root of the workload, or of prefix sums if the workload has none or its root
+ * is worse. For extreme workloads it can be too badly conditioned to be useful. */
 static enum eps_status start(struct inverse *v, double *x, struct eps_error *error, const struct eps__workload *w)
 {
     static const struct eps__workload prefix_sum = {.recursive = true, .decay = 1};
@@ -139,11 +139,11 @@ static bool always(const struct eps_matrix *matrix)
 
 static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
 {
-    c->bands = mechanism->matrix.bands == 1 ? 1 : c->block; /* the inverse of a diagonal matrix is one */
+    c->bands = mechanism->matrix.bands == 1 ? 1 : c->block; /* the inverse of a diagonal matrix is diagonal */
     c->inverse_known = true;
 }
 
-/* A hundred or so evaluations of the loss and its gradient; thousands where there are kinks. */
+/* About a hundred evaluations of the loss and its gradient; thousands if the loss has kinks. */
 static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
@@ -153,7 +153,7 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
     cost->bytes += 8 * (8 * m + 80 * bands);
 }
 
-/* The bands are those of C^-1: C itself is full. */
+/* `bands` is the bandwidth of C^-1; C itself is full. */
 const struct eps__family eps__family_banded_inverse = {
     .family = EPS_FAMILY_BANDED_INVERSE,
     .name = "banded_inverse",

@@ -1,7 +1,7 @@
 /*
- * blt: buffered linear Toeplitz strategies, c_0 = 1 and c_t = sum over buffers of scale decay^(t-1), given or
- * optimised (optimise/blt.c). Noise needs one number a buffer and coordinate, whatever the stream's length, and so do
- * the first columns here: both C and C^-1 are streamed from the buffers, O(n buffers).
+ * blt: buffered linear Toeplitz strategies, c_0 = 1 and c_t = sum over buffers of scale decay^(t-1), given or optimised
+ * (optimise/blt.c). Noise needs one number per buffer and coordinate, whatever the length of the stream. The first
+ * columns of C and C^-1 are computed from the buffers as well, in O(n buffers).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/optimise/blt.h"
 
-/* Steps after which the running powers of the decays are set anew, and between two polls. */
+/* The steps after which the running powers of the decays are recomputed; the steps between two polls. */
 enum { REFRESH = 256, POLL = 1 << 16 };
 
 struct blt {
@@ -44,7 +44,7 @@ static enum eps_status stream_c(const struct eps_context *context, double *out, 
     return EPS_OK;
 }
 
-/* x_t = y_t - sum of scale times buffer for the unit impulse y; then each buffer decays and takes x_t. */
+/* x_t = y_t - the sum of scale times buffer, for the unit impulse y; then each buffer decays and adds x_t. */
 static enum eps_status stream_inverse(const struct eps_context *context, double *out, struct eps_error *error,
                                       const struct blt *blt, double *buffers, size_t n)
 {
@@ -77,7 +77,7 @@ static enum eps_status fill(const struct eps_context *context, struct eps_strate
         status = stream_inverse(context, inverse, error, blt, state, n);
     free(state);
     if (status || !eps__all_finite(inverse, n)) {
-        /* An inverse that grows beyond what doubles hold is left to the kind to find undefined. */
+        /* If the inverse overflows, the kind finds that it is undefined. */
         free(inverse);
         inverse = NULL;
     }
@@ -120,7 +120,7 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
         return given(context, s, error, matrix);
     if (matrix->buffers > EPS__BLT_BUFFERS_MAX || matrix->buffers > s->block)
         return eps__error(error, EPS_INVALID, "/matrix/buffers",
-                          "must lie in [1, %d], and be no more than the number of rows of C (n/stamps)",
+                          "must lie in [1, %d] and not exceed the number of rows of C (n/stamps)",
                           EPS__BLT_BUFFERS_MAX);
     enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "blt");
     if (status)
@@ -137,7 +137,8 @@ static void check_buffers(struct eps__check *check, const struct eps_matrix *mat
         eps__check_fail(check, "/matrix/buffers", "give either buffers (optimised) or decay with scale (given), %s",
                         given ? "not both" : "one of them");
     if (matrix->buffers > EPS__BLT_BUFFERS_MAX)
-        eps__check_fail(check, "/matrix/buffers", "must lie in [1, %d]: more bring nothing", EPS__BLT_BUFFERS_MAX);
+        eps__check_fail(check, "/matrix/buffers", "must lie in [1, %d]: more do not reduce the error",
+                        EPS__BLT_BUFFERS_MAX);
     else if (check->block > 0 && matrix->buffers > check->block)
         eps__check_fail(check, "/matrix/buffers", "must lie in [1, %zu], the number of rows of C (n/stamps)",
                         check->block);
@@ -145,11 +146,12 @@ static void check_buffers(struct eps__check *check, const struct eps_matrix *mat
         return;
     if (!matrix->decay || !matrix->scale) {
         eps__check_fail(check, matrix->decay ? "/matrix/scale" : "/matrix/decay",
-                        "is required beside the other of the two");
+                        "is required: decay and scale go together");
         return;
     }
     if (matrix->blt_len > EPS__BLT_BUFFERS_MAX)
-        eps__check_fail(check, "/matrix/decay", "must have at most %d numbers, not %zu: more buffers bring nothing",
+        eps__check_fail(check, "/matrix/decay",
+                        "must have at most %d numbers, not %zu: more buffers do not reduce the error",
                         EPS__BLT_BUFFERS_MAX, matrix->blt_len);
     for (size_t i = 0, listed = 0; i < matrix->blt_len && listed < EPS__LISTED_MAX; i++) {
         char where[96];
@@ -188,7 +190,7 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
     c->inverse_known = true;
 }
 
-/* A few hundred evaluations of the loss and its gradient over all starts. */
+/* A few hundred evaluations of the loss and its gradient, over all starting points. */
 static void cost(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;
@@ -199,7 +201,7 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
     cost->bytes += 8 * 8 * m;
 }
 
-/* More than a few gain next to nothing. */
+/* More buffers gain almost nothing. */
 static bool planned(struct eps_matrix *matrix, size_t n, size_t index)
 {
     matrix->buffers = (size_t)1 << index;

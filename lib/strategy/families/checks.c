@@ -1,5 +1,5 @@
 /*
- * The rules of a matrix that several families share.
+ * Checks of a matrix that several families share.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,7 +7,7 @@
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/workload.h"
 
-#define MAX_DENSE 4096 /* rows of a dense matrix that is computed, not given */
+#define MAX_DENSE 4096 /* rows of a dense matrix that is computed rather than given */
 
 void eps__check_bands(struct eps__check *check, const struct eps_matrix *matrix)
 {
@@ -32,8 +32,7 @@ void eps__check_target(struct eps__check *check, const struct eps_matrix *matrix
         eps__check_fail(check, "/matrix/separation", "must be an integer of at least 1");
     else if (epochs > 1 && separation > (block - 1) / (epochs - 1))
         eps__check_fail(check, "/matrix/separation",
-                        "%zu epochs do not fit: (epochs-1) * separation + 1 <= n/stamps = %zu allows "
-                        "at most %zu",
+                        "%zu epochs do not fit: (epochs-1) * separation + 1 <= n/stamps = %zu allows at most %zu",
                         epochs, block, (block - 1) / (epochs - 1));
 }
 
@@ -43,7 +42,7 @@ void eps__check_toeplitz_workload(struct eps__check *check, const char *what)
 
     if (workload->type == EPS_WORKLOAD_MOMENTUM && workload->cooldown)
         eps__check_fail(check, "/workload/cooldown",
-                        "makes the workload not Toeplitz, and %s needs a Toeplitz one: leave the cooldown out or name "
+                        "makes the workload non-Toeplitz, but %s needs a Toeplitz workload: omit the cooldown or name "
                         "another family",
                         what);
 }
@@ -54,7 +53,7 @@ enum eps_status eps__need_toeplitz_workload(struct eps_error *error, const struc
     if (eps__workload_is_toeplitz(workload))
         return EPS_OK;
     return eps__error(error, EPS_INVALID, "/workload/cooldown",
-                      "%s needs a Toeplitz workload: leave the cooldown out, or choose another family", name);
+                      "%s needs a Toeplitz workload: omit the cooldown, or choose another family", name);
 }
 
 void eps__check_dense_size(struct eps__check *check, const char *what)

@@ -1,5 +1,5 @@
 /*
- * dense: any square matrix by its rows, lower triangular or not.
+ * dense: any square matrix given by its rows, lower triangular or not.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,7 +28,7 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     return EPS_OK;
 }
 
-/* Distance of the farthest nonzero entry below the diagonal, plus one; n where there is one above it. */
+/* The distance of the farthest nonzero entry below the diagonal, plus one; n if there is one above the diagonal. */
 static size_t measured_bands(const double *rows, size_t n)
 {
     size_t bands = 0;

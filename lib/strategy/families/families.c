@@ -1,5 +1,5 @@
 /*
- * The table of the families, and what is asked of a matrix's own.
+ * The table of the families, and functions on a matrix's row.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,7 +7,7 @@
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
-/* One row a family. */
+/* One row per family. */
 /* clang-format off */
 #define FAMILIES(row)        \
     row(identity)            \
@@ -32,7 +32,7 @@ static const struct eps__family *const table[] = {FAMILIES(ADDRESS)};
 
 enum { ROWS = sizeof table / sizeof *table };
 
-_Static_assert((int)ROWS == (int)EPS_FAMILY_COUNT, "each family has one row");
+_Static_assert((int)ROWS == (int)EPS_FAMILY_COUNT, "each family must have one row");
 
 static const struct eps__family *find(enum eps_family family)
 {

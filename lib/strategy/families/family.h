@@ -1,6 +1,6 @@
 /*
- * What a family of strategies is to the rest of the library: one file that fills in this contract, and one row of families.c.
- * Nothing else asks for a family by name.
+ * The interface of a family of strategies: each family is one file that fills in this contract and one row of
+ * families.c. No other code tests for a family by name.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,54 +15,57 @@ typedef enum eps_status eps__builder(const struct eps_context *context, struct e
 
 struct eps__workload;
 
-/* A function that is NULL says what its comment says of it. `block`: the steps of one stamp. */
+/* The comment on a function pointer says what NULL means. `block`: the steps of one stamp. */
 struct eps__family {
     enum eps_family family;
     const char *name; /* on the wire */
-    bool diagonal;    /* independent noise, and nothing else */
-    bool unsampled;   /* it goes with sampling.scheme none only */
-    bool kept;        /* C was computed before: stored.c finds it, and there is no builder */
-    /* The members of `matrix` that follow from others. NULL: none does. */
+    bool diagonal;    /* C is diagonal: independent noise */
+    bool unsampled;   /* only with sampling.scheme none */
+    bool kept;        /* C was computed earlier: stored.c restores it, and there is no builder */
+    /* Fills in the members of `matrix` that follow from others. NULL: none. */
     void (*defaults)(struct eps_matrix *matrix, size_t block);
-    /* Bandwidth of C, per stamp, as far as the job alone tells: 0 where it does not. NULL: C is full. */
+    /* The bandwidth of C, per stamp, as far as the job alone determines it; 0 if it does not. NULL: C is full. */
     size_t (*bands)(const struct eps_matrix *matrix, size_t block);
-    /* The rules of the family's own members. NULL: it has none. */
+    /* Checks the family's own members. NULL: it has none. */
     void (*check)(struct eps__check *check, const struct eps_matrix *matrix);
-    /* Whether the builder is an optimiser, which may take minutes. NULL: it is none. */
+    /* Whether the builder is an optimiser, which may take minutes. NULL: no. */
     bool (*optimised)(const struct eps_matrix *matrix);
-    /* Whether that optimiser looks at eps__target_told(), which then is part of the key of what it finds. NULL: it sees
-     * nothing of the sampling. */
+    /* Whether the optimiser uses eps__target_told(), which is then part of the cache key. NULL: it uses nothing of the
+     * sampling. */
     bool (*told)(const struct eps_matrix *matrix);
-    /* Fills in kind, block_rows and entries of a block; an optimiser iterations and optimality_gap too. */
+    /* Fills in kind, block_rows and entries of a block; an optimiser also fills in iterations and optimality_gap. */
     eps__builder *build;
-    /* The member that the entries of C come from, for what is wrong with them. NULL: the workload. */
+    /* The JSON pointer of the member that determines the entries of C, for errors about them. NULL: the workload. */
     const char *(*source)(const struct eps_matrix *matrix);
-    /* The matrices that a plan tries: fills in the members of number `index` for n steps; false where there are no more. NULL:
-     * none, as its numbers are given. */
+    /* Fills in the members of matrix `index` of those that a plan tries for n steps; false if there are no more. NULL:
+     * a plan tries none, because the matrix must be given. */
     bool (*planned)(struct eps_matrix *matrix, size_t n, size_t index);
-    /* The rows of noise, C^-1 z, that a trainer keeps from one step to the next; or of z. NULL: all there were, n - 1. */
+    /* The number of rows of noise, C^-1 z or z, that a trainer keeps from one step to the next. NULL: all earlier ones,
+     * n - 1. */
     size_t (*buffers)(const struct eps_matrix *matrix, size_t n);
-    /* What is known of C before it is built, into one that is toeplitz, diagonal and non-negative. NULL: so it is. */
+    /* Fills in what is known of C before it is built, starting from a forecast for a diagonal, non-negative Toeplitz C.
+     * NULL: that is right. */
     void (*forecast)(struct eps__forecast *c, const struct eps_mechanism *mechanism);
-    /* What building takes beside the entries of C, added. NULL: nothing. */
+    /* Adds the cost of building besides the entries of C. NULL: nothing. */
     void (*cost)(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism);
-    /* The same for an optimiser that has freed its memory when the rest begins; called last. */
+    /* The same for an optimiser, whose memory is freed before the rest begins; called last. */
     void (*cost_before)(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism);
 };
 
-/* Every member of a matrix at its default, as far as that is the same for all families. */
+/* A matrix with every member at the default that all families share. */
 struct eps_matrix eps__matrix_default(void);
 
-/* A Toeplitz matrix of so many bands that takes no time, for a workload of prefix sums (square_root.c). */
+/* A Toeplitz matrix with the given bands that takes no time to build, for prefix sums (square_root.c). */
 struct eps_matrix eps__matrix_of_bands(size_t bands);
 
-/* The matrix's own; a row that knows nothing where its family is none. */
+/* The row of the matrix's family; for an unknown family, a row without functions. */
 const struct eps__family *eps__family_of(const struct eps_matrix *matrix);
 
 /* ---- shared by several families (planned.c) ---- */
 
-/* One matrix; those of 2, 4, 8... and n bands, of which all but one are kept; of these only as many as a quarter of n, where
- * more gain next to nothing (at n = 2000, 20 epochs: 1e-3 of the error) and take an optimiser most of its time. */
+/* The matrices of a plan: a single one; those with 2, 4, 8... and n bands, of which a trainer keeps all rows but one;
+ * of these, only those with up to n/4 bands, because more bands gain almost nothing (at n = 2000 and 20 epochs, 1e-3 of
+ * the error) and take most of an optimiser's time. */
 bool eps__planned_once(struct eps_matrix *matrix, size_t n, size_t index);
 bool eps__planned_bands(struct eps_matrix *matrix, size_t n, size_t index);
 bool eps__planned_bands_optimised(struct eps_matrix *matrix, size_t n, size_t index);
@@ -70,13 +73,15 @@ size_t eps__buffers_of_bands(const struct eps_matrix *matrix, size_t n);
 
 /* ---- shared by several families (checks.c) ---- */
 
+/* Checks matrix.bands. */
 void eps__check_bands(struct eps__check *check, const struct eps_matrix *matrix);
-/* What an optimised family is optimised for, and how far. */
+/* Checks the members that say for which participation, and to which gap, an optimised family optimises. */
 void eps__check_target(struct eps__check *check, const struct eps_matrix *matrix);
-/* For `what`, which needs a Toeplitz workload, or is computed densely. */
+/* Checks for `what`, which needs a Toeplitz workload, or is computed densely. */
 void eps__check_toeplitz_workload(struct eps__check *check, const char *what);
 void eps__check_dense_size(struct eps__check *check, const char *what);
-/* The same for a builder of family `name`, as not every job was checked: EPS_OK or EPS_INVALID. */
+/* The same check for the builder of family `name`, because a job may reach a builder unchecked: EPS_OK or
+ * EPS_INVALID. */
 enum eps_status eps__need_toeplitz_workload(struct eps_error *error, const struct eps__workload *workload,
                                             const char *name);
 

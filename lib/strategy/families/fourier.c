@@ -1,12 +1,13 @@
 /*
- * fourier: prefix sums as the upper left corner of a circulant of twice the size, factorised by its square root
- * (MEMF section 4, appendix K). With v = (1 x m, 0 x m) and its unnormalised transform Sigma = DFT v, a block is the
- * first m columns of the real circulant F* Sigma^(1/2) F: column j is the kernel y = IDFT(sqrt(DFT v)) moved down by
- * j places, cyclically.
+ * fourier: prefix sums as the upper left corner of a circulant of twice the size, factorised by its square root (MEMF
+ * section 4, appendix K). With v = (1 x m, 0 x m) and its unnormalised transform Sigma = DFT v, a block is the first m
+ * columns of the real circulant F* Sigma^(1/2) F: column j is the kernel y = IDFT(sqrt(DFT v)) shifted down cyclically
+ * by j places.
  *
- * DFT v is m at frequency 0, 0 at the other even ones, and 1 - i cot(pi k / 2m) at odd k, whose principal root has
- * the modulus sin(pi k / 2m)^(-1/2) and the angle pi k / 4m - pi / 4: no difference of nearly equal numbers. What is
- * computed *is* the strategy, whatever rounding made of it: sensitivities are of the stored numbers.
+ * DFT v is m at frequency 0, 0 at the other even frequencies, and 1 - i cot(pi k / 2m) at odd k. The principal root of
+ * the latter has modulus sin(pi k / 2m)^(-1/2) and angle pi k / 4m - pi / 4, which involves no difference of nearly
+ * equal numbers. The computed kernel defines the strategy: sensitivities are those of the stored numbers, so its
+ * rounding does not matter.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -44,7 +45,7 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     size_t m = s->block;
     if (eps__sampling_random(mechanism))
         return eps__error(error, EPS_INVALID, "/matrix/family",
-                          "fourier goes with sampling.scheme none only: it has negative entries and is not causal");
+                          "fourier requires sampling.scheme none: it has negative entries and is not causal");
     s->entries = malloc(2 * m * sizeof *s->entries);
     if (!s->entries || !make_kernel(s->entries, m))
         return eps__strategy_no_memory(error);

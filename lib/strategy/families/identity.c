@@ -1,6 +1,6 @@
 /*
- * identity: independent noise, DP-SGD. It is the Toeplitz matrix with one coefficient, so it costs one number
- * whatever n is, and shares its id with every other way of asking for I.
+ * identity: independent noise, DP-SGD. It is the Toeplitz matrix with one coefficient, so it takes one number for any
+ * n, and has the same id as any other request for the identity.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

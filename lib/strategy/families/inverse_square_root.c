@@ -1,7 +1,7 @@
 /*
- * inverse_square_root: C^-1 is the inverse square root of the workload, cut to some bands (BISR), so that noise is
- * correlated by a short filter whatever the stream's length. C itself is full: the series inverse of the filter, by
- * its recursion in O(n bands). For prefix sums C is positive and decreasing.
+ * inverse_square_root: C^-1 is the inverse square root of the workload, cut to the given number of bands (BISR), so
+ * that noise is correlated by a short filter whatever the length of the stream. C itself is full: the series inverse of
+ * the filter, by recursion in O(n bands). For prefix sums C is positive and decreasing.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -47,7 +47,7 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
     cost->bytes += 16 * c->block;
 }
 
-/* The bands are those of C^-1: C itself is full. */
+/* `bands` is the bandwidth of C^-1; C itself is full. */
 const struct eps__family eps__family_inverse_square_root = {
     .family = EPS_FAMILY_INVERSE_SQUARE_ROOT,
     .name = "inverse_square_root",

@@ -1,8 +1,8 @@
 /*
- * Family optimal: the factorisation of least loss under (k,b)-participation (MEMF section 3), to a proven gap. This is the
- * way from the request to C, and the proof; the search is in optimal_search.c.
+ * Family optimal: the factorisation of least loss under (k,b)-participation (MEMF section 3), with a proven optimality
+ * gap. This file maps the request to the problem and proves the gap; optimal_search.c has the search.
  *
- * With stamps, a block is optimal for a job of as many steps as it has.
+ * With stamps, a block is optimal for a job with as many steps as the block.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,7 @@
 
 enum { STEPS_MAX = 4096 };
 
-/* The gap without rounding stands in s; this is the one with it. */
+/* The gap with rounding included; s->gap ignores rounding. */
 static enum eps_status prove(struct eps__optimal_search *s, double *gap)
 {
     struct eps__optimal_point p = {0};
@@ -34,13 +34,13 @@ static enum eps_status prove(struct eps__optimal_search *s, double *gap)
         ok = eps__optimal_bound_lower(&s->problem, &p, &bound) && eps__optimal_loss_upper(&s->problem, &p, s->c, &loss);
     }
     eps__optimal_point_clear(&p);
-    /* What was stopped proves nothing. */
+    /* A stopped computation proves nothing. */
     if (!ok || eps__stopped(s->problem.work))
         return eps__optimal_failed(&s->problem, s->error);
     if (!(bound > 0 && isfinite(loss)))
         return eps__error(s->error, EPS_UNSUPPORTED, "/matrix",
-                          "the factorisation that was found after %zu iterations is singular to working precision; "
-                          "choose another objective or family",
+                          "the factorisation found after %zu iterations is singular to working precision; choose "
+                          "another objective or family",
                           s->iterations);
     *gap = eps__raise(fmax(loss / bound - 1, 0), 8) + 0x1p-50;
     return EPS_OK;
@@ -85,7 +85,7 @@ static enum eps_status read_workload(struct eps__optimal *o, struct eps__workloa
         return EPS_OK;
     if (workload->coefficients[0] == 0)
         return eps__error(error, EPS_INVALID, "/workload/coefficients/0",
-                          "must not be 0: the optimal factorisation needs a regular workload");
+                          "must not be 0: the optimal factorisation needs an invertible workload");
     o->dense = calloc(n * n, sizeof *o->dense);
     if (!o->dense)
         return eps__strategy_no_memory(error);
@@ -143,7 +143,7 @@ static bool optimised(const struct eps_matrix *matrix)
     return true;
 }
 
-/* Columns of one pattern are orthogonal: some entries are negative. */
+/* The columns of one pattern are orthogonal, so some entries are negative. */
 static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
 {
     (void)mechanism;
@@ -152,9 +152,9 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
     c->nonnegative = false;
 }
 
-/* Evaluations of the dual to a gap of 1e-3, as counted for n = 64 to 512: where patterns overlap the search is over entries
- * and takes stages; momentum spreads the singular values of the workload, and the largest error all the more. They grow
- * with the digits asked for, up to the search's limit. */
+/* Evaluations of the dual to reach a gap of 1e-3, measured for n = 64 to 512. If patterns overlap, the search is over
+ * entries and in stages. Momentum spreads the singular values of the workload, and the maximum objective even more. The
+ * count grows with the digits of the gap, up to the search's limit. */
 static double evaluations(const struct eps_mechanism *mechanism)
 {
     static const double counts[2][2][2] = {{{8, 25}, {20, 250}}, {{250, 800}, {800, 2000}}};
@@ -167,8 +167,8 @@ static double evaluations(const struct eps_mechanism *mechanism)
     return fmin(counts[overlap][largest][spread] * fmax(digits, 1) / 3, 2000);
 }
 
-/* An evaluation is 17 n^3, mostly the eigendecomposition, in vector instructions of eight operations; fourteen matrices,
- * and ten numbers a coordinate. */
+/* An evaluation takes 17 n^3 operations, mostly for the eigendecomposition, eight to a vector instruction. Memory:
+ * fourteen matrices, and ten numbers per coordinate. */
 static void cost_before(struct eps__cost *cost, const struct eps__forecast *c, const struct eps_mechanism *mechanism)
 {
     const struct eps_matrix *matrix = &mechanism->matrix;

@@ -1,5 +1,5 @@
 /*
- * What several families tell of themselves to a plan: which matrices are worth trying, and what a trainer keeps of their noise.
+ * Functions for plans that several families share: which matrices to try, and how many rows of noise a trainer keeps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,7 +24,7 @@ bool eps__planned_bands(struct eps_matrix *matrix, size_t n, size_t index)
     return bands <= n;
 }
 
-/* So few steps that any number of bands is found in no time. */
+/* With so few steps, the optimum for any number of bands is found at once. */
 enum { FEW_STEPS = 256 };
 
 bool eps__planned_bands_optimised(struct eps_matrix *matrix, size_t n, size_t index)

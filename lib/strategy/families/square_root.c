@@ -1,8 +1,8 @@
 /*
- * square_root: the Toeplitz square root of a Toeplitz workload, whole or cut to some bands (banded square root).
- * For 1/((1 - decay x)(1 - momentum x)), which prefix sums and momentum are, the coefficients of the root satisfy a
- * three-term recursion (the generating function's logarithmic derivative is rational): O(n), and no transform's
- * rounding in small coefficients; so do those of the whole root's inverse. Other workloads take the root of their
+ * square_root: the Toeplitz square root of a Toeplitz workload, full or cut to some bands (banded square root). Prefix
+ * sums and momentum have the generating function 1/((1 - decay x)(1 - momentum x)), whose logarithmic derivative is
+ * rational. So the coefficients of the root, and those of the full root's inverse, satisfy a three-term recursion in
+ * O(n), which keeps small coefficients accurate where a transform would not. Other workloads take the root of their
  * power series.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -71,7 +71,7 @@ static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechan
 
     c->bands = bands ? fmin((double)bands, c->block) : c->block;
     c->inverse_known = c->bands == c->block && !given;
-    /* A momentum's root is positive; that of given coefficients need not be. */
+    /* The root of a momentum workload is positive; the root of given coefficients need not be. */
     c->nonnegative = !given;
 }
 

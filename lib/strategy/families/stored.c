@@ -1,5 +1,5 @@
 /*
- * stored: a factorisation by its id. How it is found again is told in lib/strategy/stored.c.
+ * stored: a factorisation given by its id. lib/strategy/stored.c rebuilds it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 /*
- * toeplitz: a lower-triangular Toeplitz matrix by its first column.
+ * toeplitz: a lower-triangular Toeplitz matrix given by its first column.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 /*
- * tree: the sums of all nodes of a binary tree, each with noise of its own.
+ * tree: the sums of all nodes of a binary tree, each with independent noise.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -47,7 +47,7 @@ static bool planned(struct eps_matrix *matrix, size_t n, size_t index)
     return index < 2;
 }
 
-/* The online decoder goes on from one estimate a level, and from its last row; the full one from every node. */
+/* The online decoder needs one estimate for each level and its last row; the full decoder needs every node. */
 static size_t buffers(const struct eps_matrix *matrix, size_t n)
 {
     size_t height = 0;

@@ -1,11 +1,11 @@
 /*
- * The cache of optimised factorisations: what the optimiser found, before it is scaled, under the hash of what
- * determines it and of the accounting version. An optimiser may run for minutes; what it found is a few numbers to
- * a few megabytes. It is therefore asked once for each matrix, workload and participation, whatever sigma, delta,
- * probabilities and normalisation the jobs have, and also across restarts of whoever keeps the blobs.
+ * The cache of optimised factorisations: the optimiser's result before scaling, under the hash of what determines it
+ * and of the accounting version. An optimiser may run for minutes, and its result is small, at most a few megabytes. So
+ * it runs once for each matrix, workload and participation, whatever sigma, delta, probabilities and normalisation the
+ * jobs have, and also across restarts if the blobs are kept.
  *
- * A blob is the kind's name, its sizes and scalars, and its entries; a kind that has more brings its own save and
- * load. What does not read back whole is computed anew.
+ * A blob holds the kind's name, its sizes and scalars, and its entries; a kind with more data has its own save and
+ * load. A blob that cannot be read completely is ignored, and the result is computed again.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@
 #include "lib/strategy/kept/recipe.h"
 
 #define NAME_MAX_BYTES 32
-#define FORMAT 3 /* of a blob */
+#define FORMAT 3 /* of blobs */
 
 bool eps__factorization_key(uint8_t key[EPS__HASH_BYTES], const struct eps_mechanism *mechanism)
 {
@@ -56,7 +56,8 @@ static void save(const struct eps_strategy *s, struct eps__record *out)
         s->kind->save(s, out);
 }
 
-/* Into a strategy as its builder finds it, which it leaves so where the blob does not fit. */
+/* Loads a blob into a strategy as a builder receives it. If the blob does not fit, the strategy is left in that
+ * state. */
 static bool load(struct eps_strategy *s, const void *blob, size_t blob_len)
 {
     struct eps__record from = eps__record_over(blob, blob_len);
@@ -112,7 +113,7 @@ enum eps_status eps__factorization_obtain(const struct eps_context *context, str
         return EPS_OK;
     }
     s->cache_state = context && context->cache_put ? EPS_CACHE_MISS : EPS_CACHE_UNUSED;
-    enum eps_status status = eps__strategy_poll(context, error); /* who was asked for it may have another plan */
+    enum eps_status status = eps__strategy_poll(context, error); /* the cache callback may have taken long */
     if (status == EPS_OK)
         status = builder(context, s, error, mechanism);
     if (status == EPS_OK && context && context->cache_put)

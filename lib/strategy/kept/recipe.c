@@ -1,7 +1,7 @@
 /*
- * A recipe is the canonical bytes of the matrix and of the workload (lib/base/members.h), so that no member can be missing. What
- * comes after building is left at its default: the normalization. Of the sampling an optimiser sees two bits (struct
- * eps__target); a recipe is read back with some sampling that has them.
+ * A recipe is the canonical bytes of the matrix and the workload (lib/base/members.h), so no member can be missing. The
+ * normalization, which applies after building, is left at its default. An optimiser uses two bits of the sampling
+ * (struct eps__target); a recipe is read back with some sampling that has these bits.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,7 +31,7 @@ static struct eps__target target_of(const struct eps_mechanism *mechanism)
     return family->told && family->told(&mechanism->matrix) ? eps__target_told(mechanism) : (struct eps__target){0};
 }
 
-/* As it is built: unscaled, and from what was given rather than by a name. */
+/* The matrix as it is built: unscaled, and not by a stored id. */
 static struct eps_matrix unscaled(const struct eps_matrix *matrix)
 {
     struct eps_matrix plain = *matrix;
@@ -41,7 +41,7 @@ static struct eps_matrix unscaled(const struct eps_matrix *matrix)
     return plain;
 }
 
-/* The members that its type has; the others at their defaults, whatever a caller left there. */
+/* The members that the workload's type has; the others are reset to their defaults. */
 static struct eps_workload plain_workload(const struct eps_workload *workload)
 {
     struct eps_workload plain = *workload, fresh;

@@ -1,6 +1,6 @@
 /*
- * What determines a strategy before it is scaled: the matrix and the workload of a job, as bytes and back. The bytes
- * are both the key under which an optimised factorisation is cached and the way to build any factorisation again.
+ * What determines a strategy before it is scaled: the matrix and the workload of a job, written as bytes and read back.
+ * The bytes are the key under which an optimised factorisation is cached, and the means to rebuild any factorisation.
  *
  * Thread-compatible.
  *
@@ -12,13 +12,15 @@
 #include "lib/epsilon.h"
 #include "lib/strategy/kept/record.h"
 
-/* A mechanism that owns its arrays; only n, matrix and workload are filled in, with normalization none. */
+/* A mechanism that owns its arrays. Only n, matrix, workload and some sampling are filled in, with normalization
+ * none. */
 struct eps__recipe {
     struct eps_mechanism mechanism;
 };
 
+/* Appends the recipe of a mechanism to a record. */
 void eps__recipe_write(struct eps__record *out, const struct eps_mechanism *mechanism);
-/* False: no recipe, or no memory. The caller clears it in any case. */
+/* False: not a recipe, or no memory. The caller clears it in either case. */
 bool eps__recipe_read(struct eps__recipe *out, struct eps__record *from);
 void eps__recipe_clear(struct eps__recipe *recipe);
 

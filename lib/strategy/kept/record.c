@@ -1,6 +1,6 @@
 /*
- * A growing buffer of bytes, and a cursor over one. Lengths are checked before anything is allocated, so that a
- * damaged record costs no memory.
+ * A growing buffer of bytes, and a cursor that reads one. Lengths are checked before anything is allocated, so a
+ * damaged record cannot cause a large allocation.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -51,7 +51,7 @@ void eps__record_put_doubles(struct eps__record *record, const double *values, s
 
 struct eps__record eps__record_over(const void *bytes, size_t len)
 {
-    /* Nothing is written through a record that is read. */
+    /* Removes const: nothing is written through a record that is read. */
     return (struct eps__record){.bytes = (uint8_t *)(uintptr_t)bytes, .len = len};
 }
 

@@ -1,11 +1,11 @@
 /*
- * Banded blocks: lower triangular, `width` numbers for each column from the diagonal down, nothing else. Columns that
- * are alike are stored once: `entries` holds the last K columns, and all before them equal the first of these. So a
- * Toeplitz matrix whose columns were divided by their norms takes width^2 numbers whatever n is (only its last
- * width - 1 columns are cut off, and longer after the division), and any other matrix n width.
+ * Banded blocks: lower triangular, with `width` numbers for each column from the diagonal down. Equal columns are
+ * stored once: `entries` holds the last K columns, and all columns before them equal the first of these. So a Toeplitz
+ * matrix whose columns were divided by their norms takes width^2 numbers for any n (only its last width - 1 columns are
+ * cut off, and so change in the division), and any other matrix n width.
  *
- * Everything is computed from the columns. The decoder is never formed: y C = a is solved from the right, O(n width) a
- * row; norms of all rows are in banded_error.c.
+ * Everything is computed from the columns. The decoder is not formed: y C = a is solved from the right in O(n width)
+ * per row; banded_error.c computes the norms of all rows.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,7 +28,7 @@ void eps__banded_steal(struct eps_strategy *s, double *columns, size_t stored, s
     s->width = width;
 }
 
-/* Only the last columns, which the end of the stream cuts off, gain by it. */
+/* Only the last columns, which the end of the block cuts off, differ from the others after the division. */
 enum eps_status eps__normalise_columns(struct eps_strategy *s, struct eps_error *error)
 {
     size_t len = s->entries_len;
@@ -104,7 +104,7 @@ static void banded_save(const struct eps_strategy *s, struct eps__record *out)
 static void banded_load(struct eps_strategy *s, struct eps__record *from)
 {
     s->width = eps__record_get_u64(from);
-    /* A file that does not fit is one that does not read back whole. */
+    /* Sizes that do not fit mark the record as bad. */
     if (s->width == 0 || s->entries_len == 0 || s->entries_len % s->width != 0 || s->width > s->block ||
         s->entries_len / s->width > s->block ||
         (s->entries_len / s->width < s->block && s->entries_len / s->width < s->width))
@@ -117,7 +117,7 @@ static size_t banded_square_index(const struct eps_strategy *s, size_t j)
     return j + stored > s->block ? j + stored - s->block : 0;
 }
 
-/* The inner product of columns j and j + lag, of their absolute values if so asked. */
+/* The inner product of columns j and j + lag, or of their absolute values. */
 static double inner(const struct eps_strategy *s, size_t j, size_t lag, bool absolute)
 {
     struct eps__sum sum = {0};
@@ -145,16 +145,18 @@ static bool banded_gram(struct eps__work *work, const struct eps_strategy *s, do
     return true;
 }
 
-/* ---- fixed_order, |C| in the place of C ---- */
+/* ---- fixed_order, with |C| in place of C ---- */
 
-/* The sum of squares of |C| 1_pattern, row by row: for few starting points. v has a block's numbers. */
-static double pattern_square(const struct eps_strategy *s, double *v, const struct eps__participation *p, size_t start)
+/* The squared norm of |C| times the indicator of a pattern, row by row: for few starting points. v: a block's
+ * numbers. */
+static double pattern_square(const struct eps_strategy *s, double *v, const struct eps__participation *participation,
+                             size_t start)
 {
-    size_t m = s->block, at = start, left = p->epochs;
+    size_t m = s->block, at = start, left = participation->epochs;
     struct eps__sum sum = {0};
     while (left && at < s->n) {
         size_t end = (at / m + 1) * m, low = at % m, high = low;
-        for (; at < end && left; at += p->separation, left--) {
+        for (; at < end && left; at += participation->separation, left--) {
             size_t j = at % m, rows = m - j < s->bands ? m - j : s->bands;
             const double *column = eps__banded_column(s, j);
             for (; high < j + rows; high++)
@@ -168,8 +170,8 @@ static double pattern_square(const struct eps_strategy *s, double *v, const stru
     return eps__sum_value(&sum);
 }
 
-/* What step `at` shares with the steps of its pattern before it, or behind it: twice the inner products of the
- * columns, at most `reach` of them. alike[e] holds the product of the equal columns b e apart, or NAN. */
+/* Twice the sum of the inner products of the column of step `at` with those of its pattern before it, or after it, at
+ * most `reach` of them. alike[e] caches the product of equal columns b e apart; NAN: not computed. */
 static double shared_with(const struct eps_strategy *s, double *alike, size_t at, size_t b, size_t reach, bool before)
 {
     size_t m = s->block, same = m - eps__banded_stored(s);
@@ -187,15 +189,15 @@ static double shared_with(const struct eps_strategy *s, double *alike, size_t at
     return eps__sum_value(&sum);
 }
 
-/* Many starting points: the pattern slides along its class modulo b, and loses one step for each that it gains; every
- * k-th is summed afresh (F1). */
+/* For many starting points: the pattern slides along its class modulo b, losing one step for each that it gains; every
+ * k-th sum is computed anew (F1). */
 static void sliding(struct eps__interval *best, const struct eps_strategy *s, double *alike,
-                    const struct eps__participation *p, size_t class, size_t starts)
+                    const struct eps__participation *participation, size_t class, size_t starts)
 {
-    size_t b = p->separation, next = class, taken = 0;
+    size_t b = participation->separation, next = class, taken = 0;
     struct eps__sum lower = {0}, upper = {0}, shared = {0};
     for (size_t start = class; start < starts; start += b) {
-        if ((start - class) / b % p->epochs == 0) {
+        if ((start - class) / b % participation->epochs == 0) {
             lower = upper = shared = (struct eps__sum){0};
             taken = 0;
             next = start;
@@ -205,7 +207,7 @@ static void sliding(struct eps__interval *best, const struct eps_strategy *s, do
             eps__sum_add(&upper, -eps__column_square(s, start - b)->upper);
             eps__sum_add(&shared, -shared_with(s, alike, start - b, b, taken, false));
         }
-        for (; taken < p->epochs && next < s->n; next += b, taken++) {
+        for (; taken < participation->epochs && next < s->n; next += b, taken++) {
             eps__sum_add(&lower, eps__column_square(s, next)->lower);
             eps__sum_add(&upper, eps__column_square(s, next)->upper);
             eps__sum_add(&shared, shared_with(s, alike, next, b, taken, true));
@@ -218,10 +220,11 @@ static void sliding(struct eps__interval *best, const struct eps_strategy *s, do
 
 static enum eps_status banded_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                           struct eps_error *error, const struct eps_strategy *s,
-                                          const struct eps__participation *p)
+                                          const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t b = p->separation, starts = eps__participation_starts(p, s->n), reach = (s->bands - 1) / b + 1;
+    size_t b = participation->separation, starts = eps__participation_starts(participation, s->n),
+           reach = (s->bands - 1) / b + 1;
     double *v = malloc((s->block > reach ? s->block : reach + 1) * sizeof *v), largest = 0;
     *out = (struct eps__interval){0};
     if (!v)
@@ -230,14 +233,14 @@ static enum eps_status banded_fixed_order(const struct eps_context *context, str
         for (size_t e = 0; e <= reach && e < s->block; e++)
             v[e] = NAN;
         for (size_t class = 0; !status && class < b; class ++) {
-            sliding(out, s, v, p, class, starts);
+            sliding(out, s, v, participation, class, starts);
             status = class % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }
         out->upper = eps__raise(out->upper, 4);
         out->lower = eps__lower(out->lower, 4);
     } else {
         for (size_t start = 0; !status && start < starts; start++) {
-            largest = fmax(largest, pattern_square(s, v, p, start));
+            largest = fmax(largest, pattern_square(s, v, participation, start));
             status = start % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }
         /* Each v is a plain sum of at most `reach` non-negative terms. */
@@ -250,7 +253,7 @@ static enum eps_status banded_fixed_order(const struct eps_context *context, str
 
 /* ---- the inverse ---- */
 
-/* y C0 = a, from the right. */
+/* Solves y C0 = a from the right. */
 static bool banded_solve(const struct eps_strategy *s, double *out, const double *inverse, const double *a, size_t len,
                          double *work)
 {
@@ -266,7 +269,8 @@ static bool banded_solve(const struct eps_strategy *s, double *out, const double
     return true;
 }
 
-/* Reciprocals of the diagonal. The last row of C0^-1 reaches farthest: where it is finite, so is what is asked for. */
+/* The reciprocals of the diagonal. The inverse counts as defined if these and the last row of C0^-1, which reaches
+ * farthest, are finite. */
 static enum eps_status banded_invert(const struct eps_context *context, double **inverse, bool *defined,
                                      struct eps_error *error, const struct eps_strategy *s)
 {
@@ -305,9 +309,9 @@ static double banded_numbers(const struct eps__forecast *c)
 }
 
 static void banded_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                    const struct eps__participation *p, double starts)
+                                    const struct eps__participation *participation, double starts)
 {
-    double k = (double)p->epochs, b = (double)p->separation;
+    double k = (double)participation->epochs, b = (double)participation->separation;
     cost->operations +=
         starts > b ? 10 * (c->n + c->stored * c->bands * (c->bands / b + 1)) : 2 * starts * k * c->bands;
     cost->bytes += 8 * (3 * c->n);

@@ -1,10 +1,11 @@
 /*
- * Norms of the rows of B = A C^-1 for banded C.
+ * The norms of the rows of B = A C^-1 for banded C.
  *
  * Recursive workloads (prefix sum, momentum, cooldown): row t of B times white noise is a process with a state of
- * `bands` numbers and two more, so its variances follow from a recursion in covariances: exact, O(n bands^2) for all
- * rows together and bands^2 numbers of memory, against O(n^2 bands) for the rows themselves. Any other Toeplitz
- * workload has no such state; there the columns of B are made one by one, O(n^2 bands).
+ * `bands` numbers and two more, so its variances follow from a recursion in covariances. It is exact and takes O(n
+ * bands^2) operations for all rows together and bands^2 numbers of memory, against O(n^2 bands) operations for the rows
+ * themselves. Any other Toeplitz workload has no such state; the columns of B are then computed one by one in O(n^2
+ * bands).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,7 +46,7 @@ void eps__process_step(struct eps__process *p, const struct eps_strategy *s, siz
     size_t b = p->bands, slot = t % b;
     double *row = p->scratch, *cross = row + b, m = p->momentum;
     double diagonal = eps__banded_column(s, t)[0];
-    /* x_t = (z_t - sum of C_t,t-d x_t-d) / C_tt: the weights by slot. */
+    /* x_t = (z_t - sum of C_t,t-d x_t-d) / C_tt: the weights, by slot. */
     memset(row, 0, b * sizeof *row);
     for (size_t d = 1; d < b && d <= t; d++)
         row[slot >= d ? slot - d : slot + b - d] = -eps__banded_column(s, t - d)[d] / diagonal;
@@ -55,7 +56,7 @@ void eps__process_step(struct eps__process *p, const struct eps_strategy *s, siz
     cross[slot] = square;
     for (size_t i = 0; i < b; i++)
         p->xx[slot * b + i] = p->xx[i * b + slot] = cross[i];
-    /* With u and s: first as they were, then as the new x makes them. */
+    /* Covariances with u and s: first the old ones, then updated for the new x. */
     p->xu[slot] = u;
     p->xs[slot] = v;
     for (size_t i = 0; i < b; i++) {
@@ -70,7 +71,7 @@ void eps__process_step(struct eps__process *p, const struct eps_strategy *s, siz
     p->past = now;
 }
 
-/* One block; out[t] is overwritten. */
+/* One block; overwrites out[t] for all its steps. */
 static enum eps_status block_variance(const struct eps_context *context, struct eps__past *out, struct eps_error *error,
                                       struct eps__process *process, const struct eps_strategy *s, size_t first)
 {
@@ -97,7 +98,7 @@ static enum eps_status recursive_variance(const struct eps_context *context, dou
         goto out;
     }
     for (size_t first = 0; first < s->n; first += s->block) {
-        /* Blocks without a change of rate are all alike. */
+        /* Blocks without a change of rate are all equal. */
         if (first == 0 || eps__workload_rate(w, first + s->block - 1) < 1)
             status = block_variance(context, block, error, &process, s, first);
         if (status)
@@ -116,8 +117,8 @@ out:
     return status;
 }
 
-/* Column by column of C0^-1, each spread over all later rows by the workload; the earlier blocks are the same block,
- * started so many steps earlier. */
+/* Column by column of C0^-1, each of which the workload spreads over all later rows. An earlier block contributes as
+ * the same block that started earlier. */
 static enum eps_status toeplitz_variance(const struct eps_context *context, double *out, struct eps_error *error,
                                          const struct eps_strategy *s, const double *inverse)
 {

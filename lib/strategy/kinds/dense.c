@@ -98,16 +98,16 @@ static bool dense_gram(struct eps__work *work, const struct eps_strategy *s, dou
     return ok;
 }
 
-/* The sum of squares of |C| 1_pattern, block by block; columns holds |C| transposed. */
+/* The squared norm of |C| times the indicator of a pattern, block by block; columns holds |C| transposed. */
 static double pattern_square(const struct eps_strategy *s, const double *columns, double *v,
-                             const struct eps__participation *p, size_t start)
+                             const struct eps__participation *participation, size_t start)
 {
-    size_t m = s->block, at = start, left = p->epochs;
+    size_t m = s->block, at = start, left = participation->epochs;
     struct eps__sum sum = {0};
     while (left && at < s->n) {
         size_t end = (at / m + 1) * m;
         memset(v, 0, m * sizeof *v);
-        for (; at < end && left; at += p->separation, left--) {
+        for (; at < end && left; at += participation->separation, left--) {
             const double *column = columns + at % m * m;
             for (size_t i = 0; i < m; i++)
                 v[i] += column[i];
@@ -120,10 +120,10 @@ static double pattern_square(const struct eps_strategy *s, const double *columns
 
 static enum eps_status dense_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                          struct eps_error *error, const struct eps_strategy *s,
-                                         const struct eps__participation *p)
+                                         const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t m = s->block, starts = eps__participation_starts(p, s->n);
+    size_t m = s->block, starts = eps__participation_starts(participation, s->n);
     double *columns = malloc(m * m * sizeof *columns), *v = malloc(m * sizeof *v), best = 0;
     if (!columns || !v) {
         status = eps__strategy_no_memory(error);
@@ -135,11 +135,11 @@ static enum eps_status dense_fixed_order(const struct eps_context *context, stru
     for (size_t start = 0; start < starts; start++) {
         if ((status = eps__strategy_poll(context, error)))
             goto out;
-        double square = pattern_square(s, columns, v, p, start);
+        double square = pattern_square(s, columns, v, participation, start);
         best = square > best ? square : best;
     }
     /* Each v is a plain sum of at most `epochs` non-negative terms. */
-    double relative = 2 * EPS__SUM_ERROR + 2 * ((double)p->epochs + 2) * EPS__UNIT_ROUNDOFF;
+    double relative = 2 * EPS__SUM_ERROR + 2 * ((double)participation->epochs + 2) * EPS__UNIT_ROUNDOFF;
     *out = (struct eps__interval){best * (1 - relative), best * (1 + relative)};
 out:
     free(columns);
@@ -203,9 +203,9 @@ static double dense_gram_cost(const struct eps__forecast *c, double k, double *n
 }
 
 static void dense_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                   const struct eps__participation *p, double starts)
+                                   const struct eps__participation *participation, double starts)
 {
-    cost->operations += starts * (double)p->epochs * c->block;
+    cost->operations += starts * (double)participation->epochs * c->block;
     cost->bytes += 8 * (c->block * c->block);
 }
 

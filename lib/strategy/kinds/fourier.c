@@ -1,9 +1,9 @@
 /*
- * The first m columns of a circulant of 2m rows: column j is a kernel y moved down by j places, cyclically. Only y is
+ * The first m columns of a circulant of 2m rows: column j is a kernel y shifted down cyclically by j places. Only y is
  * stored.
  *
- * The Gram matrix is Toeplitz, X_ij = the circular autocorrelation of y at i - j, and has entries of either sign. It
- * does not depend on where a pattern starts, but for how many of its steps fall into a block.
+ * The Gram matrix is Toeplitz, X_ij = the circular autocorrelation of y at i - j, with entries of either sign. The Gram
+ * matrix of a pattern depends on its start only through the number of its steps in each block.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -85,8 +85,8 @@ static bool fourier_gram(struct eps__work *work, const struct eps_strategy *s, d
     return true;
 }
 
-/* |y_u| + |y_(u - b)| + ... (count terms, cyclically), squared and summed over u: the window over a copy of y that
- * begins m places earlier never has to wrap. */
+/* The sum over u of (|y_u| + |y_(u - b)| + ...)^2, with count terms each, cyclically. The window runs over a copy of y
+ * that begins m places earlier, so it never wraps. */
 static bool window_square(struct eps__interval *out, const struct eps_strategy *s, size_t count, size_t b)
 {
     size_t m = s->block;
@@ -105,14 +105,14 @@ static bool window_square(struct eps__interval *out, const struct eps_strategy *
     return ok;
 }
 
-/* A block's part depends on the number of steps in it alone: each is computed when first met. */
+/* The contribution of a block depends only on the number of steps in it; each is computed when first needed. */
 static enum eps_status fourier_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t m = s->block, b = p->separation, most = (m - 1) / b + 1;
-    size_t starts = s->stamps == 1 ? 1 : eps__participation_starts(p, s->n);
+    size_t m = s->block, b = participation->separation, most = (m - 1) / b + 1;
+    size_t starts = s->stamps == 1 ? 1 : eps__participation_starts(participation, s->n);
     struct eps__interval best = {0}, *parts = calloc(most + 1, sizeof *parts);
     if (!parts)
         return eps__strategy_no_memory(error);
@@ -120,7 +120,7 @@ static enum eps_status fourier_fixed_order(const struct eps_context *context, st
         struct eps__sum lower = {0}, upper = {0};
         if ((status = eps__strategy_poll(context, error)))
             goto out;
-        for (size_t at = start, left = p->epochs; at < s->n && left;) {
+        for (size_t at = start, left = participation->epochs; at < s->n && left;) {
             size_t count = (m - 1 - at % m) / b + 1;
             count = count < left ? count : left;
             if (parts[count].upper <= 0 && !window_square(&parts[count], s, count, b)) {
@@ -142,10 +142,10 @@ out:
 }
 
 /*
- * By transforms of a length that holds the linear correlation, so that eps__fft_error() applies: with kappa its bound
- * and L the length, transform values are off by kappa ||y||_1, their squares by 2 |Y| kappa ||y||_1 and a little,
- * which add to L ||y|| 2 kappa ||y||_1 (Cauchy and Parseval), and the way back adds kappa times the sum of the
- * squares, L ||y||^2. Two linear lags make a circular one.
+ * By transforms of a length that holds the linear correlation, so that eps__fft_error() applies. With kappa its bound
+ * and L the length, transform values have an error of kappa ||y||_1, and their squares of 2 |Y| kappa ||y||_1 and a
+ * little more; these add up to L ||y|| 2 kappa ||y||_1 (Cauchy and Parseval). The inverse transform adds kappa times
+ * the sum of the squares, L ||y||^2. Two linear lags make a circular one.
  */
 bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s)
 {
@@ -172,15 +172,15 @@ bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s)
     return ok && !isnan(kappa);
 }
 
-/* The row bound (min_separation.c) where all rows of X are alike: one row that reaches the whole block to both sides
- * is above them all. */
+/* The row bound (min_separation.c) for rows of X that are all alike: a row that extends over the whole block on both
+ * sides bounds them all. */
 static enum eps_status circulant_row_bound(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     (void)context;
-    size_t m = s->block, width = 2 * m - 1, most = (m - 1) / p->separation + 1;
-    most = most < p->epochs ? most : p->epochs;
+    size_t m = s->block, width = 2 * m - 1, most = (m - 1) / participation->separation + 1;
+    most = most < participation->epochs ? most : participation->epochs;
     double lag_error, *lags = malloc(m * sizeof *lags), *row = malloc(width * sizeof *row);
     double *best = malloc((width + 1) * sizeof *best);
     uint32_t *taken = malloc((width + 1) * sizeof *taken);
@@ -188,11 +188,11 @@ static enum eps_status circulant_row_bound(const struct eps_context *context, st
     if (ok) {
         for (size_t i = 0; i < width; i++) {
             size_t apart = i < m ? m - 1 - i : i - (m - 1);
-            row[i] = apart >= p->separation ? fabs(lags[apart]) + lag_error : 0;
+            row[i] = apart >= participation->separation ? fabs(lags[apart]) + lag_error : 0;
         }
-        double others = eps__separated_bound(row, width, most - 1, p->separation, best, taken);
+        double others = eps__separated_bound(row, width, most - 1, participation->separation, best, taken);
         double slack = (double)most * lag_error / s->squares[0].lower + eps__separated_error(most);
-        out->value.upper = eps__raise((double)p->epochs * (s->squares[0].upper + others), 6);
+        out->value.upper = eps__raise((double)participation->epochs * (s->squares[0].upper + others), 6);
         out->value.lower = out->value.upper * (1 - 4 * slack);
         out->rule = "row_bound";
         out->exact = false;
@@ -210,9 +210,9 @@ static double fourier_numbers(const struct eps__forecast *c)
 }
 
 static void fourier_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                     const struct eps__participation *p, double starts)
+                                     const struct eps__participation *participation, double starts)
 {
-    (void)p;
+    (void)participation;
     cost->operations += 60 * c->n + 8 * starts * c->stamps;
     cost->bytes += 8 * (3 * c->n);
 }

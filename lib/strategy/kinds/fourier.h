@@ -1,5 +1,5 @@
 /*
- * The decoders of the Fourier mechanism: operations of its kind.
+ * The decoders of the Fourier mechanism, as operations of its kind.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,8 @@ enum eps_status eps__fourier_decoder_row(const struct eps_strategy *s, double *o
                                          const double *inverse, size_t row);
 enum eps_status eps__fourier_noise_row(const struct eps_strategy *s, double *out, struct eps_error *error,
                                        const double *inverse, size_t row);
-/* The Gram matrix of a block: out[e], e < block, is X_ij at |i - j| = e, within *error. False without memory. */
+/* The Gram matrix X of a block, which depends on the distance: out[e], e < block, is X_ij for |i - j| = e, within
+ * *error. False: no memory. */
 bool eps__fourier_lags(double *out, double *error, const struct eps_strategy *s);
 
 #endif

@@ -1,20 +1,22 @@
 /*
  * The decoders of the Fourier mechanism, by transforms (MEMF appendix K).
  *
- * standard: prefix sums are P F* Sigma^(1/2) F, rows of the circulant of the kernel y; another workload A takes the
- * differences D = A S^-1 of its rows, applied to them. Norms of such rows are quadratic forms in the autocorrelation
+ * standard: prefix sums are P F* Sigma^(1/2) F, rows of the circulant of the kernel y. For another workload A, the
+ * differences D = A S^-1 of its rows are applied to them. Norms of such rows are quadratic forms in the autocorrelation
  * X of y, which is Toeplitz.
  *
- * optimal: A X^-1 C' with X = C'C. Its Toeplitz system has a closed solution. The spectrum of the circulant C is zero
- * at the even frequencies but for 0, so X = (W + 1 1')/2 with W skew-circulant of eigenvalues 1 / sin(pi k / 2m), k
- * odd. W^-1 has the eigenvalues sin(pi k / 2m): with c_d = 1 / sin((2d + 1) pi / 2m) the sum over k telescopes to
- * W^-1_ij = (c_d - c_(d-1)) / 2m at d = |i - j| (c_(-1) = -c_0), and W^-1 1 = c / m. The rest is the rank-one update
- * by 1 1'. So a row costs one convolution, and Gohberg and Semencul's formula gives the norms of all rows: from the
- * first column g of X^-1, X^-1 = (L L' - M M') / g_0 with L and M lower-triangular Toeplitz, of first columns g and
- * (0, g_(m-1), ..., g_1); a' X^-1 a is the difference of the norms that two Toeplitz strategies with these inverses
- * would have.
+ * optimal: A X^-1 C' with X = C'C, a Toeplitz system with a closed solution. The spectrum of the circulant C is zero at
+ * the even frequencies except 0, so X = (W + 1 1')/2 with W skew-circulant of eigenvalues 1 / sin(pi k / 2m), k odd.
+ * W^-1 has the eigenvalues sin(pi k / 2m). With c_d = 1 / sin((2d + 1) pi / 2m), the sum over k telescopes to W^-1_ij =
+ * (c_d - c_(d-1)) / 2m at d = |i - j| (c_(-1) = -c_0), and W^-1 1 = c / m. What remains is the rank-one update by 1 1'.
+ * So a row costs one convolution.
  *
- * C is the family's times s->scale, and its decoder that divided by it.
+ * The norms of all rows follow from Gohberg and Semencul's formula. With the first column g of X^-1,
+ *     X^-1 = (L L' - M M') / g_0,
+ * where L and M are lower-triangular Toeplitz with first columns g and (0, g_(m-1), ..., g_1). So a' X^-1 a is the
+ * difference of the norms for two Toeplitz strategies with these inverses.
+ *
+ * C is the family's C times s->scale, and its decoder the family's divided by it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,7 +28,7 @@
 #include "lib/strategy/failures.h"
 #include "lib/strategy/kinds/fourier.h"
 
-/* optimal: 2 m numbers, w and z with (X^-1 a)_i = sum_j w_|i-j| a_j - z_i <z, a>; standard: the lags of X. */
+/* optimal: 2 m numbers, w and z with (X^-1 a)_i = sum_j w_|i-j| a_j - z_i <z, a>; standard: X by distance. */
 enum eps_status eps__fourier_invert(const struct eps_context *context, double **inverse, bool *defined,
                                     struct eps_error *error, const struct eps_strategy *s)
 {
@@ -43,7 +45,7 @@ enum eps_status eps__fourier_invert(const struct eps_context *context, double **
     }
     double *z = w + m, angle = M_PI / (2 * (double)m), before = -1 / sin(angle);
     for (size_t d = 0; d < m; d++) {
-        /* The sine is symmetric: of the two arguments the smaller is the more accurate. */
+        /* The sine is symmetric; the smaller of the two arguments is more accurate. */
         double least = 2 * d + 1 < m ? 2 * (double)d + 1 : 2 * (double)(m - d) - 1, c = 1 / sin(least * angle);
         w[d] = (c - before) / ((double)m * square);
         z[d] = c / (double)m;
@@ -86,15 +88,16 @@ static enum eps_status optimal_variance(const struct eps_context *context, doubl
 
 /* ---- variance, standard ---- */
 
-/* Differences of a first column: that of A S^-1. */
+/* The first column of A S^-1: differences of that of A. */
 static void differences(double *out, const double *a, size_t m)
 {
     for (size_t t = m; t-- > 0;)
         out[t] = a[t] - (t ? a[t - 1] : 0);
 }
 
-/* A block whose workload is Toeplitz: out[t] gets bb, bu, uu of step t for rows b and u with the differences d and e,
- * d X and e X being their convolutions with the lags: what the newest step adds is linear in them. */
+/* A block whose workload is Toeplitz. out[t] gets bb, bu and uu at step t for the rows b and u with the differences d
+ * and e. dx and ex are the convolutions of d and e with X by distance; the contribution of the newest step is linear in
+ * them. */
 static void steady_norms(struct eps__past *out, const double *x, const double *d, const double *e, const double *dx,
                          const double *ex, size_t m)
 {
@@ -107,7 +110,7 @@ static void steady_norms(struct eps__past *out, const double *x, const double *d
     }
 }
 
-/* The same where the rate changes: the differences of the rows themselves, d and e, of 2 m numbers; O(m^2). */
+/* The same for a changing rate, from the differences d and e of the rows themselves (2 m numbers); O(m^2). */
 static enum eps_status changing_norms(const struct eps_context *context, struct eps__past *out, struct eps_error *error,
                                       const struct eps__workload *w, const double *x, double *d, size_t m, size_t first)
 {
@@ -127,7 +130,7 @@ static enum eps_status changing_norms(const struct eps_context *context, struct 
         double ub = w->momentum * past.bu + b, uu = w->momentum * past.uu + u;
         struct eps__past now;
         now.uu = w->momentum * (uu + u) + square;
-        /* b' = decay b + eta u' and u' = momentum u + the row */
+        /* b' = decay b + eta u', and u' = momentum u + the row */
         now.bu = w->decay * ub + eta * now.uu;
         now.bb = w->decay * (w->decay * past.bb + 2 * eta * ub) + eta * eta * now.uu;
         out[t] = past = now;
@@ -191,7 +194,7 @@ out:
     return status;
 }
 
-/* (X f)_i for the m differences f. */
+/* (X f)_i, where f has m numbers. */
 static double lagged(const double *x, const double *f, size_t m, size_t i)
 {
     double sum = 0;
@@ -201,8 +204,8 @@ static double lagged(const double *x, const double *f, size_t m, size_t i)
 }
 
 /*
- * A block that has ended. Row t has the differences f of (a_t, ..., a_(t-m)) there, and a_(t-m) more at its last
- * step, behind which a row of A would go on. From row to row f moves by one place.
+ * The contribution of a block that has ended. There, row t has the differences f of (a_t, ..., a_(t-m)), plus a_(t-m)
+ * at the block's last step, after which the row of A continues. From row to row f shifts by one place.
  */
 static enum eps_status past_norms(const struct eps_context *context, double *out, struct eps_error *error,
                                   const double *a, const double *x, size_t m, size_t n)
@@ -267,7 +270,7 @@ enum eps_status eps__fourier_variance(const struct eps_context *context, double 
 
 /* ---- rows ---- */
 
-/* out = the circulant of the kernel (2 m numbers) times (x, 0), x of m numbers. work has 3 m numbers. */
+/* out = the circulant of the kernel (2 m numbers) times (x, 0), where x has m numbers. work has 3 m numbers. */
 static bool circulant(double *out, double *work, const double *kernel, const double *x, size_t m)
 {
     if (!eps__convolve(work, 3 * m - 1, kernel, 2 * m, x, m))
@@ -296,7 +299,7 @@ static bool optimal_solve(const struct eps_strategy *s, double *out, const doubl
     return circulant(out, work, s->entries, x, m);
 }
 
-/* Differences of a times the circulant's transpose. */
+/* The differences of a, times the transpose of the circulant. */
 static bool standard_solve(const struct eps_strategy *s, double *out, const double *inverse, const double *a,
                            size_t len, double *work)
 {

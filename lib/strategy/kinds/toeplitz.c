@@ -1,7 +1,7 @@
 /*
- * Lower-triangular Toeplitz blocks, never formed: everything is computed from the first column. Columns of a block
- * are shifts of each other, cut at its end, so that a pattern shifted down by some steps is a principal submatrix of
- * the unshifted one's Gram matrix, less a positive semidefinite part: without stamps the first pattern is the worst.
+ * Lower-triangular Toeplitz blocks. No matrix is formed; everything is computed from the first column. The columns of a
+ * block are shifts of each other, cut off at its end. So if a pattern is shifted down, its Gram matrix is a principal
+ * submatrix of the unshifted one minus a positive semidefinite part: without stamps, the first pattern is the worst.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,8 @@ void eps__toeplitz_steal(struct eps_strategy *s, double *coefficients, size_t le
     s->entries_len = len;
 }
 
-/* Multiplications between two polls, and those over which a quotient is left to transforms (some 20 seconds). */
+/* The multiplications between two polls, and those above which quotients are computed by transforms (about 20
+ * seconds). */
 static const size_t poll_operations = (size_t)1 << 22;
 static const double quotient_operations_max = 0x1p36;
 
@@ -119,7 +120,7 @@ static bool toeplitz_measure(struct eps_strategy *s)
         if (s->entries[i] < 0)
             s->nonnegative = false;
     }
-    /* Repeating a diagonal block changes nothing: one form, one id. */
+    /* Repeating a diagonal block does not change C, so stamps are dropped: one C has one id. */
     if (len == 1) {
         s->stamps = 1;
         s->block = s->block_rows = s->n;
@@ -145,7 +146,7 @@ static bool toeplitz_gram(struct eps__work *work, const struct eps_strategy *s, 
     (void)work;
     const double *c = s->entries;
     for (size_t e = 0; e < count; e++) {
-        /* Along one diagonal each product is the one below it and a few terms more. */
+        /* Along a diagonal, each product is the one below it plus a few terms. */
         size_t lag = e * step, done = 0;
         struct eps__sum sum = {0};
         for (size_t j = count; j-- > e;) {
@@ -159,7 +160,7 @@ static bool toeplitz_gram(struct eps__work *work, const struct eps_strategy *s, 
     return true;
 }
 
-/* The squares of the numbers v[0..n-1], each with a relative error of 4 units of rounding, summed. */
+/* The sum of the squares of v[0..n-1], each of which has a relative error of 4 units of rounding. */
 static struct eps__interval sum_squares(const double *v, size_t n)
 {
     struct eps__sum sum = {0};
@@ -179,16 +180,18 @@ static void prefix_squares(double *out, const double *v, size_t n)
 }
 
 /*
- * With stamps. A pattern enters each block at some offset o and either goes on to its end, which contributes the
- * first block - o squares of the unlimited window, or stops there after `left` steps, which needs the window of that
- * width. Both are kept as prefix sums of squares; the width seldom changes from one starting point to the next.
+ * With stamps. A pattern enters each block at some offset o. Either it continues to the end of the block, which
+ * contributes the first block - o squares of the unlimited window, or it stops there after `left` steps, which needs
+ * the window of that width. Both are kept as prefix sums of squares; the width seldom changes from one starting point
+ * to the next.
  */
 static enum eps_status stamped_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t m = s->block, b = p->separation, starts = eps__participation_starts(p, s->n), width = 0;
+    size_t m = s->block, b = participation->separation, starts = eps__participation_starts(participation, s->n),
+           width = 0;
     double *window = malloc(m * sizeof *window), *whole = malloc((m + 1) * sizeof *whole);
     double *cut = malloc((m + 1) * sizeof *cut), best = 0;
     if (!window || !whole || !cut || !eps__strided_window(window, m, s->entries, s->entries_len, m, b)) {
@@ -200,7 +203,7 @@ static enum eps_status stamped_fixed_order(const struct eps_context *context, st
         if (start % 256 == 0 && (status = eps__strategy_poll(context, error)))
             goto out;
         double total = 0;
-        size_t left = p->epochs;
+        size_t left = participation->epochs;
         for (size_t at = start; at < s->n && left;) {
             size_t rows = m - at % m, steps = (rows - 1) / b + 1;
             if (steps <= left) {
@@ -233,12 +236,13 @@ out:
 
 static enum eps_status toeplitz_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                             struct eps_error *error, const struct eps_strategy *s,
-                                            const struct eps__participation *p)
+                                            const struct eps__participation *participation)
 {
     if (s->stamps > 1)
-        return stamped_fixed_order(context, out, error, s, p);
+        return stamped_fixed_order(context, out, error, s, participation);
     double *window = malloc(s->n * sizeof *window);
-    if (!window || !eps__strided_window(window, s->n, s->entries, s->entries_len, p->epochs, p->separation)) {
+    if (!window || !eps__strided_window(window, s->n, s->entries, s->entries_len, participation->epochs,
+                                        participation->separation)) {
         free(window);
         return eps__strategy_no_memory(error);
     }
@@ -265,12 +269,12 @@ static enum eps_status toeplitz_invert(const struct eps_context *context, double
     return EPS_OK;
 }
 
-/* a C0^-1 is a convolution with the inverse's first column, backwards. */
+/* a C0^-1 is a convolution with the reversed first column of the inverse. */
 static bool toeplitz_solve(const struct eps_strategy *s, double *out, const double *inverse, const double *a,
                            size_t len, double *work)
 {
     size_t m = s->block;
-    bool kept; /* a row that has lost its small numbers is still the row, up to its norm */
+    bool kept; /* if small numbers were lost, the row is still accurate in norm */
     for (size_t j = 0; j < len; j++)
         work[j] = a[len - 1 - j];
     if (!eps__convolve_digits(work + m, len, work, len, inverse, len, &kept))
@@ -314,7 +318,7 @@ static void toeplitz_load(struct eps_strategy *s, struct eps__record *from)
         from->bad = true;
 }
 
-/* ---- what it costs ---- */
+/* ---- costs ---- */
 
 static double toeplitz_numbers(const struct eps__forecast *c)
 {
@@ -328,9 +332,9 @@ static double toeplitz_gram_cost(const struct eps__forecast *c, double k, double
 }
 
 static void toeplitz_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                      const struct eps__participation *p, double starts)
+                                      const struct eps__participation *participation, double starts)
 {
-    cost->operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, (double)p->epochs) : 0);
+    cost->operations += 20 * c->n + (c->stamps > 1 ? starts * fmin(c->stamps, (double)participation->epochs) : 0);
     cost->bytes += 8 * (3 * c->n);
 }
 

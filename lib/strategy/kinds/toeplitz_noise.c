@@ -1,6 +1,6 @@
 /*
- * Drawing x = C^-1 z for Toeplitz blocks: by the filter that C^-1 is, where the family defined C by it (BISR,
- * BandInvMF), with the last rows of z; and by the buffers of a BLT, a row for each decay (eps_strategy_blt() has the
+ * Ways to draw x = C^-1 z for Toeplitz blocks: by the filter C^-1, if the family defines C by it (BISR, BandInvMF),
+ * which keeps the last rows of z; and by the buffers of a BLT, a row for each decay (eps_strategy_blt() documents the
  * recursion).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -48,7 +48,7 @@ static enum eps_status filter_row(struct eps__noise_run *run, const struct eps_c
     return eps__strategy_poll(context, error);
 }
 
-/* Rows of z are put into the ring, nothing else. */
+/* The state consists of rows of z only, so it is refilled by drawing the rows within reach. */
 static size_t filter_from(const struct eps_strategy *s, enum eps_part part, double dimensions, size_t row)
 {
     size_t local = row % s->block, reach = s->known_inverse_len - 1;
@@ -69,7 +69,7 @@ static const struct eps__noise_way filter = {
 
 static bool buffers_serve(const struct eps_strategy *s)
 {
-    return s->blt_len > 0 && s->bands > 1; /* a diagonal C was made one block (toeplitz_measure()) */
+    return s->blt_len > 0 && s->bands > 1; /* toeplitz_measure() merges the stamps of a diagonal C */
 }
 
 static double buffers_numbers(const struct eps_strategy *s, enum eps_part part, double dimensions)

@@ -1,8 +1,8 @@
 /*
- * Trees: one row for each node of a complete binary tree, the indicator of its leaves. A block of m steps has the
- * first m of 2^h leaves and 2^(h+1) - 1 rows, in post-order: every node follows its children, so that a row can be
- * released as soon as its last step is known. Only the scale is stored: columns have h + 1 equal entries each, and
- * two of them share the rows of their common ancestors. The decoders are in tree_decoder.c.
+ * Trees: one row for each node of a complete binary tree, the indicator of its leaves. A block of m steps uses the
+ * first m of 2^h leaves and has 2^(h+1) - 1 rows, in post-order: every node follows its children, so a row can be
+ * released as soon as its last step is known. Only the scale is stored: each column has h + 1 equal entries, and two
+ * columns share the rows of their common ancestors. tree_decoder.c has the decoders.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@
 #include "lib/strategy/kinds/kinds.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
-/* Walks down from the root: a subtree of height h has 2^h - 1 rows of each child, then its own. */
+/* Walks down from the root: a subtree of height h consists of 2^h - 1 rows for each child, then its own row. */
 static void tree_row(const struct eps_strategy *s, double *out, size_t row)
 {
     size_t height = s->height, leaf = 0;
@@ -37,7 +37,7 @@ static void tree_divide(struct eps_strategy *s, double divisor)
     s->scale /= divisor;
 }
 
-/* `count` times the square of the scale; count is an integer below 2^53. */
+/* count times the square of the scale, where count is an integer below 2^53. */
 static struct eps__interval times_square(const struct eps_strategy *s, double count)
 {
     double square = s->scale * s->scale, below = nextafter(square, 0), above = nextafter(square, INFINITY);
@@ -89,11 +89,11 @@ static bool tree_gram(struct eps__work *work, const struct eps_strategy *s, doub
     return true;
 }
 
-/* The sum over nodes of the square of the number of steps of one pattern under them: an integer. */
-static double pattern_square(const struct eps_strategy *s, const struct eps__participation *p, size_t start)
+/* The sum over nodes of the squared number of steps of one pattern below them: an integer. */
+static double pattern_square(const struct eps_strategy *s, const struct eps__participation *participation, size_t start)
 {
-    size_t b = p->separation, steps = (s->n - 1 - start) / b + 1;
-    steps = steps < p->epochs ? steps : p->epochs;
+    size_t b = participation->separation, steps = (s->n - 1 - start) / b + 1;
+    steps = steps < participation->epochs ? steps : participation->epochs;
     double total = 0;
     for (size_t level = 0; level <= s->height; level++) {
         if (((size_t)1 << level) <= b) {
@@ -101,7 +101,7 @@ static double pattern_square(const struct eps_strategy *s, const struct eps__par
             continue;
         }
         for (size_t i = 0; i < steps;) {
-            /* How many steps lie under the node of step i: up to the end of the node, or of its block. */
+            /* The steps below the node of step i, up to the end of the node or of its block. */
             size_t at = start + i * b, offset = at % s->block;
             size_t end = at - offset + (((offset >> level) + 1) << level), stop = at - offset + s->block;
             end = end < stop ? end : stop;
@@ -116,34 +116,34 @@ static double pattern_square(const struct eps_strategy *s, const struct eps__par
 
 static enum eps_status tree_fixed_order(const struct eps_context *context, struct eps__interval *out,
                                         struct eps_error *error, const struct eps_strategy *s,
-                                        const struct eps__participation *p)
+                                        const struct eps__participation *participation)
 {
     double best = 0;
-    size_t starts = eps__participation_starts(p, s->n);
+    size_t starts = eps__participation_starts(participation, s->n);
     for (size_t start = 0; start < starts; start++) {
         enum eps_status status = start % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         if (status)
             return status;
-        double square = pattern_square(s, p, start);
+        double square = pattern_square(s, participation, start);
         best = square > best ? square : best;
     }
     *out = times_square(s, best);
     return EPS_OK;
 }
 
-/* At each level the steps crowd into as few nodes as they can. */
+/* At each level, the bound places the steps in as few nodes as possible. */
 static enum eps_status tree_min_separation(const struct eps_context *context, struct eps__square *out,
                                            struct eps_error *error, const struct eps_strategy *s,
-                                           const struct eps__participation *p)
+                                           const struct eps__participation *participation)
 {
     (void)context;
     (void)error;
     double total = 0;
     for (size_t level = 0; level <= s->height; level++) {
         size_t width = (size_t)1 << level, nodes = s->stamps * ((s->block - 1) / width + 1);
-        size_t leaves = width < s->block ? width : s->block, crowd = (leaves - 1) / p->separation + 1;
-        crowd = crowd < p->epochs ? crowd : p->epochs;
-        size_t full = p->epochs / crowd, rest = p->epochs % crowd;
+        size_t leaves = width < s->block ? width : s->block, crowd = (leaves - 1) / participation->separation + 1;
+        crowd = crowd < participation->epochs ? crowd : participation->epochs;
+        size_t full = participation->epochs / crowd, rest = participation->epochs % crowd;
         if (full >= nodes) {
             full = nodes;
             rest = 0;
@@ -161,9 +161,9 @@ static double tree_numbers(const struct eps__forecast *c)
 }
 
 static void tree_fixed_order_cost(struct eps__cost *cost, const struct eps__forecast *c,
-                                  const struct eps__participation *p, double starts)
+                                  const struct eps__participation *participation, double starts)
 {
-    double k = (double)p->epochs, b = (double)p->separation;
+    double k = (double)participation->epochs, b = (double)participation->separation;
     cost->operations += starts * k * (log2(c->block) + 1 - fmin(log2(b), log2(c->block)));
     cost->bytes += 8 * (3 * c->n);
 }

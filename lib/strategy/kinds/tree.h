@@ -1,5 +1,5 @@
 /*
- * The decoders of a tree: operations of its kind.
+ * The decoders of a tree, as operations of its kind.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

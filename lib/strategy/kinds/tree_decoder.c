@@ -1,23 +1,24 @@
 /*
- * The decoders of a tree, without a matrix of n x 2n numbers.
+ * The decoders of a tree, without forming a matrix of n x 2n numbers.
  *
- * full: the pseudoinverse. The Gram matrix X of the leaves under a node is that of its two children side by side,
- * plus 1: adding the node's own row is a rank-one update, X^-1 = Y^-1 - Y^-1 1 1' Y^-1 / (1 + beta) with
- * beta = 1' Y^-1 1. So 1' X^-1 a and a' X^-1 a follow from those of the children, and a row of B = A C^+ is one walk
- * up the tree and one down.
+ * full: the pseudoinverse. The Gram matrix X of the leaves below a node is that of its two children side by side, plus
+ * 1: the node's own row is a rank-one update, X^-1 = Y^-1 - Y^-1 1 1' Y^-1 / (1 + beta) with beta = 1' Y^-1 1. So 1'
+ * X^-1 a and a' X^-1 a follow from those of the children, and a row of B = A C^+ takes one walk up the tree and one
+ * down.
  *
- * online: Honaker's estimator from below. The sum under a complete node of height l is estimated from all the nodes
- * under it, a node of height j with the weight 2^j / (2^(l+1) - 1); the prefix sum of t + 1 steps adds the estimates
- * of the nodes of its binary representation. The last step of a block of m < 2^h steps may use the estimate of a node
- * that m does not fill ("tree completion"): the one that gives the least variance, and the noise of nodes without any
- * step is left out, as their sums are known to be zero (MEMF appendix D.3). A left inverse of C is then N, the
- * differences of successive rows of that decoder S of prefix sums, and B = A N for every workload; with stamps this
- * repeats the last row of a block below it (appendix D.4). Written with N, a node that is complete replaces the
- * estimates of its two children, and every inner product with a row of N is a sum of steps: <w, N_s> = 1 for the
- * weights w_node = 2^height over any complete node above s. So sums and squares of a' N follow from the children's
- * here too, and one pair of passes over the tree serves both decoders.
+ * online: Honaker's estimator from below. The sum below a complete node of height l is estimated from all nodes below
+ * it, a node of height j with weight 2^j / (2^(l+1) - 1). The prefix sum of t + 1 steps adds the estimates of the nodes
+ * of its binary representation. The last step of a block of m < 2^h steps may use the estimate of a partial node ("tree
+ * completion"): the one with the least variance. The noise of nodes that contain no step is left out, because their
+ * sums are known to be zero (MEMF appendix D.3).
  *
- * What rounding does to the square of a node doubles with each height: variances of n steps are good to n 2^-53.
+ * A left inverse of C is then N, the differences of successive rows of that decoder S of prefix sums, and B = A N for
+ * every workload. With stamps this repeats the last row of a block below it (appendix D.4). In terms of N, a complete
+ * node replaces the estimates of its two children, and every inner product with a row of N is a sum of steps: <w, N_s>
+ * = 1 for the weights w_node = 2^height over any complete node that contains s. So sums and squares of a' N follow from
+ * those of the children here too, and one pair of passes over the tree serves both decoders.
+ *
+ * The rounding error of the square of a node doubles with each height: variances of n steps are accurate to n 2^-53.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,7 +29,7 @@
 #include "lib/strategy/failures.h"
 #include "lib/strategy/kinds/tree_levels.h"
 
-/* All that there is to keep is the decoder's scale. */
+/* Keeps only the decoder's scale. */
 enum eps_status eps__tree_invert(const struct eps_context *context, double **inverse, bool *defined,
                                  struct eps_error *error, const struct eps_strategy *s)
 {
@@ -43,8 +44,8 @@ enum eps_status eps__tree_invert(const struct eps_context *context, double **inv
 
 /* ---- variance, recursive workloads ---- */
 
-/* Of the rows u and b (see struct eps__past) over the steps under one node: full: 1' X^-1 u and u' X^-1 u; online:
- * the sum of u and |u' N|^2; likewise for b. */
+/* For the rows u and b (see struct eps__past) over the steps below one node: full: 1' X^-1 u and u' X^-1 u; online: the
+ * sum of u and |u' N|^2; likewise for b. */
 struct state {
     double u, b;
     struct eps__past past;
@@ -68,8 +69,8 @@ static struct state merge_full(const struct state *left, const struct state *rig
     return node;
 }
 
-/* A row of N is exchanged: `weight` is the sum, over the estimates it replaces, of their sum of steps times the
- * change of weights (for u, and for b); the row's entries of the step at hand are 1 in u and eta in b. */
+/* Replaces a row of N. `weight` is the sum, over the estimates it replaces, of their sum of steps times the change of
+ * weights (for u, and for b). The row's entries for the current step are 1 in u and eta in b. */
 static void exchange(struct state *node, double u_weight, double b_weight, double square, double eta)
 {
     node->past.uu += 2 * u_weight + square;
@@ -86,7 +87,7 @@ static struct state add_states(const struct state *left, const struct state *rig
     return node;
 }
 
-/* At the last step, the estimates that make up the partial node of height `completion` give way to its own. */
+/* At the last step, replaces the estimates within the partial node of height `completion` by the node's own. */
 static void complete(struct state *total, const struct eps__tree_levels *v, const struct state *stack, double eta)
 {
     double u = 0, b = 0;
@@ -100,7 +101,8 @@ static void complete(struct state *total, const struct eps__tree_levels *v, cons
     exchange(total, u, b, v->completion_square, eta);
 }
 
-/* The step t of a block with rate eta. stack[j] is the node of height j in the representation of the steps done. */
+/* Step t of a block, with rate eta. stack[j] is the node of height j in the binary representation of the completed
+ * steps. */
 static struct state tree_step(struct state *stack, const struct eps__tree_levels *v, const struct eps__workload *w,
                               size_t t, double eta)
 {
@@ -125,7 +127,7 @@ static struct state tree_step(struct state *stack, const struct eps__tree_levels
     for (; l < v->height; l++) {
         bool right = t >> l & 1;
         if (v->full) {
-            /* Whether m fills the parent decides its update, not whether the steps so far do. */
+            /* The update of the parent depends on whether m fills it, not on the steps so far. */
             bool filled = t >> (l + 1) < v->m >> (l + 1);
             node = merge_full(&node, right ? &stack[l] : NULL, filled ? v->tau[l + 1] : v->partial_tau[l + 1]);
         } else if (right) {
@@ -163,15 +165,15 @@ static enum eps_status recursive_variance(const struct eps_context *context, dou
 /* ---- variance, any Toeplitz workload ---- */
 
 /*
- * What a node that started k steps ago contributes to the row's norm depends on k alone, and so does the sum that it
- * hands on: arrays over k, one height after the other, for the complete nodes and for the partial one.
+ * The contribution to the row's norm of a node that started k steps ago depends on k alone, and so does the sum that it
+ * passes on: arrays over k, one height after the other, for the complete nodes and for the partial one.
  */
 struct arrays {
     size_t n;
     const double *a; /* the workload's first column, n numbers */
     double *sum, *square;
     double *partial_sum, *partial_square;
-    double *partial_weight; /* online: the sum of steps over width, for each estimate in the partial node */
+    double *partial_weight; /* online: sums of steps over widths, added over the estimates in it */
 };
 
 static void merge_arrays(const struct arrays *r, const struct eps__tree_levels *v, size_t l)
@@ -194,7 +196,7 @@ static void merge_arrays(const struct arrays *r, const struct eps__tree_levels *
     }
 }
 
-/* The partial node of height l: a complete left child and what is right of it, or only the left child. */
+/* The partial node of height l: a complete left child and a partial right one, or only a partial left child. */
 static void merge_partial(const struct arrays *r, const struct eps__tree_levels *v, size_t l)
 {
     size_t half = (size_t)1 << (l - 1), rest = eps__tree_remainder(v, l);
@@ -239,7 +241,7 @@ static enum eps_status toeplitz_variance(const struct eps_context *context, doub
         merge_arrays(&r, v, l);
         status = eps__strategy_poll(context, error);
     }
-    /* A block is one node; the earlier blocks are the same node, started so many steps earlier. */
+    /* A block is one node; an earlier block contributes as the same node that started earlier. */
     memcpy(out, eps__tree_remainder(v, v->height) ? r.partial_square : r.square, n * sizeof *out);
     for (size_t t = s->block; t < n; t++)
         out[t] += out[t - s->block];
@@ -261,8 +263,8 @@ enum eps_status eps__tree_variance(const struct eps_context *context, double *ou
 
 /* ---- rows ---- */
 
-/* a X^-1 C': up the tree 1' X^-1 a for every node; down it, less what the nodes above took, which is alike for all
- * the leaves under a node. shift: as many numbers as out. */
+/* a X^-1 C': up the tree, 1' X^-1 a for every node; down the tree, minus the updates of the nodes above, which are
+ * equal for all leaves below a node. shift: as many numbers as out. */
 static void full_row(double *out, double *shift, const struct eps__tree_levels *v, const double *a, size_t len)
 {
     size_t leaves = (size_t)1 << v->height;
@@ -286,7 +288,7 @@ static void full_row(double *out, double *shift, const struct eps__tree_levels *
     }
 }
 
-/* a N: each row of N changes the estimates of whole subtrees, which are added up on the way down. */
+/* a N: each row of N changes the estimates of whole subtrees, which are accumulated on the way down. */
 static void online_row(double *out, const struct eps__tree_levels *v, const double *a, size_t len)
 {
     size_t leaves = (size_t)1 << v->height;

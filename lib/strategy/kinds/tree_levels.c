@@ -1,5 +1,5 @@
 /*
- * See tree_levels.h; tree_decoder.c has the derivations.
+ * See tree_levels.h; tree_decoder.c derives the formulas.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,7 @@ static void full_levels(struct eps__tree_levels *v)
     }
 }
 
-/* The squared norm of the estimate from the partial node of height l, without the nodes that have no step. */
+/* The squared norm of the estimate from the partial node of height l, without the nodes that contain no step. */
 static double partial_square(const struct eps__tree_levels *v, size_t l)
 {
     double sum = 0, rest = (double)eps__tree_remainder(v, l);
@@ -41,7 +41,8 @@ static void online_levels(struct eps__tree_levels *v)
         double own = ldexp(1, (int)l) / v->width[l];
         v->square[l] = own * own + (l ? v->delta[l] * v->delta[l] * ldexp(1, (int)l) * v->width[l - 1] : 0);
     }
-    /* From the root down: the nodes of the representation of m above height l, then the partial node of height l. */
+    /* From the root down: the nodes above height l of the binary representation of m, then the partial node of height
+     * l. */
     v->completion = 0;
     for (size_t l = v->height + 1; l-- > 0;) {
         bool partial = eps__tree_remainder(v, l) != 0;
@@ -54,7 +55,8 @@ static void online_levels(struct eps__tree_levels *v)
         if (!partial)
             break;
     }
-    /* Its row of N less the row without completion: new weights for the estimates that it replaces, and new nodes. */
+    /* The difference of its row of N and the row without completion: changed weights for the estimates that it
+     * replaces, and new nodes. */
     size_t top = v->completion;
     for (size_t j = 0; j <= top && top; j++) {
         double change = 1 / v->width[top] - 1 / v->width[j];

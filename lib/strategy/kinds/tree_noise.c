@@ -1,14 +1,14 @@
 /*
- * Drawing x = C^+ z for trees with a row for each height, by the recursions of tree_decoder.c turned round: there from
- * a row of A to a row of the decoder, here from the nodes' noise to the steps'.
+ * Ways to draw x = C^+ z for trees that keep a row for each height. They transpose the recursions of tree_decoder.c,
+ * which lead from a row of A to a row of the decoder: here they lead from the noise of the nodes to that of the steps.
  *
- * online: the weighted sum of all noise under a complete node is that of its children and its own; step t takes the
- * estimate of the node that it completes and gives back those of the nodes below that it merges.
+ * online: the weighted sum of all noise below a complete node is the sum of its children's and its own. Step t adds the
+ * estimate of the node that it completes and subtracts those of the nodes that are merged into it.
  *
  * full: x = X^-1 C' z. Up a subtree, f = 1' X^-1 C' z = tau (f_left + f_right) + (1 - tau) z. Down, the nodes above add
- * the same number `shift` to every leaf's right-hand side, and a child sees tau (z + shift - f_left - f_right); at a
- * leaf, x is its own noise and what was added. The way up is walked again at each node on the way down, n log n in all,
- * so that no more is kept than one path.
+ * the same number `shift` to the right-hand side of every leaf, and a child gets tau (z + shift - f_left - f_right); at
+ * a leaf, x is its own noise plus the shift. The way up is repeated at each node on the way down, O(n log n) in all, so
+ * that only one path is kept.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,13 +23,13 @@
 struct tile {
     struct eps__noise_run *run;
     const struct eps__tree_levels *levels;
-    size_t above; /* rows of C before the block's */
+    size_t above; /* rows of C before this block */
     size_t first, len;
-    double *rows; /* one a height, run->dimensions apart */
+    double *rows; /* one for each height, run->dimensions apart */
     double *z;
 };
 
-/* The noise of the node of height l that holds leaf e. */
+/* Generates the noise of the node of height l that contains leaf e. */
 static void node_noise(const struct tile *t, double *out, size_t e, size_t l)
 {
     size_t last = (((e >> l) + 1) << l) - 1;
@@ -59,14 +59,15 @@ static double online_numbers(const struct eps_strategy *s, enum eps_part part, d
     return (double)(s->height + 1) * dimensions + 2 * EPS__WHITE_TILE;
 }
 
-/* Two nodes a step, and as many merged. */
+/* Two nodes are drawn per step, and as many are merged. */
 static double online_operations(const struct eps_strategy *s, enum eps_part part, double dimensions)
 {
     (void)part;
     return (double)s->n * (2 * EPS__NORMAL_COST + 10) * dimensions;
 }
 
-/* rows[j] is the weighted sum under the complete node of height j among those that make up the steps done. */
+/* rows[j] is the weighted sum below the complete node of height j in the binary representation of the completed
+ * steps. */
 static void online_step(const struct tile *t, double *x, size_t step)
 {
     const struct eps__tree_levels *v = t->levels;
@@ -93,7 +94,7 @@ static bool full_serves(const struct eps_strategy *s)
     return s->decoder == EPS_DECODER_FULL;
 }
 
-/* Two rows a height: what is added on the path, and a sum on the way up. */
+/* Two rows for each height: the shift on the path, and a sum on the way up. */
 static double full_numbers(const struct eps_strategy *s, enum eps_part part, double dimensions)
 {
     (void)part;
@@ -113,7 +114,7 @@ static double tau_of(const struct eps__tree_levels *v, size_t first, size_t l)
 
 static void up(const struct tile *t, double *out, size_t first, size_t l);
 
-/* f_left + f_right of the node of height l > 0 that begins with leaf `first`. */
+/* f_left + f_right of the node of height l > 0 whose first leaf is `first`. */
 static void children(const struct tile *t, double *out, size_t first, size_t l)
 {
     size_t right = first + ((size_t)1 << (l - 1));
@@ -125,7 +126,7 @@ static void children(const struct tile *t, double *out, size_t first, size_t l)
     }
 }
 
-/* f of the node. */
+/* f of the node of height l whose first leaf is `first`. */
 static void up(const struct tile *t, double *out, size_t first, size_t l)
 {
     if (l == 0) {
@@ -139,8 +140,8 @@ static void up(const struct tile *t, double *out, size_t first, size_t l)
         out[i] = tau * out[i] + (1 - tau) * t->z[i];
 }
 
-/* rows[l] is what is added on the way down to the node of height l that holds the step; it stays as long as its
- * parent does. */
+/* rows[l] is the shift of the node of height l that contains the step; it is valid as long as the node's parent is the
+ * same. */
 static void full_step(const struct tile *t, double *x, size_t step)
 {
     const struct eps__tree_levels *v = t->levels;

@@ -1,11 +1,14 @@
 /*
  * banded with toeplitz: false: the best b-banded matrix with columns of equal norm (dense BandMF). The columns of one
- * pattern must not overlap, so that the sensitivity is the norm times the root of the number of participations, whatever C is; then
- * one loss serves them all. It is convex in X = C'C, banded with a unit diagonal, and C is its only lower-triangular
- * root with a positive diagonal: minimising over the columns finds the optimum. Largest variances are minimised as
- * power means of growing powers, each from the optimum of the one before: that of power p is at most n^(1/p) below the
- * largest. Amplification needs C >= 0, which the optimum is but for small entries: where there are some, the search
- * goes on with the entries' square roots as variables. Only a workload whose own root has both signs keeps them.
+ * pattern must not overlap. Then the sensitivity is the norm times the root of the number of participations for every
+ * C, and one loss serves all numbers of participations. It is convex in X = C'C, which is banded with a unit diagonal,
+ * and C is the only lower-triangular root of X with a positive diagonal, so minimising over the columns finds the
+ * optimum.
+ *
+ * The maximum of the variances is minimised through power means of increasing powers, each from the optimum of the one
+ * before: the power mean with exponent p is less than the maximum by a factor of at most n^(1/p). Amplification needs C
+ * >= 0, which the optimum satisfies except for small entries. If some entries are negative, the search continues with
+ * the square roots of the entries as variables, unless the root of the workload itself has both signs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +20,8 @@
 #include "lib/strategy/failures.h"
 #include "lib/strategy/optimise/banded_loss.h"
 
-/* The first columns of the square root of the workload, without its cooldown; of prefix sums, where it has none. */
+/* Starts at the first columns of the square root of the workload without its cooldown, or of prefix sums if it has
+ * none. */
 static bool root_start(double *x, const struct eps__workload *w, size_t n, size_t bands)
 {
     struct eps__workload steady = *w;
@@ -52,12 +56,12 @@ static enum eps_status search(struct eps__banded_loss *loss, double *x, size_t *
         return eps__strategy_no_memory(loss->error);
     if (end == EPS__LBFGS_DOMAIN)
         return eps__error(loss->error, EPS_INVALID, "/workload",
-                          "the error of a banded strategy is not finite: bring the workload's numbers nearer to 1");
+                          "the error of a banded strategy is not finite: scale the workload's numbers closer to 1");
     return EPS_OK;
 }
 
-/* x becomes the roots of its entries (those of the columns' diagonals are positive, or the column changes its sign);
- * a negative entry begins small, but not at zero, where the derivative of a square would keep it. */
+/* Replaces the entries of x by their square roots. Each column's sign is that of its diagonal. A negative entry starts
+ * at a small positive value, because at zero the derivative of a square vanishes. */
 static void take_roots(double *x, size_t n, size_t bands)
 {
     for (size_t j = 0; j < n; j++) {
@@ -76,7 +80,7 @@ static bool has_negative(const double *x, size_t n, size_t bands)
     return false;
 }
 
-/* With the powers from `power` on. */
+/* Searches with the powers from `power` on. */
 static enum eps_status search_powers(struct eps__banded_loss *loss, double *x, size_t *iterations,
                                      const struct eps_matrix *matrix, double power)
 {
@@ -90,7 +94,7 @@ static enum eps_status search_powers(struct eps__banded_loss *loss, double *x, s
     }
 }
 
-/* Leaves the columns of C in x, of any norm and sign. */
+/* Leaves the columns of C in x, with any norm and sign. */
 static enum eps_status minimise(struct eps__banded_loss *loss, double *x, size_t *iterations,
                                 const struct eps_matrix *matrix)
 {
@@ -117,10 +121,10 @@ enum eps_status eps__build_banded_columns(const struct eps_context *context, str
     struct eps__workload workload = {0};
     if (matrix->epochs > 1 && bands > matrix->separation)
         return eps__error(error, EPS_INVALID, "/matrix/bands",
-                          "with toeplitz: false must be at most matrix.separation = %zu, so that the columns of one "
+                          "must be at most matrix.separation = %zu with toeplitz: false, so that the columns of one "
                           "pattern do not overlap",
                           matrix->separation);
-    double *x = malloc(n * (bands + 1) * sizeof *x); /* norms behind the columns */
+    double *x = malloc(n * (bands + 1) * sizeof *x); /* the columns, then their norms */
     enum eps_status status = eps__workload_of_block(&workload, error, mechanism, n);
     if (!status && (!x || !root_start(x, &workload, n, bands)))
         status = eps__strategy_no_memory(error);

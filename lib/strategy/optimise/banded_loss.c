@@ -1,14 +1,15 @@
 /*
- * The loss of banded strategies with equal column norms, and its gradient, in O(n bands^2) and n bands numbers.
+ * The loss of banded strategies with equal column norms, and its gradient, in O(n bands^2) operations and O(n bands)
+ * memory.
  *
- * With x = C^-1 z for white noise z, and s_t the t-th query of x, the loss is a mean of Var(s_t). Forwards, the
- * covariances of the process give all variances (kinds/banded_error.c). Backwards runs the adjoint: the cost still to come
- * is a quadratic form in the state, whose matrix Pi follows from that of the next step by one more rank-two update.
- * C_{t,t-d} enters x_t = (z_t - sum of C_{t,t-d} x_{t-d}) / C_tt only, so that the derivative of the loss is
- * -2/C_tt E[g x_{t-d}] with g = h' Pi (state), h being what a unit of x_t adds to the state. Pi needs no more than
- * the covariances with the last `bands` x, which were kept. (A dense implementation takes O(n^3).)
+ * Let x = C^-1 z for white noise z, and s_t the t-th query of x. The loss is a mean of Var(s_t). The forward pass
+ * computes all variances from the covariances of the process (kinds/banded_error.c). The backward pass is the adjoint
+ * method: the remaining cost is a quadratic form in the state, whose matrix Pi follows from that of the next step by a
+ * rank-two update. C_{t,t-d} enters only x_t = (z_t - sum of C_{t,t-d} x_{t-d}) / C_tt, so the derivative of the loss
+ * is -2/C_tt E[g x_{t-d}] with g = h' Pi (state), where h is the change of the state per unit of x_t. This needs only
+ * the stored covariances with the last `bands` x. (A dense implementation takes O(n^3).)
  *
- * A workload without a short state has its rows one by one: dF = -2 <weight B, B dC C^-1>, O(n^2 bands).
+ * A workload without a short state is processed row by row: dF = -2 <weight B, B dC C^-1>, O(n^2 bands).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -71,7 +72,7 @@ bool eps__banded_unit_columns(double *columns, double *norms, size_t n, size_t b
     return true;
 }
 
-/* ln of the power mean of the variances; weight: its derivatives. */
+/* ln of the power mean of the variances; weight: its derivatives with respect to them. */
 static double power_mean(const struct eps__banded_loss *loss)
 {
     size_t n = loss->c.n;
@@ -111,7 +112,7 @@ static bool forwards(struct eps__banded_loss *loss)
     return true;
 }
 
-/* The matrix Pi of the cost to come, in the x by slot, u and s; and Pi h at the step at hand. */
+/* The matrix Pi of the remaining cost, in terms of x (by slot), u and s; and Pi h at the current step. */
 struct adjoint {
     size_t b;
     double *xx, *xu, *xs; /* upper triangle */
@@ -121,7 +122,7 @@ struct adjoint {
     double *change, *lagged, *product;
 };
 
-/* From step t + 1, whose q, row and eta are at hand, to step t. */
+/* Moves from step t + 1, whose q, row and eta are current, to step t. */
 static void adjoint_step(struct adjoint *a, const struct eps__process *p, size_t next, double eta)
 {
     size_t b = a->b, slot = next % b;
@@ -141,7 +142,7 @@ static void adjoint_step(struct adjoint *a, const struct eps__process *p, size_t
     a->ss *= p->decay * p->decay;
 }
 
-/* q = Pi h at step t: h is 1 at x_t and u, eta at s. */
+/* q = Pi h at step t: h has 1 at x_t and u, and eta at s. */
 static void adjoint_direction(struct adjoint *a, const struct eps_strategy *c, size_t t, double eta)
 {
     size_t b = a->b, slot = t % b;
@@ -202,7 +203,7 @@ static bool backwards(struct eps__banded_loss *loss)
 
 /* ---- any workload ---- */
 
-/* b C = (row t of A), so b is row t of B, and b C'^-1 behind it: t + 1 numbers each. */
+/* Solves b C = (row t of A), so that b is row t of B, and then y = b C'^-1: t + 1 numbers each. */
 static void solve_row(const struct eps__banded_loss *loss, double *b, double *y, size_t t)
 {
     const struct eps_strategy *c = &loss->c;
@@ -252,7 +253,7 @@ static bool row_gradients(struct eps__banded_loss *loss)
 
 /* ---- the objective ---- */
 
-/* How many evaluations a search takes is not known: what is left shrinks by a factor with each. */
+/* The number of evaluations is unknown in advance, so the reported remainder shrinks by a constant factor with each. */
 static void report(struct eps__banded_loss *loss)
 {
     const struct eps_context *context = loss->context;
@@ -282,7 +283,7 @@ bool eps__banded_log_loss(void *user, double *value, double *gradient, const dou
         return true;
     if (!(recursive ? backwards(loss) : row_gradients(loss)))
         return false;
-    /* Through the division by the norm: what is left is orthogonal to the column. */
+    /* Through the division by the norm: the part of the gradient that is orthogonal to the column remains. */
     for (size_t j = 0; j < n; j++) {
         blasint len = (blasint)(n - j < bands ? n - j : bands);
         const double *unit = loss->c.entries + j * bands, *g = loss->gradient + j * bands;

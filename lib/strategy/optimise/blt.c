@@ -1,17 +1,17 @@
 /*
- * The best BLT of so many buffers. C and C^-1 are rational,
+ * The best BLT with a given number of buffers. C and C^-1 are rational,
  *
  *     C(x) = product of (1 - q_i x)/(1 - p_i x),      p_1 > q_1 > p_2 > q_2 > ... in (0, 1),
  *
- * the p being the decays of C and the q those of C^-1. While they interlace every scale of C is positive and every
+ * where the p are the decays of C and the q those of C^-1. While they interlace, every scale of C is positive and every
  * scale of C^-1 negative, so C is positive and decreasing and its sensitivity exact. (With heavy momentum the best last
- * q would be negative, which is given up: a loss of some 1e-5, and the bound of the space.) The variables make that the
- * whole space: -ln of p_1, q_1, p_2... is a running sum of exponentials. A loss takes one cascade of first-order filters for
- * C, one for B = A C^-1, and each derivative one more such filter: O(n buffers), for every workload.
+ * q would be negative; excluding that costs about 1e-5 of the loss.) In the variables used here, every point satisfies
+ * this: -ln of p_1, q_1, p_2... is a running sum of exponentials. One evaluation takes one cascade of first-order
+ * filters for C, one for B = A C^-1, and one more filter for each derivative: O(n buffers) for every workload.
  *
- * In these variables the loss has local minima (all but a few buffers cancelled), so several spacings of the decays
- * are tried to their end and the best is kept. A slight pull of the variables towards 0, in all less than a
- * thousandth of the gap, keeps buffers that are not needed from running to infinity.
+ * In these variables the loss has local minima (all but a few buffers cancel), so the search runs from several spacings
+ * of the decays, and the best result is kept. A small penalty that pulls the variables towards 0, in total less than a
+ * thousandth of the gap, keeps unneeded buffers from going to infinity.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -33,7 +33,7 @@ struct blt_search {
     double *b, *b_adjoint, *c, *c_adjoint; /* n numbers each */
 };
 
-/* out = in times the product of (1 - zero x)/(1 - pole x); in NULL: 1. */
+/* out = in times the product of (1 - zero x)/(1 - pole x); in NULL means 1. */
 static void cascade(double *out, const double *in, const double *zeros, const double *poles, size_t stride, size_t len,
                     size_t n)
 {
@@ -50,8 +50,8 @@ static void cascade(double *out, const double *in, const double *zeros, const do
     }
 }
 
-/* out_k = sum over t of g_t f_t, f_t = pole_k f_{t-1} + y_{t-1}: the derivative of <g, y> when y is multiplied by
- * 1/(1 - pole_k x). A few poles at a time, so that their recursions overlap. */
+/* out_k = sum over t of g_t f_t, f_t = pole_k f_{t-1} + y_{t-1}: the derivative of <g, y> when y is multiplied by 1/(1
+ * - pole_k x). Computes a few poles at a time, so that their recursions overlap. */
 static void pole_products(double *out, const double *poles, size_t len, const double *y, const double *g, size_t n)
 {
     for (size_t from = 0; from < len; from += LANES) {
@@ -68,7 +68,7 @@ static void pole_products(double *out, const double *poles, size_t len, const do
     }
 }
 
-/* rates: p_1, q_1, p_2...; gaps: the steps between their logarithms. */
+/* rates: p_1, q_1, p_2...; gaps: the differences between their logarithms. */
 static void rates_of(double *rates, double *gaps, const double *z, size_t len)
 {
     double sum = 0;
@@ -105,7 +105,7 @@ static bool blt_objective(void *user, double *value, double *gradient, const dou
     return true;
 }
 
-/* rates[k] - rates[l], k <= l, from the gaps between, so that close rates lose nothing. */
+/* rates[k] - rates[l], k <= l, from the gaps between them, which is accurate for close rates. */
 static double difference(const double *rates, const double *gaps, size_t k, size_t l)
 {
     double sum = 0;
@@ -114,9 +114,9 @@ static double difference(const double *rates, const double *gaps, size_t k, size
     return rates[k] * -expm1(-sum);
 }
 
-/* The scales of C: the i-th is the product of (p_i - q_j) over j, over that of (p_i - p_j) over j != i, here in factors
- * that are at most 1 since the rates fall. A factor 0/0 is one of rates that are one in doubles: their buffers are one,
- * which is the last of them, and the scales of those before it are 0. */
+/* The scales of C: scale i is the product of (p_i - q_j) over j, divided by that of (p_i - p_j) over j != i. They are
+ * computed in factors of at most 1, which the decreasing rates allow. A factor 0/0 comes from rates that are equal in
+ * double precision: their buffers merge into the last of them, and the scales of the others are 0. */
 static void scales_of(double *scale, const double *rates, const double *gaps, size_t d)
 {
     for (size_t i = 0; i < d; i++) {
@@ -133,8 +133,8 @@ static void scales_of(double *scale, const double *rates, const double *gaps, si
     }
 }
 
-/* -ln of the rates in geometric progression from `from` to `to`. */
-static void spaced(double *z, size_t len, double from, double to)
+/* -ln of the rates in geometric progression from `from` to `to`, as variables z. */
+static void log_spaced(double *z, size_t len, double from, double to)
 {
     double before = 0;
     for (size_t k = 0; k < len; k++) {
@@ -144,7 +144,7 @@ static void spaced(double *z, size_t len, double from, double to)
     }
 }
 
-/* From spacings that begin at the reach of the stream, or of one separation, or at a tenth of it. */
+/* Searches from spacings that begin at the length of the stream, or of one separation, or at a tenth of these. */
 static enum eps_status search(struct blt_search *s, double *best, struct eps_strategy *strategy, double gap)
 {
     size_t len = 2 * s->buffers, starts = s->loss.separation < s->loss.n ? 4 : 2;
@@ -152,7 +152,7 @@ static enum eps_status search(struct blt_search *s, double *best, struct eps_str
     const double from[] = {1 / n, 10 / n, 1 / separation, 10 / separation};
     for (size_t i = 0; i < starts; i++) {
         double z[POLES_MAX], value;
-        spaced(z, len, fmin(from[i], 0.1), 1);
+        log_spaced(z, len, fmin(from[i], 0.1), 1);
         enum eps_status status =
             eps__toeplitz_minimise(&s->loss, z, &value, &strategy->iterations, len, gap, blt_objective, s);
         if (status)
@@ -183,7 +183,7 @@ enum eps_status eps__blt_optimise(const struct eps_context *context, double *dec
         status = search(&blt, z, s, mechanism->matrix.gap);
     }
     if (!status) {
-        /* Where a buffer ran to the end of its range its decay must still be one. */
+        /* If a buffer ran to the end of its range, its decay must still be valid. */
         rates_of(rates, gaps, z, 2 * d);
         scales_of(scale, rates, gaps, d);
         for (size_t i = 0; i < d; i++)

@@ -8,9 +8,9 @@
 
 #include "lib/strategy/kind.h"
 
-/* Beyond this many buffers doubles have nothing to add at any length. */
+/* More buffers do not improve the loss in double precision at any length. */
 enum { EPS__BLT_BUFFERS_MAX = 16 };
-/* The decays and scales of the best BLT with the job's number of buffers. */
+/* Computes the decays and scales of the best BLT with the job's number of buffers; each array has that many numbers. */
 enum eps_status eps__blt_optimise(const struct eps_context *context, double *decay, double *scale,
                                   struct eps_strategy *s, struct eps_error *error,
                                   const struct eps_mechanism *mechanism);

@@ -1,9 +1,9 @@
 /*
- * Maximising the dual: limited-memory BFGS with lower bounds on some coordinates, by projection (Bertsekas' two
- * metrics: a bound coordinate whose gradient points outwards is left out of the direction; the step is then cut back
- * to the bounds). lib/numerics/lbfgs.c has neither bounds nor a scale of its own; and half a million to eight million
- * coordinates ask for a history in single precision, which is as good: it only shapes the direction. One evaluation
- * takes seconds, so a step is halved until it gains enough and never searched for the best.
+ * Maximises the dual: limited-memory BFGS with lower bounds on some coordinates, by projection (Bertsekas' two-metric
+ * method). A coordinate at its bound whose gradient points outwards is left out of the direction, and the step is cut
+ * back to the bounds. lib/numerics/lbfgs.c has neither bounds nor a diagonal scale. With half a million to eight
+ * million coordinates, the history is kept in single precision, which suffices because it only shapes the direction.
+ * One evaluation takes seconds, so the line search only backtracks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,10 +14,10 @@
 
 enum { MEMORY = 6, HALVINGS = 40 };
 
-/* Of what the gradient promises, a step must gain so much. */
+/* The Armijo constant: the least gain of a step, as a fraction of the gain that the gradient predicts. */
 static const double sufficient = 1e-4;
 
-/* A step leaves at least this part of each positive coordinate. */
+/* A step keeps at least this fraction of each positive coordinate. */
 static const double kept_part = 0.2;
 
 bool eps__optimal_ascent_init(struct eps__optimal_ascent *a, struct eps__optimal_model *model)
@@ -61,7 +61,7 @@ bool eps__optimal_ascent_begin(struct eps__optimal_ascent *a, double value)
     return eps__optimal_gradient(a->model, a->gradient, a->scale, a->x);
 }
 
-/* Coordinate i may move: it is not held at its bound. */
+/* Whether coordinate i may move: it is not held at its bound. */
 static bool is_free(const struct eps__optimal_ascent *a, size_t i)
 {
     const struct eps__optimal_model *m = a->model;
@@ -82,7 +82,7 @@ static void add(const struct eps__optimal_ascent *a, double *v, double factor, c
         v[i] += factor * (double)u[i];
 }
 
-/* What the newest pair says about the size of the inverse Hessian, against the diagonal's. */
+/* The scale of the inverse Hessian from the newest pair, relative to the diagonal approximation. */
 static double newest_scale(const struct eps__optimal_ascent *a)
 {
     const float *change = a->changes + a->newest * a->model->size;
@@ -93,7 +93,7 @@ static double newest_scale(const struct eps__optimal_ascent *a)
     return sum > 0 ? a->products[a->newest] / sum : 1;
 }
 
-/* The two loops of L-BFGS over the free coordinates; returns the slope. */
+/* The two-loop recursion of L-BFGS over the free coordinates; returns the slope along the direction. */
 static double find_direction(struct eps__optimal_ascent *a)
 {
     size_t size = a->model->size;
@@ -121,7 +121,7 @@ static double find_direction(struct eps__optimal_ascent *a)
     return slope;
 }
 
-/* Puts the trial point a step away, cut back to the bounds; returns what the gradient promises. */
+/* Sets the trial point a step away, cut back to the bounds; returns the gain that the gradient predicts. */
 static double place_trial(struct eps__optimal_ascent *a, double step)
 {
     const struct eps__optimal_model *m = a->model;
@@ -138,13 +138,13 @@ static double place_trial(struct eps__optimal_ascent *a, double step)
     return promised;
 }
 
-/* Remembers the pair, if the function curves along it, and moves. */
+/* Stores the pair if the curvature along it is positive, and moves to the trial point. */
 static void accept(struct eps__optimal_ascent *a, double value)
 {
     size_t size = a->model->size, slot = a->kept ? (a->newest + 1) % MEMORY : 0;
     float *step = a->steps + slot * size, *change = a->changes + slot * size;
     double product = 0, steps = 0, changes = 0;
-    /* The scale of the point that is left behind measures both. */
+    /* Both lengths are measured with the scale at the old point. */
     for (size_t i = 0; i < size; i++) {
         step[i] = (float)(a->trial[i] - a->x[i]);
         change[i] = (float)(a->gradient[i] - a->trial_gradient[i]);

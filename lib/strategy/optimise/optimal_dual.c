@@ -1,12 +1,13 @@
 /*
- * One evaluation of the dual: from U = L L' to T, the sum of the singular values of G = diag(w)^1/2 A L, and to
- * X = L^-T (G'G)^1/2 L^-1, the solution of X U X = V, whose entries are the derivatives of 2 T by those of U.
+ * One evaluation of the dual: from U = L L' to T, the sum of the singular values of G = diag(w)^1/2 A L, and to X =
+ * L^-T (G'G)^1/2 L^-1, the solution of X U X = V, whose entries are the derivatives of 2 T with respect to those of U.
  *
- * By one symmetric eigendecomposition of G'G, about 5/6 of the time. Squaring halves the digits of the small singular
- * values. What is reported is proven apart (optimal_proof.c), but where they have none left the gradients have none
- * either, in just the directions in which U is small, and the search ends there: then by a singular value decomposition,
- * which takes four times as long. That cannot be stopped in between; so where it is long, by Newton's iteration for the
- * polar factor Q, eight inverses, and the eigendecomposition of (G'G)^1/2 = Q'G, which takes longer still.
+ * It uses one symmetric eigendecomposition of G'G, which takes about 5/6 of the time. Squaring halves the digits of the
+ * small singular values. The reported numbers are proven separately (optimal_proof.c). But if small singular values
+ * have no digits left, the gradients have none in the directions in which U is small, and the search would end there.
+ * In that case a singular value decomposition is used, which takes four times as long. It cannot be interrupted; so for
+ * large n, Newton's iteration for the polar factor Q (eight inverses) and the eigendecomposition of (G'G)^1/2 = Q'G are
+ * used instead, which take even longer.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -83,7 +84,7 @@ void eps__optimal_apply(const struct eps__optimal *o, double *m)
         eps__multiply_lower(o->work, m, o->dense, n, n);
         return;
     }
-    /* Row t of the momentum matrix times m, and of A times m, from those above: a chunk of columns at a time, which
+    /* Row t of the momentum matrix times m, and of A times m, from the rows above: a chunk of columns at a time, which
      * stays in the first-level cache. */
     enum { CHUNK = 256 };
     double u[CHUNK];
@@ -100,7 +101,7 @@ void eps__optimal_apply(const struct eps__optimal *o, double *m)
     }
 }
 
-/* The rows of A X^-1 A' on the diagonal: X^-1 = L Y diag(1/values) Y' L' with the eigenvectors Y. */
+/* The diagonal of A X^-1 A': X^-1 = L Y diag(1/values) Y' L' with the eigenvectors Y. */
 static void row_variances(const struct eps__optimal *o, struct eps__optimal_point *p)
 {
     size_t n = o->n;
@@ -113,13 +114,13 @@ static void row_variances(const struct eps__optimal *o, struct eps__optimal_poin
     }
 }
 
-/* Squares of singular values under this part of the largest have too few digits as eigenvalues. */
+/* The squares of singular values below this fraction of the largest have too few digits as eigenvalues. */
 static const double square_least = 1e-11;
 
-/* Up to this size a singular value decomposition takes less than a second. */
+/* The largest n for which a singular value decomposition takes less than about a second. */
 enum { SINGULAR_MOST = 1024 };
 
-/* Values, vectors and the polar factor q without squares; gram is scratch. */
+/* Computes values, vectors and the polar factor q without squaring; gram is scratch. */
 static enum eps__lapack by_singular_vectors(const struct eps__optimal *o, struct eps__optimal_point *p, double *q)
 {
     size_t n = o->n;
@@ -132,7 +133,7 @@ static enum eps__lapack by_singular_vectors(const struct eps__optimal *o, struct
     return EPS__LAPACK_DONE;
 }
 
-/* The same; the values are those of Q'G, which is symmetric but for rounding. */
+/* The same; the values are those of Q'G, which is symmetric up to rounding. */
 static enum eps__lapack by_polar_factor(const struct eps__optimal *o, struct eps__optimal_point *p, double *q)
 {
     size_t n = o->n;

@@ -1,20 +1,20 @@
 /*
- * The coordinates of the dual. Moving the entries of U directly, the obvious choice, was tried first and is slow: U is
- * close to singular at the optimum (within a pattern of 20 its eigenvalues span a factor of 500) and steps end at the
- * border of the positive definite matrices. With the rows of a triangular factor as coordinates there is no border,
- * and the inverse Hessian is close to diagonal: 14 evaluations in the place of 60 to 2e-6 on (20,10)-participation.
- * The roots of v and not their logarithms: along a root, 2 T - sum v is a concave parabola.
+ * The coordinates of the dual. The obvious choice, the entries of U, is slow: U is nearly singular at the optimum
+ * (within a pattern of 20, its eigenvalues span a factor of 500), and steps end at the boundary of the positive
+ * definite matrices. With the rows of a triangular factor as coordinates there is no boundary, and the inverse Hessian
+ * is nearly diagonal: 14 evaluations instead of 60 to reach 2e-6 for (20,10)-participation. The coordinates are the
+ * square roots of v rather than its logarithms, because along a root 2 T - sum v is a concave parabola.
  *
- * Factors cannot keep every entry of U under a bound. So they solve the problem in which nothing outside the patterns
- * is constrained and the columns of one pattern are orthogonal, which for disjoint patterns is no restriction: an
- * entry X_ij > 0 inside one would ask for U_ij = U_ii = U_jj, which is not positive definite. Where that answer does
- * not do (the cut to X >= 0 costs more than the gap allows), the entries finish from there; where patterns overlap they
- * begin at a multiple of the identity.
+ * Factors cannot keep every entry of U below a bound. So they solve the problem in which nothing outside the patterns
+ * is constrained and the columns of one pattern are orthogonal. For disjoint patterns the latter is no restriction: an
+ * entry X_ij > 0 within a pattern would require U_ij = U_ii = U_jj, which is not positive definite. If that solution is
+ * not good enough (the cut to X >= 0 costs more than the gap allows), the search over entries continues from it. For
+ * overlapping patterns it starts from a diagonal U.
  *
- * Entries alone crawl along the border of the positive definite matrices. So mu ln det U is added, and with the weights w
- * also mu times the sum of ln w. Where that sum is largest, X + mu U^-1 in the place of X meets every constraint, its loss
- * with w is at most T, and no variance is more than mu n above T (LEMMAS.md, F4): C is made from it, and the gap is about
- * mu n over T. optimal_search.c lets mu fall.
+ * Entries alone progress slowly along the boundary of the positive definite matrices. So the barrier mu ln det U is
+ * added, and with the weights w also mu times the sum of ln w. At the maximum of that sum, X + mu U^-1 in place of X
+ * satisfies every constraint, its loss with w is at most T, and no variance exceeds T by more than mu n (LEMMAS.md,
+ * F4): C is made from it, and the gap is about mu n / T. optimal_search.c decreases mu.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,7 +25,7 @@
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/optimise/optimal.h"
 
-/* U less this part of what it was must stay positive definite. */
+/* U minus this fraction of its value at the last gradient must stay positive definite. */
 static const double barrier_part = 0.02;
 
 /* ---------------------------------------------------------------- where the coordinates lie */
@@ -35,13 +35,14 @@ static size_t roots_of(const struct eps__optimal_model *m)
     return m->o->max_squared ? m->o->n : 0;
 }
 
-/* The number of pairs j < i that have a coordinate, before row i. */
+/* The number of pairs j < i with a coordinate, in the rows before row i. */
 static size_t pairs_before(const struct eps__optimal *o, size_t i)
 {
     return o->nonnegative ? i * (i - 1) / 2 : i * (o->epochs - 1);
 }
 
-/* Columns left of the diagonal in row i: every `stride`th from i on down, `count` of them. */
+/* The columns left of the diagonal in row i that have a coordinate: every `stride`th one from i downwards, `count` of
+ * them. */
 static size_t pair_stride(const struct eps__optimal *o)
 {
     return o->nonnegative ? 1 : o->separation;
@@ -53,7 +54,7 @@ static size_t pair_count(const struct eps__optimal *o, size_t i)
     return o->nonnegative || fit < o->epochs ? fit : o->epochs - 1;
 }
 
-/* i - j is a number of separations that one pattern holds. */
+/* Whether one pattern can contain both i and j. */
 static bool one_pattern(const struct eps__optimal *o, size_t i, size_t j)
 {
     return (i - j) % o->separation == 0 && (i - j) / o->separation < o->epochs;
@@ -131,7 +132,7 @@ static void place_factors(struct eps__optimal_model *m, const double *x)
     }
 }
 
-/* U, its lower triangle; above it zeros. */
+/* Writes the lower triangle of U, with zeros above it. */
 static void write_entries(const struct eps__optimal_model *m, double *u, const double *x)
 {
     const struct eps__optimal *o = m->o;
@@ -163,7 +164,8 @@ static bool place_entries(struct eps__optimal_model *m, const double *x)
     return eps__cholesky(m->o->work, p->lower, n);
 }
 
-/* mu ln det U and mu times the sum of ln w; X becomes X + mu U^-1, half the derivative of what is maximised. */
+/* Returns mu ln det U plus mu times the sum of ln w. X becomes X + mu U^-1, half the derivative of the maximised
+ * function. */
 static double add_path(struct eps__optimal_model *m)
 {
     struct eps__optimal_point *p = &m->point;
@@ -227,7 +229,7 @@ void eps__optimal_model_continue(struct eps__optimal_model *m, double *x, const 
         x[t] = sqrt(fmax(p->weights[t], share / (double)n));
     for (size_t s = 0; s < o->starts; s++)
         v[s] = factors_x[roots_of(factors) + s] * factors_x[roots_of(factors) + s];
-    /* U from the factor, shrunk off the diagonal until it is positive definite under the pattern sums. */
+    /* U from the factor, shrunk off the diagonal until it is positive definite and below the pattern sums. */
     eps__multiply_transposed(o->work, p->gram, p->lower, p->lower, n);
     for (;; part *= 0.8) {
         memset(p->vectors, 0, n * n * sizeof *p->vectors);
@@ -248,11 +250,11 @@ void eps__optimal_model_continue(struct eps__optimal_model *m, double *x, const 
 
 /* ---------------------------------------------------------------- gradients */
 
-/* Both matrices of one residue class, for products of their own. */
+/* The parts of X and L in one residue class, and the product of these. */
 struct class
 {
     size_t first, count;
-    double *gram, *lower, *product; /* count x count; one allocation, at gram */
+    double *gram, *lower, *product; /* count x count each; one allocation, at gram */
 };
 
 static void class_close(struct class *c)
@@ -260,7 +262,7 @@ static void class_close(struct class *c)
     free(c->gram);
 }
 
-/* False without memory. */
+/* Copies the class that starts at step `first` and multiplies. False: no memory, or stopped. */
 static bool class_open(struct class *c, const struct eps__optimal_model *m, size_t first)
 {
     size_t n = m->o->n, b = m->o->separation, count = (n - 1 - first) / b + 1;
@@ -281,7 +283,7 @@ static bool class_open(struct class *c, const struct eps__optimal_model *m, size
     return false;
 }
 
-/* 2 T changes by 2 <X L, dL>. A row of L is its coordinates, brought to the length that v asks for: the part of the
+/* 2 T changes by 2 <X L, dL>. A row of L is its coordinates, scaled to the length that v determines, so the part of the
  * gradient along the row goes to v. */
 static void factor_rows(const struct eps__optimal_model *m, const struct class *c, double *along, double *gradient,
                         double *scale, const double *rows)
@@ -388,9 +390,9 @@ bool eps__optimal_gradient(struct eps__optimal_model *m, double *gradient, doubl
 /* ---------------------------------------------------------------- the fixed point */
 
 /*
- * If a class stood alone, X U X would be its part of V, and the U that makes X diagonal with trace 1 would be D^-1 V
- * D^-1: so the rows of the next factor are those of X L, and v the square of the sum of their lengths. For patterns
- * of one step this squares the update of MEMF (8), v <- v X_ii, which moves half as far.
+ * For a class on its own, X U X is its part of V, and the U that makes X diagonal with trace 1 is D^-1 V D^-1. So the
+ * rows of the next factor are those of X L, and v is the square of the sum of their lengths. For patterns of one step,
+ * this squares the update of MEMF (8), v <- v X_ii, which takes half the step.
  */
 static bool fixed_class(const struct eps__optimal_model *m, double *next, const double *x, size_t r)
 {

@@ -1,7 +1,7 @@
 /*
- * From the dual's X to a matrix that meets the constraints: what violates them is cut off, and each step is scaled
- * such that the fullest of its patterns sums to 1. Where the dual is far from its optimum, that may not be positive
- * definite; near it, it costs as much as the dual still lacks, to first order.
+ * A feasible C from the dual's X: entries that violate the constraints are cut, and each step is scaled so that its
+ * fullest pattern sums to 1. Far from the dual's optimum the result may not be positive definite; near it, the cut
+ * costs about as much as the gap of the dual, to first order.
  *
  * C is the lower-triangular matrix with C'C = X: the Cholesky factor of X with rows and columns reversed, reversed
  * back.
@@ -13,7 +13,7 @@
 #include "lib/numerics/linear/linalg.h"
 #include "lib/strategy/optimise/optimal.h"
 
-/* The lower triangle of X, less what may not be; *cut: there was something outside the patterns. */
+/* Writes the lower triangle of X without the forbidden entries; *cut: a negative entry outside the patterns was cut. */
 static void constrain(const struct eps__optimal *o, double *x, const double *gram, const struct eps__optimal_cut *how,
                       bool *cut)
 {
@@ -35,7 +35,7 @@ static void constrain(const struct eps__optimal *o, double *x, const double *gra
     }
 }
 
-/* The fullest pattern of each step. */
+/* fill[i]: the sum over the fullest pattern that contains step i. */
 static void fill_of(const struct eps__optimal *o, double *fill, const double *x)
 {
     size_t n = o->n, b = o->separation;
@@ -67,7 +67,7 @@ double eps__optimal_recover(const struct eps__optimal *o, struct eps__optimal_po
                             const struct eps__optimal_cut *how, bool *cut)
 {
     size_t n = o->n;
-    double *fill = p->values, loss = 0; /* the singular values have served */
+    double *fill = p->values, loss = 0; /* the singular values are no longer needed */
     constrain(o, p->images, p->gram, how, cut);
     fill_of(o, fill, p->images);
     for (size_t i = 0; i < n; i++)

@@ -1,17 +1,20 @@
 /*
- * The gap, proven: an upper bound on the loss of C and a lower bound on the least loss there is, in spite of rounding.
+ * The proof of the gap: an upper bound on the loss of C and a lower bound on the least loss, rounding included.
  *
- * Below: for the L at hand, taken as exact, U = L L' is exact, and so is the dual's value T^2 / (sum v + excess) / sum
- * w. The excess is what U may have over the pattern sums, entry by entry, times the most that X can have there: 1 on
- * the diagonal and between patterns, 1/4 inside one (X_ij <= (X_ii + X_jj)/2, and X_ii + X_jj + 2 X_ij <= 1). T, the
- * sum of the singular values of G = diag(w)^1/2 A L, is the largest <Q, G> over Q of norm at most 1; the polar factor
- * as computed is one, once its norm is bounded through ||Q'Q - I||. No eigenvalue is trusted.
+ * Lower bound: L is taken as exact, so U = L L' is exact, and so is the dual's value T^2 / (sum v + excess) / sum w.
+ * The excess is that of U over the pattern sums, entry by entry, times the largest value that X can have there: 1 on
+ * the diagonal and between patterns, 1/4 within a pattern (X_ij <= (X_ii + X_jj)/2, and X_ii + X_jj + 2 X_ij <= 1). T,
+ * the sum of the singular values of G = diag(w)^1/2 A L, is the maximum of <Q, G> over Q of norm at most 1. The
+ * computed polar factor is such a Q once its norm is bounded through ||Q'Q - I||. The proof relies on no computed
+ * eigenvalue.
  *
- * Above: C^-1 = R (I - E)^-1 with the computed inverse R and E = I - C R, so a row of A C^-1 is at most that of A R
- * over 1 - ||E||; the sensitivity from the Gram matrices of C's columns, absolute values summed. Both hold for C as it
- * is returned, too: scaled after this, every entry rounded by up to EPS__DIVISORS_MAX divisions (F3).
+ * Upper bound: C^-1 = R (I - E)^-1 with the computed inverse R and E = I - C R, so the norm of a row of A C^-1 is at
+ * most that of A R divided by 1 - ||E||. The sensitivity comes from the Gram matrices of C's columns, with absolute
+ * values summed. Both bounds also hold for the returned C, which is scaled afterwards and whose entries are rounded by
+ * up to EPS__DIVISORS_MAX divisions (F3).
  *
- * Rounding of products and recursions of m operations an entry: m 2^-52 times the product of absolute values.
+ * The rounding error of products and recursions with m operations per entry is at most m 2^-52 times the product of
+ * absolute values.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,10 +28,10 @@
 
 enum { REFINEMENTS = 30 };
 
-/* What the divisions that scale C may do to an entry, relative: twice their number of roundings. */
+/* A bound on the relative change of an entry by the divisions that scale C: twice their number of roundings. */
 static const double scaling = 2 * EPS__DIVISORS_MAX * EPS__UNIT_ROUNDOFF;
 
-/* At least the relative rounding of any of the chains of `terms` operations here. */
+/* A bound on the relative rounding error of any chain of `terms` operations in this file. */
 static double rounding(size_t terms)
 {
     return 2 * ((double)terms + 16) * EPS__UNIT_ROUNDOFF;
@@ -42,8 +45,8 @@ static double frobenius_up(const double *m, size_t count)
     return eps__sqrt_up(eps__sum_interval(&sum, 0).upper + EPS__SUM_TINY);
 }
 
-/* out = diag(w)^1/2 |A| |m|, within the rounding that it is there to bound; A as a recursion has no sign. False without
- * memory. */
+/* out = diag(w)^1/2 |A| |m|, up to rounding, which its users allow for. A recursive A has no negative entries. False:
+ * no memory. */
 static bool magnitudes(const struct eps__optimal *o, double *out, const double *m, const double *weights)
 {
     struct eps__optimal absolute = *o;
@@ -93,7 +96,7 @@ double eps__optimal_excess(const struct eps__optimal *o, struct eps__optimal_poi
     gram_of_rows(o, u, p->vectors, p->lower);
     for (size_t i = 0; i < n && eps__optimal_row_goes_on(o, i); i++) {
         for (size_t j = 0; j <= i; j++) {
-            /* A sum whose products are all 0 is exact: its size is 0. One that is 0 need not be (F2). */
+            /* A sum whose products are all 0 is exact: its size is 0. A sum that is 0 need not be exact (F2). */
             double size = error * sizes[i * n + j], entry = u[i * n + j];
             bool inside = (i - j) % o->separation == 0 && (i - j) / o->separation < o->epochs;
             double most = inside ? eps__optimal_cover(o, p->sums, i, j) : 0;
@@ -125,7 +128,7 @@ double eps__optimal_bound(const struct eps__optimal *o, const struct eps__optima
     return p->trace * p->trace / (p->total + excess);
 }
 
-/* Steps of Newton and Schulz, Q <- Q (3 - Q'Q)/2, which bring the singular values of gram, those under sqrt 3, to 1. */
+/* Newton-Schulz steps, Q <- Q (3 - Q'Q)/2, which move the singular values of gram, if below sqrt 3, to 1. */
 static void orthogonalise(const struct eps__optimal *o, struct eps__optimal_point *p, double *correction)
 {
     size_t n = o->n;
@@ -148,7 +151,8 @@ static void orthogonalise(const struct eps__optimal *o, struct eps__optimal_poin
     }
 }
 
-/* The polar factor Q of the point's images, in vectors; gram is scratch. False: there is none, or the point's no_memory. */
+/* Writes the polar factor Q of the point's images to vectors; gram is scratch. False: there is none, or no memory
+ * (p->no_memory). */
 static bool polar_factor(const struct eps__optimal *o, struct eps__optimal_point *p)
 {
     size_t n = o->n;
@@ -213,7 +217,7 @@ bool eps__optimal_bound_lower(const struct eps__optimal *o, struct eps__optimal_
 
 /* ---------------------------------------------------------------- above */
 
-/* The square of the sensitivity: the largest sum over a pattern of absolute inner products of columns of C. */
+/* The square of the sensitivity: the largest sum, over a pattern, of absolute inner products of columns of C. */
 static bool square_up(const struct eps__optimal *o, const double *c, double *square)
 {
     size_t n = o->n, b = o->separation;

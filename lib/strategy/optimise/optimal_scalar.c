@@ -1,9 +1,9 @@
 /*
- * Constraint (34) of MEMF (appendix I.3): u'Xu <= 1 for every vector u of signs on a pattern. The multipliers v_u of
- * all those vectors are enumerated, and the fixed point (8), v <- diag((H'VH)^1/2), iterated: with U = H H' that is
- * v_u <- v_u u'X u, which converges, slowly, as multipliers of constraints that do not bind go to zero.
+ * Constraint (34) of MEMF (appendix I.3): u'Xu <= 1 for every sign vector u on a pattern. The multipliers v_u of all
+ * these vectors are enumerated, and the fixed point (8), v <- diag((H'VH)^1/2), is iterated. With U = H H' this is v_u
+ * <- v_u u'X u. It converges slowly, as the multipliers of inactive constraints go to zero.
  *
- * It bounds contributions of dimension 1 only, so it is never served; it is here to reproduce the paper's table.
+ * The constraint bounds contributions of dimension 1 only, so no family uses it; it reproduces the paper's table.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@
 
 enum { STEPS_MAX = 64, SIGNS_MAX = 1 << 14, ROUNDS = 20000 };
 
-/* The vectors u, one a row; returns how many. */
+/* Writes the vectors u, one per row; returns their number. */
 static size_t write_signs(const struct eps__optimal *o, double *signs)
 {
     size_t n = o->n, count = 0;
@@ -72,7 +72,7 @@ static bool solve(const struct eps__optimal *o, struct eps__optimal_point *p, do
             largest = fmax(largest, square);
             v[u] *= square;
         }
-        /* tr(V X^-1) = T; the objective is the mean, the table's figure the total. */
+        /* tr(V X^-1) = T; the objective is the mean, the table has the total. */
         *bound = fmax(*bound, p->trace * p->trace / total * (double)n);
         if (largest * p->trace * (double)n < *loss) {
             *loss = largest * p->trace * (double)n;

@@ -1,18 +1,21 @@
 /*
  * The search for the optimal factorisation.
  *
- * The dual is ascended, not the primal: X has half a million to eight million free entries and a Hessian as badly
- * conditioned as the square root of A'A, U has n k entries of its own and a Hessian close to diagonal. Ten to thirty
- * evaluations (optimal_dual.c) take the place of the thousands of a primal L-BFGS or of the paper's fixed point, and
- * the lower bound comes with them. First, the fixed point for a few steps, from nothing to a few percent; then L-BFGS
- * over the factors of U. Where that problem is not the one that was asked for (optimal_model.c), L-BFGS over entries, in
- * stages in which mu falls: hundreds of evaluations. After each step a feasible C is made of X, and the best one kept; so
- * is the point of the largest lower bound, for the proof.
+ * The search ascends the dual rather than descending the primal. X has half a million to eight million free entries and
+ * a Hessian as badly conditioned as the square root of A'A; U has n k coordinates and a nearly diagonal Hessian. Ten to
+ * thirty evaluations (optimal_dual.c) replace the thousands of a primal L-BFGS or of the paper's fixed point, and give
+ * the lower bound as well.
  *
- * The largest error is minimised by the same means: it is the largest of the losses with weights w on the steps, so
- * the dual is maximised over w as well (T is concave in U and w together). Lest V become singular, over factors a part of
- * w, a quarter of the target, is spread evenly; the target falls from stage to stage to the gap that was asked for, each
- * stage beginning where the one before it ended. So a finer gap goes the way of a coarser one, and then on.
+ * First, a few steps of the fixed point reach a few percent; then L-BFGS runs over the factors of U. If that problem is
+ * not the requested one (optimal_model.c), L-BFGS runs over entries, in stages with decreasing mu: hundreds of
+ * evaluations. After each step a feasible C is made from X. The best C is kept, and the point with the largest lower
+ * bound, for the proof.
+ *
+ * The maximum error is minimised by the same means. It is the largest of the losses with weights w on the steps, so the
+ * dual is maximised over w as well (T is concave in U and w together). Over factors, a share of w, a quarter of the
+ * target, is spread evenly so that V stays regular. The target decreases from stage to stage to the requested gap, and
+ * each stage starts where the one before it ended. So a search for a finer gap takes the same path as one for a coarser
+ * gap, and continues.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,22 +27,22 @@
 
 enum { FIXED_POINTS = 6, FACTOR_MOVES = 300, PATH_MOVES = 2000, SMALL_GAINS = 20 };
 
-/* Aimed at, of the gap asked for: the rest is for rounding. */
+/* The fraction of the requested gap that the search aims at; the rest allows for rounding. */
 static const double aim = 0.98;
 
-/* Over factors: the first target of the largest error, and by how much it falls. */
+/* Over factors: the first target for the maximum error, and the ratio of successive targets. */
 static const double first_target = 0.1, target_ratio = 0.25;
 
-/* Over entries: by how much mu falls; its last value, as mu n over T, of the gap; and a gain in one move that is small, of
- * mu n. */
+/* Over entries: the ratio of successive mu; the last mu n / T, as a fraction of the gap; and the gain of one step that
+ * counts as small, as a fraction of mu n. */
 static const double path_ratio = 0.3, path_end = 0.05, small_gain = 5e-4;
 
-/* For progress: the parts of the time that coming near the optimum takes, and the search; the rest is the proof. */
+/* For progress: the shares of time of the approach and of the search; the rest is the proof. */
 static const double approach_share = 0.3, search_share = 0.6;
 
 /* ---------------------------------------------------------------- what a point gives */
 
-/* Fixed points, and then the digits of the gap that are won. */
+/* Reports the fixed-point steps, then the digits of the gap that have been gained. */
 static void report(struct eps__optimal_search *s)
 {
     double gap = s->loss / s->bound - 1, wanted = s->gap * aim, won = 0;
@@ -66,7 +69,7 @@ static void take_bound(struct eps__optimal_search *s, const struct eps__optimal_
     memcpy(s->sums, p->sums, s->problem.starts * sizeof *s->sums);
 }
 
-/* Makes a C of the point, and keeps it if it is the best. */
+/* Makes a C from the point, and keeps it if it is the best. */
 static double attempt(struct eps__optimal_search *s, struct eps__optimal_point *p, const struct eps__optimal_cut *how,
                       bool *cut)
 {
@@ -80,13 +83,13 @@ static double attempt(struct eps__optimal_search *s, struct eps__optimal_point *
     return loss;
 }
 
-/* Loss and bound are as close as that. */
+/* Whether loss and bound are within `gap`. */
 static bool within(const struct eps__optimal_search *s, double gap)
 {
     return s->loss <= s->bound * (1 + aim * gap);
 }
 
-/* Takes the bound and a C from the point; true if the gap is what was asked for. */
+/* Takes the bound and a C from the point. True if the requested gap is reached. */
 static bool take(struct eps__optimal_search *s, struct eps__optimal_model *m)
 {
     struct eps__optimal_point *p = &m->point;
@@ -94,7 +97,7 @@ static bool take(struct eps__optimal_search *s, struct eps__optimal_model *m)
     struct eps__optimal_cut how = {.apart = factors || !s->problem.overlapping};
     take_bound(s, p);
     double least = attempt(s, p, &how, &cut);
-    /* Far from the optimum only a larger lift gives anything at all. */
+    /* Far from the optimum, only a larger lift gives a positive definite matrix. */
     for (how.lift = s->target / 4; how.lift < 1 && !within(s, s->target) && !eps__stopped(s->problem.work);
          how.lift *= 10) {
         double loss = attempt(s, p, &how, &cut);
@@ -113,7 +116,8 @@ static bool take(struct eps__optimal_search *s, struct eps__optimal_model *m)
 
 /* ---------------------------------------------------------------- over factors */
 
-/* Up from a's point until the target is reached (*done), the relaxed problem solved, or no step found. */
+/* Ascends from a's point until the requested gap (*done) or the target is reached, the relaxed problem is solved, or no
+ * step is found. */
 static enum eps_status ascend(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done)
 {
     struct eps__optimal_model *m = a->model;
@@ -130,7 +134,7 @@ static enum eps_status ascend(struct eps__optimal_search *s, struct eps__optimal
     return status;
 }
 
-/* From the identity to a few percent. */
+/* Runs the fixed point from the identity to a few percent. */
 static enum eps_status approach(struct eps__optimal_search *s, struct eps__optimal_ascent *a)
 {
     struct eps__optimal_model *m = a->model;
@@ -146,7 +150,7 @@ static enum eps_status approach(struct eps__optimal_search *s, struct eps__optim
             eps__optimal_model_rescale(m, a->trial);
         s->iterations++;
         report(s);
-        /* Scaled best, T is the value of the dual. */
+        /* At the best scale, T is the value of the dual. */
         if (!(value > -INFINITY && m->point.trace > before)) {
             eps__optimal_value(m, a->x);
             break;
@@ -161,8 +165,8 @@ static enum eps_status singular(const struct eps__optimal_search *s)
     if (eps__stopped(s->problem.work))
         return eps__optimal_failed(&s->problem, s->error);
     return eps__error(s->error, EPS_INVALID, "/workload",
-                      "the workload is singular to working precision; the optimal factorisation needs a regular "
-                      "one: change its coefficients, or choose another family");
+                      "the workload is singular to working precision, and the optimal factorisation needs an "
+                      "invertible one: change its coefficients, or choose another family");
 }
 
 static enum eps_status search_factors(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done)
@@ -178,7 +182,7 @@ static enum eps_status search_factors(struct eps__optimal_search *s, struct eps_
     enum eps_status status = approach(s, a);
     if (!status)
         status = ascend(s, a, done);
-    /* Where the cut to X >= 0 costs more than the target, finer ones bring nothing. */
+    /* If the cut to X >= 0 costs more than the target, finer targets gain nothing. */
     while (!status && !*done && stages && s->target > s->gap && (!s->problem.nonnegative || within(s, s->target))) {
         s->target *= target_ratio;
         m->floor = s->target / 4;
@@ -192,7 +196,7 @@ static enum eps_status search_factors(struct eps__optimal_search *s, struct eps_
 
 /* ---------------------------------------------------------------- over entries */
 
-/* Close to the maximum at one mu: until gains are small beside it, or the gap is reached. */
+/* Approaches the maximum at one mu, until gains are small compared with mu n or the gap is reached. */
 static enum eps_status settle(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done)
 {
     struct eps__optimal_model *m = a->model;
@@ -214,7 +218,7 @@ static enum eps_status settle(struct eps__optimal_search *s, struct eps__optimal
     return status;
 }
 
-/* From a's x. share: of T, what mu n is at first. */
+/* Decreases mu in stages, from a's x. share: the first mu n, as a fraction of T. */
 static enum eps_status follow_path(struct eps__optimal_search *s, struct eps__optimal_ascent *a, double share,
                                    bool *done)
 {
@@ -278,7 +282,7 @@ enum eps_status eps__optimal_find(struct eps__optimal_search *s)
     s->sums = calloc(s->problem.starts, sizeof *s->sums);
     if (!s->c || !s->attempt || !s->lower || !s->weights || !s->sums)
         return eps__strategy_no_memory(s->error);
-    /* The factors' problem is far from that of overlapping patterns. */
+    /* For overlapping patterns, the factors' problem is far from the requested one. */
     if (s->problem.overlapping) {
         status = search_entries(s, NULL, NULL, &point);
         return status ? status : eps__optimal_poll(&s->problem, s->error);
@@ -294,7 +298,7 @@ enum eps_status eps__optimal_find(struct eps__optimal_search *s)
     factors.point = (struct eps__optimal_point){0};
     if (!status && !done && s->problem.nonnegative)
         status = search_entries(s, &factors, ascent.x, &point);
-    if (!status) /* what ended early for that reason ended well otherwise */
+    if (!status) /* a stopped search may have returned EPS_OK */
         status = eps__optimal_poll(&s->problem, s->error);
     eps__optimal_point_clear(&point);
     eps__optimal_ascent_clear(&ascent);

@@ -1,7 +1,7 @@
 /*
- * Recursions over contiguous arrays, one dot product of the bandwidth's length a step; correlations in pieces that
- * stay in the first-level cache. At n = 10^6 and 64 bands one evaluation with its gradient is about 2 10^8
- * multiplications.
+ * See toeplitz_loss.h. Recursions run over contiguous arrays, with one dot product of the bandwidth's length per step;
+ * correlations are computed in pieces that stay in the first-level cache. For n = 10^6 and 64 bands, one evaluation
+ * with its gradient takes about 2 10^8 multiplications.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@
 
 enum { PIECE = 1024, POLL_OPERATIONS = 1 << 22 };
 
-/* Multiplications between two reports of progress: a fraction of a second. */
+/* The multiplications between two progress reports: a fraction of a second. */
 static const double report_operations = 3e8;
 
 static double dot(const double *a, const double *b, size_t n)
@@ -41,10 +41,10 @@ static enum eps_status copy_workload(struct eps__toeplitz_loss *loss, struct eps
     for (size_t t = 0; t < loss->n; t++)
         largest = fmax(largest, fabs(loss->workload[t]));
     if (!eps__all_finite(loss->workload, loss->n))
-        return eps__error(error, EPS_INVALID, "/workload", "its coefficients are not all finite");
+        return eps__error(error, EPS_INVALID, "/workload", "its coefficients must be finite");
     if (!(largest > 0))
         return eps__error(error, EPS_INVALID, "/workload/coefficients",
-                          "are all zero within one block of C: there is no error to optimise for");
+                          "are all zero within one block of C, so there is no error to optimise");
     for (size_t t = 0; t < loss->n; t++)
         loss->workload[t] /= largest;
     return EPS_OK;
@@ -101,7 +101,7 @@ static bool overlap(const struct eps__toeplitz_loss *loss, size_t len)
     return loss->epochs > 1 && len > loss->separation;
 }
 
-/* Columns of one pattern share no row: each is counted as often as it is not cut, entry by entry. */
+/* The columns of one pattern share no row: each entry counts once for each column that is long enough to contain it. */
 static double separate_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
     double square = 0;
@@ -114,7 +114,7 @@ static double separate_columns(const struct eps__toeplitz_loss *loss, double *gr
     return square;
 }
 
-/* v_t = x_t + x_{t-s} + ..., `epochs` terms, from running sums with that stride; in place. */
+/* v_t = x_t + x_{t-s} + ..., `epochs` terms, from running sums with stride s; in place. */
 static void sum_window(double *v, double *sums, size_t n, size_t s, size_t epochs)
 {
     memcpy(sums, v, n * sizeof *v);
@@ -125,7 +125,7 @@ static void sum_window(double *v, double *sums, size_t n, size_t s, size_t epoch
         v[t] -= sums[t - epochs * s];
 }
 
-/* The transpose: v_t = x_t + x_{t+s} + ... */
+/* The transpose of sum_window(): v_t = x_t + x_{t+s} + ... */
 static void sum_window_back(double *v, double *sums, size_t n, size_t s, size_t epochs)
 {
     memcpy(sums, v, n * sizeof *v);
@@ -136,8 +136,8 @@ static void sum_window_back(double *v, double *sums, size_t n, size_t s, size_t 
         v[t] -= sums[t + epochs * s];
 }
 
-/* m_t, the least non-increasing sequence above |c|, or a smooth one a little above that; weights: dm_t/d|c_t|, what is
- * left of 1 being dm_t/dm_{t+1}. */
+/* m_t is the least non-increasing sequence above |c|, or a smooth one slightly above it; weights: dm_t/d|c_t|, where 1
+ * minus the weight is dm_t/dm_{t+1}. */
 static void majorise(double *m, double *weights, const double *c, size_t len, double smoothing)
 {
     double above = 0;
@@ -153,7 +153,7 @@ static void majorise(double *m, double *weights, const double *c, size_t len, do
     }
 }
 
-/* Columns overlap, and absolute values stand for the entries. */
+/* For overlapping columns, with absolute values in place of the entries. */
 static double overlapping_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
     size_t n = loss->n, s = loss->separation;
@@ -176,9 +176,9 @@ static double overlapping_columns(const struct eps__toeplitz_loss *loss, double 
     return square;
 }
 
-/* What the pairs of columns that are e steps of the first pattern apart add: 2 |X_ij| each, |x| being the root of
- * x^2 + width^2; those at the end of the stream are cut short. weights: of c_t c_{t+lag} in the gradient; *spread
- * grows by the derivative with respect to the width. */
+/* The contribution of the pairs of columns that are e steps of the first pattern apart: 2 |X_ij| each, where |x| is
+ * smoothed to the root of x^2 + width^2; columns at the end of the stream are cut off. weights: of c_t c_{t+lag} in the
+ * gradient; *spread is increased by the derivative with respect to the width. */
 static double lag_square(const struct eps__toeplitz_loss *loss, double *weights, double *spread, const double *c,
                          size_t len, size_t e, double width)
 {
@@ -198,14 +198,14 @@ static double lag_square(const struct eps__toeplitz_loss *loss, double *weights,
         }
         j -= pairs;
     }
-    assert(done == whole); /* columns 0 and lag are not cut */
+    assert(done == whole); /* columns 0 and lag are not cut off */
     for (size_t t = whole - 1; t-- > 0;)
         weights[t] += weights[t + 1];
     return square;
 }
 
-/* Columns overlap, and entries may have either sign: the sum of |X_ij| over the Gram matrix of the first pattern. Where
- * no entry is negative that is the square itself, and it is never less (gram_rules.c). */
+/* For overlapping columns with entries of either sign: the sum of |X_ij| over the Gram matrix of the first pattern. It
+ * equals the square if no entry is negative, and is never less (gram_rules.c). */
 static double signed_columns(const struct eps__toeplitz_loss *loss, double *gradient, const double *c, size_t len)
 {
     double *weights = loss->window, own = dot(c, c, len), width = loss->smoothing * own, spread = 0;
@@ -222,7 +222,7 @@ static double signed_columns(const struct eps__toeplitz_loss *loss, double *grad
     return square;
 }
 
-/* How many evaluations are to come nobody knows: the fraction approaches its share without reaching it. */
+/* The number of evaluations is unknown in advance, so the reported fraction approaches 1 without reaching it. */
 static void report(struct eps__toeplitz_loss *loss)
 {
     const struct eps_context *context = loss->context;
@@ -272,7 +272,7 @@ bool eps__toeplitz_loss_quotient(struct eps__toeplitz_loss *loss, double *out, c
     return !loss->status;
 }
 
-/* C' lambda = adjoint is the same recursion from the end; then the derivative by c_j is -sum of lambda_t q_{t-j}. */
+/* C' lambda = adjoint is the same recursion from the end; the derivative by c_j is then -sum of lambda_t q_{t-j}. */
 bool eps__toeplitz_quotient_gradient(struct eps__toeplitz_loss *loss, double *out, double *adjoint, const double *q,
                                      const double *c, size_t len)
 {
@@ -307,7 +307,7 @@ static bool has_kinks(const struct eps__toeplitz_loss *loss, size_t len)
     return loss->majorant || (loss->either_sign && overlap(loss, len));
 }
 
-/* A search that ended at a kink, or at its limit, is begun again with an empty memory while that gains anything. */
+/* Restarts a search that ended at a kink or at its limit, with an empty history, as long as that gains. */
 static enum eps_status descend(struct eps__toeplitz_loss *loss, double *x, size_t *iterations, size_t len, double gap,
                                eps__objective_fn *objective, void *user)
 {
@@ -328,7 +328,7 @@ static enum eps_status descend(struct eps__toeplitz_loss *loss, double *x, size_
     return loss->status;
 }
 
-/* Moves to `found` (and `value` to its) if that is better. spare: len numbers. */
+/* Moves x to `found`, and *value to its value, if that is better. spare: len numbers. */
 static enum eps_status keep_better(struct eps__toeplitz_loss *loss, double *x, double *value, const double *found,
                                    double *spare, size_t len, eps__objective_fn *objective, void *user)
 {
@@ -342,8 +342,8 @@ static enum eps_status keep_better(struct eps__toeplitz_loss *loss, double *x, d
     return EPS_OK;
 }
 
-/* Searches on from x through smooth majorants, or behind a barrier, or both, as they become sharp; x stays where that
- * is no better in the end. */
+/* Continues from x with smoothing, or behind a barrier, or both, which are reduced in stages. Keeps x if the result is
+ * no better. */
 static enum eps_status descend_smoothly(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
                                         size_t len, double gap, bool inside, eps__objective_fn *objective, void *user)
 {
@@ -375,7 +375,7 @@ enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *
         return eps__strategy_no_memory(loss->error);
     double *gradient = start + len;
     memcpy(start, x, len * sizeof *x);
-    /* A start with zeros, or with bands that are orthogonal, lies on kinks of |X_ij|. */
+    /* A starting point with zeros, or with orthogonal bands, lies on kinks of |X_ij|. */
     bool on_kinks = has_kinks(loss, len) && loss->either_sign;
     enum eps_status status = on_kinks ? EPS_OK : descend(loss, x, iterations, len, gap, objective, user);
     if (!status && has_kinks(loss, len))

@@ -1,13 +1,14 @@
 /*
  * Bounds on the square of the sensitivity of one pattern, from its Gram matrix X (MEMF theorem 2.1, corollary 2.1,
- * appendix H.1): contributions are k vectors of norm at most 1, and ||C G||^2 = sum of X_ij <g_i, g_j>. The least of
- *   nonnegative_gram  sum X_ij, where X >= 0: exact
+ * appendix H.1). The contributions are k vectors g_i of norm at most 1, and ||C G||^2 = sum of X_ij <g_i, g_j>. The
+ * result is the least of
+ *   nonnegative_gram  sum X_ij, if X >= 0: exact
  *   absolute_gram     sum |X_ij|: exact for k = 2
  *   sign_maximum      pi/2 times the largest u'Xu over signs u (Grothendieck's inequality for semidefinite X)
  *   spectral          k lambda_max
  *   semidefinite      the least sum of d with diag(d) - X positive semidefinite: exact for gradients of dimension k
- * The last is never above the others but for rounding; they are what is left where it is too slow, and cheap checks
- * on it. A bound that is attained is called exact.
+ * Up to rounding, the last is never above the others. They serve as cheap checks on it, and as bounds for k for which
+ * it is too slow. A bound that is attained is marked exact.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,10 +19,11 @@
 #include "lib/numerics/normal.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
-/* Up to which k each rule is tried: 2^15 sign vectors, k^3 and k^2.5 times a few hundred operations. */
+/* The largest k for which each rule is tried: 2^15 sign vectors; k^3 operations; k^2.5 times a few hundred
+ * operations. */
 static const size_t signs_max = 16, spectral_max = 1024, semidefinite_max = 512;
 
-/* A bound and a value that is attained are one where they are this close. */
+/* The relative gap between a bound and an attained value below which the bound counts as exact. */
 static const double exact_gap = 1e-9;
 
 static struct eps__square absolute(const double *x, size_t k)
@@ -38,7 +40,7 @@ static struct eps__square absolute(const double *x, size_t k)
     return square;
 }
 
-/* Every sign vector up to a common sign, in Gray order: one sign flips at a time. */
+/* All sign vectors up to a common sign, in Gray code order: one sign flips at a time. */
 static struct eps__interval sign_maximum(const double *x, size_t k, double magnitude)
 {
     double u[16], value = 0;
@@ -59,13 +61,12 @@ static struct eps__interval sign_maximum(const double *x, size_t k, double magni
         u[flip] = -u[flip];
         best = value > best ? value : best;
     }
-    /* Each step rounds at most 4 (k + 2) times, of numbers no larger than 4 magnitude. */
+    /* Each step rounds at most 4 (k + 2) times, numbers no larger than 4 magnitude. */
     double error = 4 * ((double)last + (double)k) * 4 * ((double)k + 2) * EPS__UNIT_ROUNDOFF * magnitude;
     return (struct eps__interval){fmax(best - error, 0), best + error};
 }
 
-/* k times the largest eigenvalue: the multipliers d all equal to it, certified like any others. False without
- * memory. */
+/* k times the largest eigenvalue: all multipliers d equal it, and are certified as usual. False: no memory. */
 static bool spectral(double *upper, const double *x, size_t k)
 {
     bool ok = false;

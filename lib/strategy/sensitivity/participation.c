@@ -1,5 +1,5 @@
 /*
- * What a participation means for the columns of C, whatever rule then bounds them.
+ * What a participation implies for the columns of C, whichever rule bounds them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,9 +13,9 @@ struct eps__target eps__target_told(const struct eps_mechanism *mechanism)
                                 .sampled = eps__sampling_random(mechanism)};
 }
 
-size_t eps__participation_starts(const struct eps__participation *p, size_t n)
+size_t eps__participation_starts(const struct eps__participation *participation, size_t n)
 {
-    size_t whole = n - (p->epochs - 1) * p->separation;
-    size_t starts = whole > p->separation ? whole : p->separation;
+    size_t whole = n - (participation->epochs - 1) * participation->separation;
+    size_t starts = whole > participation->separation ? whole : participation->separation;
     return starts < n ? starts : n;
 }

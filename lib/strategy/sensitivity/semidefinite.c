@@ -1,11 +1,13 @@
 /*
- * The largest sum of X_ij <g_i, g_j> over k unit vectors, by coordinate ascent on vectors of low rank (Burer and
- * Monteiro; the "mixing method"): g_i becomes the direction of h_i = sum over j != i of X_ij g_j, which cannot lower
- * the sum. At a maximum d_i = X_ii + ||h_i|| are the multipliers of the dual, the least sum of d with diag(d) - X
- * positive semidefinite. Rank above sqrt(2k) has no spurious maxima in general, but nothing rests on that: whatever
- * d the ascent stopped at is shifted until a Cholesky factorisation with a margin for its rounding proves it.
+ * The maximum of the sum of X_ij <g_i, g_j> over k unit vectors, by coordinate ascent on vectors of low rank (Burer and
+ * Monteiro; the "mixing method"). g_i is set to the direction of h_i = sum over j != i of X_ij g_j, which never lowers
+ * the sum. At a maximum, d_i = X_ii + ||h_i|| are the multipliers of the dual problem, the least sum of d with diag(d)
+ * - X positive semidefinite.
  *
- * The start is pseudo-random and fixed: one matrix, one answer.
+ * A rank above sqrt(2k) has no spurious maxima in general, but the bound does not rely on that: the final d is shifted
+ * until a Cholesky factorisation, with a margin for its rounding, proves it feasible.
+ *
+ * The starting point is pseudo-random and fixed, so that results are reproducible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,10 +20,11 @@
 #include "lib/numerics/normal.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 
-/* The ascent stops where bound and attained value are this close, or after this many multiplications. */
+/* The ascent stops when the relative gap between bound and attained value is this small, or after this many
+ * multiplications. */
 static const double gap_wanted = 1e-10, work_max = 1e9;
 
-/* A number in (-1, 1) from a counter: the finaliser of SplitMix64. */
+/* A number in (-1, 1) from a counter, by the finaliser of SplitMix64. */
 static double scatter(uint64_t counter)
 {
     uint64_t z = (counter + 1) * 0x9e3779b97f4a7c15u;
@@ -53,7 +56,7 @@ static void sweep(double *g, double *h, const double *x, size_t k, size_t rank)
     }
 }
 
-/* The attained value, less what its rounding may have added, and the multipliers d. */
+/* Returns the attained value, lowered by its rounding error; d: the multipliers. */
 static double attained(double *d, double *h, const double *x, const double *g, size_t k, size_t rank)
 {
     double value = 0, magnitude = 0;

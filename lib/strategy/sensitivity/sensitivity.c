@@ -1,13 +1,13 @@
 /*
- * The sensitivity of C under (k,b)-participation (MEMF section 2): from the participation to the rule that bounds
- * it best. In the order tried:
+ * The sensitivity of C under (k,b)-participation (MEMF section 2): selects the rule that bounds it best. In the order
+ * tried:
  *   column_norm        k = 1: the largest column norm, exact
  *   banded_columns     columns b apart share no row: sums of squared column norms, exact
- *   nonnegative_gram   C >= 0, fixed_order: contributions that all agree are the worst, exact
+ *   nonnegative_gram   C >= 0, fixed_order: equal contributions are the worst, exact
  *   the Gram rules     fixed_order, one pattern at a time (gram_rules.c, semidefinite.c)
- *   absolute_entries   fixed_order with patterns too long for that: |C| in the place of C
- *   min_separation.c   the schema of that name
- *   shuffled.c         once in each epoch
+ *   absolute_entries   fixed_order with patterns too long for that: |C| in place of C
+ *   min_separation.c   the schema min_separation
+ *   shuffled.c         one participation per epoch
  * Bounds are on the square, and rounded outwards throughout.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -34,7 +34,7 @@ double eps__strategy_largest_norm(const struct eps_strategy *strategy)
     return eps__sqrt_up(largest_column(strategy).upper);
 }
 
-/* So many times x. */
+/* count times x, rounded outwards. */
 static struct eps__interval times(struct eps__interval x, size_t count)
 {
     double k = (double)count, lower = k * x.lower, upper = k * x.upper;
@@ -42,21 +42,23 @@ static struct eps__interval times(struct eps__interval x, size_t count)
                                   fma(k, x.upper, -upper) > 0 ? eps__raise(upper, 2) : upper};
 }
 
-/* Sums of k squared column norms b apart, each from the one before it; every k-th afresh, so that the compensated sums,
- * which also subtract, stay within their error (F1). */
-static struct eps__interval separated_columns(const struct eps_strategy *s, const struct eps__participation *p)
+/* The largest sum of k squared column norms b apart. Each sum is updated from the one before it, and every k-th is
+ * computed anew, which limits the error of the compensated sums, since updates also subtract (F1). */
+static struct eps__interval separated_columns(const struct eps_strategy *s,
+                                              const struct eps__participation *participation)
 {
     struct eps__interval best = {0};
     if (s->squares_len == 1) {
-        size_t most = (s->n - 1) / p->separation + 1;
-        return times(s->squares[0], p->epochs < most ? p->epochs : most);
+        size_t most = (s->n - 1) / participation->separation + 1;
+        return times(s->squares[0], participation->epochs < most ? participation->epochs : most);
     }
-    size_t b = p->separation, starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(p, s->n);
+    size_t b = participation->separation,
+           starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(participation, s->n);
     for (size_t class = 0; class < b && class < starts; class ++) {
         struct eps__sum lower = {0}, upper = {0};
         size_t next = class, taken = 0;
         for (size_t start = class; start < starts; start += b) {
-            if ((start - class) / b % p->epochs == 0) {
+            if ((start - class) / b % participation->epochs == 0) {
                 lower = upper = (struct eps__sum){0};
                 taken = 0;
                 next = start;
@@ -65,7 +67,7 @@ static struct eps__interval separated_columns(const struct eps_strategy *s, cons
                 eps__sum_add(&upper, -eps__column_square(s, start - b)->upper);
                 taken--;
             }
-            for (; taken < p->epochs && next < s->n; next += b, taken++) {
+            for (; taken < participation->epochs && next < s->n; next += b, taken++) {
                 eps__sum_add(&lower, eps__column_square(s, next)->lower);
                 eps__sum_add(&upper, eps__column_square(s, next)->upper);
             }
@@ -76,13 +78,13 @@ static struct eps__interval separated_columns(const struct eps_strategy *s, cons
     return best;
 }
 
-/* The Gram matrix (k x k) of the pattern from `start`, block by block; returns its number of steps, 0 without
- * memory. *norms: the sum of the column norms. */
+/* The k x k Gram matrix of the pattern from `start`, block by block. Returns its number of steps, 0 if memory ran out
+ * or the work was stopped. *norms: the sum of the column norms. */
 static size_t pattern_gram(struct eps__work *work, const struct eps_strategy *s, double *x, double *norms,
-                           const struct eps__participation *p, size_t start)
+                           const struct eps__participation *participation, size_t start)
 {
-    size_t b = p->separation, k = (s->n - 1 - start) / b + 1, done = 0;
-    k = k < p->epochs ? k : p->epochs;
+    size_t b = participation->separation, k = (s->n - 1 - start) / b + 1, done = 0;
+    k = k < participation->epochs ? k : participation->epochs;
     memset(x, 0, k * k * sizeof *x);
     *norms = 0;
     while (done < k) {
@@ -97,7 +99,8 @@ static size_t pattern_gram(struct eps__work *work, const struct eps_strategy *s,
     return k;
 }
 
-/* The first pattern is the worst: the Gram matrix of any other is that of some of its columns, or less. */
+/* Whether the first pattern is the worst: the Gram matrix of any other pattern equals that of some of its columns, or
+ * is smaller. */
 static bool first_is_worst(const struct eps_strategy *s)
 {
     return s->stamps == 1 && s->kind->first_is_worst;
@@ -105,11 +108,11 @@ static bool first_is_worst(const struct eps_strategy *s)
 
 static enum eps_status gram_patterns(const struct eps_context *context, struct eps__square *out,
                                      struct eps_error *error, const struct eps_strategy *s,
-                                     const struct eps__participation *p)
+                                     const struct eps__participation *participation)
 {
     enum eps_status status = EPS_OK;
-    size_t cells = p->epochs * p->epochs, before = 0,
-           starts = first_is_worst(s) ? 1 : eps__participation_starts(p, s->n);
+    size_t cells = participation->epochs * participation->epochs, before = 0,
+           starts = first_is_worst(s) ? 1 : eps__participation_starts(participation, s->n);
     double *x = malloc(2 * cells * sizeof *x), *last = x ? x + cells : NULL;
     struct eps__square best = {.rule = "nonnegative_gram", .exact = true};
     struct eps__work work = {.context = context};
@@ -118,8 +121,8 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
         struct eps__square square;
         if ((status = eps__strategy_poll(context, error)))
             goto out;
-        size_t k = x ? pattern_gram(&work, s, x, &norms, p, start) : 0;
-        /* Neighbouring patterns often have the very same Gram matrix. */
+        size_t k = x ? pattern_gram(&work, s, x, &norms, participation, start) : 0;
+        /* Neighbouring patterns often have the same Gram matrix. */
         if (k && k == before && memcmp(x, last, k * k * sizeof *x) == 0)
             continue;
         if (k)
@@ -129,8 +132,8 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
             status = eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
             goto out;
         }
-        /* A pattern that cannot be the worst got its cheapest bound. Each entry of x is off by at most gram_error
-         * times the two norms. */
+        /* If a pattern cannot be the worst, its cheapest bound was returned. Each entry of x has an error of at most
+         * gram_error times the two norms. */
         double rounding = eps__raise(s->gram_error * norms * norms, 1e7);
         square.value.upper += rounding;
         square.value.lower = fmax(square.value.lower - rounding, 0);
@@ -145,32 +148,33 @@ out:
 
 static enum eps_status fixed_order_square(const struct eps_context *context, struct eps__square *out,
                                           struct eps_error *error, const struct eps_strategy *s,
-                                          const struct eps__participation *p)
+                                          const struct eps__participation *participation)
 {
-    if (!s->nonnegative && p->epochs <= EPS__GRAM_STEPS_MAX)
-        return gram_patterns(context, out, error, s, p);
+    if (!s->nonnegative && participation->epochs <= EPS__GRAM_STEPS_MAX)
+        return gram_patterns(context, out, error, s, participation);
     out->rule = s->nonnegative ? "nonnegative_gram" : "absolute_entries";
     out->exact = s->nonnegative;
-    return s->kind->fixed_order(context, &out->value, error, s, p);
+    return s->kind->fixed_order(context, &out->value, error, s, participation);
 }
 
 enum eps_status eps__participation_square(const struct eps_context *context, struct eps__square *out,
                                           struct eps_error *error, const struct eps_strategy *s,
-                                          const struct eps__participation *p)
+                                          const struct eps__participation *participation)
 {
-    if (p->shuffled)
-        return eps__shuffled_square(context, out, error, s, p);
-    if (p->epochs == 1) {
+    if (participation->shuffled)
+        return eps__shuffled_square(context, out, error, s, participation);
+    if (participation->epochs == 1) {
         *out = (struct eps__square){largest_column(s), "column_norm", true};
         return EPS_OK;
     }
-    if (s->bands <= p->separation && (p->fixed || eps_strategy_is_toeplitz(s))) {
-        /* Toeplitz columns only get shorter, so the earliest steps are the best ones of either schema. */
-        *out = (struct eps__square){separated_columns(s, p), "banded_columns", true};
+    if (s->bands <= participation->separation && (participation->fixed || eps_strategy_is_toeplitz(s))) {
+        /* The norms of Toeplitz columns do not increase with the column, so the earliest steps are the worst of either
+         * schema. */
+        *out = (struct eps__square){separated_columns(s, participation), "banded_columns", true};
         return EPS_OK;
     }
-    return p->fixed ? fixed_order_square(context, out, error, s, p)
-                    : eps__min_separation_square(context, out, error, s, p);
+    return participation->fixed ? fixed_order_square(context, out, error, s, participation)
+                                : eps__min_separation_square(context, out, error, s, participation);
 }
 
 enum eps_status eps__strategy_sensitivity(const struct eps_context *context, struct eps_sensitivity *out,
@@ -182,12 +186,12 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
     if (eps__sampling_random(mechanism)) {
         if (!strategy->nonnegative)
             return eps__error(error, EPS_UNSUPPORTED, "/matrix",
-                              "C has a negative entry: its worst pattern under sampling is bounded only where "
-                              "C >= 0; use sampling.scheme none, or a non-negative strategy");
+                              "C has a negative entry: under sampling, the sensitivity is bounded only if C >= 0; "
+                              "use sampling.scheme none, or a non-negative strategy");
         if (sampling->examples_per_user > 1)
             factor *= (double)sampling->examples_per_user;
-        /* One more example in a full batch is one instead of another; the batches of the other adjacencies are drawn
-         * alike for both data sets (S4). */
+        /* In a full batch, one more example replaces another. Under the other adjacencies, the batches are drawn alike
+         * for both data sets (S4). */
         if (sampling->truncation && mechanism->adjacency == EPS_ADJACENCY_ADD_REMOVE)
             factor = 2;
     }

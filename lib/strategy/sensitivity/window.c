@@ -1,5 +1,5 @@
 /*
- * The sum of k numbers that lie b apart, at every place: what the columns of one pattern add up to in a row.
+ * The sum of k numbers at distance b, ending at every index: the row sums of the columns of one pattern.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,8 +9,8 @@
 #include "lib/strategy/sensitivity/sensitivity.h"
 
 /*
- * The sliding sum along each class of indices modulo b, in pieces of k: what a window holds is the end of one piece
- * and the beginning of the next, so nothing is ever subtracted and nothing cancels.
+ * Sliding sums within each class of indices modulo b, in pieces of k. A window consists of the end of one piece and the
+ * beginning of the next, so nothing is subtracted and nothing cancels.
  */
 bool eps__strided_window(double *out, size_t n, const double *c, size_t len, size_t k, size_t b)
 {

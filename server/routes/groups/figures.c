@@ -1,5 +1,5 @@
 /*
- * Writing figures. Their names are those of their columns.
+ * Writes figures under the names of their columns.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 /*
- * Figures of a group's children, from their table (api/codec/figures.h).
+ * The figures of the children of a group in JSON and CSV, from the table of api/codec/figures.h.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,11 +9,11 @@
 #include "api/codec/figures.h"
 #include "server/ops/text.h"
 
-/* Writes the figures that are shown there as members of a JSON object. The first one follows `before`, each of the others
- * a comma. */
+/* Writes the figures that have the bit `shown` as members of a JSON object. The first one is preceded by `before`, each
+ * of the others by a comma. */
 void figures_write(struct text *out, const struct api_figures *figures, enum api_shown shown, const char *before);
 
-/* Writes their names as a part of CSV's header, and the figures as cells, each after a comma. */
+/* Write the names of these figures in the header of a CSV file, and the figures as cells, each after a comma. */
 void figures_write_header(struct text *out, enum api_shown shown);
 void figures_write_cells(struct text *out, const struct api_figures *figures, enum api_shown shown);
 

@@ -1,5 +1,6 @@
 /*
- * Groups as resources. All they show is in their rows, which are written with the ends of their children.
+ * Groups as resources. Everything they show is in their rows, which are written together with the ends of their
+ * children.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -68,12 +69,12 @@ enum store_status group_get(struct server *server, const struct group_routes *ro
     return *document ? STORE_OK : STORE_FAILED;
 }
 
-/* A row that fails its digests: all that is certain of it is its id, and when that was made. */
+/* Writes a row whose digests do not match. Only its id is certain, and the time in it. */
 static void write_damaged(struct text *out, const struct group_routes *routes, const struct group_record *record)
 {
     char detail[96], instance[96];
     snprintf(instance, sizeof instance, "%s/%s", routes->path, record->id);
-    snprintf(detail, sizeof detail, "what is stored of this %s fails its checksum", routes->noun);
+    snprintf(detail, sizeof detail, "the stored data of this %s fails its checksum", routes->noun);
     json_t *problem = api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL);
     char *error = problem ? api_json_text(problem) : NULL;
     json_decref(problem);
@@ -104,7 +105,7 @@ enum store_status group_list(struct server *server, const struct group_routes *r
     struct list_filter wider = *filter;
     struct group_record *records;
     size_t len;
-    wider.limit++; /* to see whether there is a next page */
+    wider.limit++; /* to find out whether there is a next page */
     enum store_status status = store_list_groups(server->store, routes->kind, &wider, &records, &len);
     if (status != STORE_OK) {
         return status;
@@ -125,7 +126,8 @@ enum store_status group_list(struct server *server, const struct group_routes *r
 
 /* ---------------------------------------------------------------- events */
 
-/* An event's number is one more than the children that were final: 1 is the first progress, and each child's is its own. */
+/* The number of an event is one more than the number of final children: 1 is the first progress event, and each child
+ * has its own. */
 #define FIRST_NUMBER 1
 #define TOLD_AT_ONCE 64
 
@@ -133,7 +135,7 @@ struct telling {
     struct server *server;
     const struct group_routes *routes;
     const struct group_record *record;
-    void *view; /* or NULL: no child was told yet */
+    void *view; /* or NULL: no child has been sent yet */
     struct text *text;
     uint64_t seen;
     size_t len;
@@ -145,7 +147,7 @@ static void tell_child(void *user, const struct child_record *child)
     if (!telling->view) {
         telling->view = telling->routes->open_view(telling->server, telling->record);
     }
-    if (!telling->view) { /* and ends the stream */
+    if (!telling->view) { /* this ends the stream */
         telling->text->failed = true;
         return;
     }
@@ -192,11 +194,11 @@ enum events_next group_tell(struct server *server, const struct group_routes *ro
                             struct text *text)
 {
     struct group_record record;
-    bool live = groups_is_live(server->groups, routes->kind, id); /* asked first: once it is not, all rows are there */
+    bool live = groups_is_live(server->groups, routes->kind, id); /* first: when it is not live, all rows are written */
     if (groups_read(server->groups, routes->kind, id, &record) != STORE_OK) {
         return EVENTS_BROKEN;
     }
-    if (*seen > record.done + FIRST_NUMBER) { /* of another life of the database */
+    if (*seen > record.done + FIRST_NUMBER) { /* the id is from an earlier database */
         *seen = 0;
     }
     struct telling telling = {.server = server, .routes = routes, .record = &record, .text = text, .seen = *seen};
@@ -250,7 +252,7 @@ static void refuse(struct posting *posting, enum api_problem problem, const char
     posting->problem = api_problem_encode(problem, detail, posting->request->path, NULL);
 }
 
-/* One space of keys is shared by all resources: the path is part of what was asked. */
+/* All resources share one space of keys, so the path is part of the request. */
 static void name_request(struct posting *posting)
 {
     unsigned char digest[(HASH_SIZE - 1) / 2];
@@ -264,7 +266,7 @@ static void name_request(struct posting *posting)
     store_key_request(&posting->insert.key, hash, posting->record.label);
 }
 
-/* From the bytes to what is asked. False: refused. */
+/* Decodes the body. Returns false if it is rejected. */
 static bool read_body(struct posting *posting)
 {
     struct request *request = posting->request;
@@ -296,17 +298,17 @@ static void post_stored(struct store_write *write, enum store_status status)
     bool answered = status == STORE_OK || status == STORE_CORRUPT;
     if (!answered) {
         refuse(posting, API_PROBLEM_QUEUE_FULL,
-               "the database could not be written, and nothing was accepted; post it again later");
+               "the database could not be written and nothing was accepted; post it again later");
     } else if (posting->insert.key.use == KEY_FREE && groups_admit(groups, &posting->record, posting->asked)) {
         posting->asked = NULL;
         posting->reserved = false;
-    } else if (posting->insert.key.use == KEY_FREE) { /* the row is there: it runs after a restart */
+    } else if (posting->insert.key.use == KEY_FREE) { /* the row is stored: it runs after a restart */
         refuse(posting, API_PROBLEM_INTERNAL, "out of memory");
     }
     request_resume(posting->request);
 }
 
-/* On the bulk's thread. */
+/* On the bulk thread. */
 static void post_decide(struct pool_task *task)
 {
     struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
@@ -328,10 +330,9 @@ static void post_decide(struct pool_task *task)
     uuid_next(record->id);
     posting->reserved = !store_full(server->store) && groups_reserve(server->groups, record);
     if (!posting->reserved) {
-        refuse(
-            posting, API_PROBLEM_QUEUE_FULL,
-            "as many wait as may wait, in number (--queue) or bytes (--queue-bytes), or the database is as large as it "
-            "may be (--max-db); post it again later");
+        refuse(posting, API_PROBLEM_QUEUE_FULL,
+               "the queue is full, in number (--queue) or bytes (--queue-bytes), or the database has reached its limit "
+               "(--max-db); post it again later");
         request_resume(posting->request);
         return;
     }

@@ -1,6 +1,6 @@
 /*
- * What the resources that are groups (sweeps, plans) share: they are posted, read, listed and followed alike, and differ in
- * what they show beside their counts and in what a child looks like.
+ * The code that groups (sweeps and plans) share as resources. They are posted, read, listed and followed in the same
+ * way, and differ in the members that they show and in the form of a child.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,26 +14,26 @@ struct group_routes {
     enum group_kind_id kind;
     const char *path;
     const char *noun;
-    const char *children; /* the name of their link: "points"; NULL: they are in the document */
-    const char *child;    /* of their event: "point" */
-    /* Appends its members, each with a comma before; brief: as lists show it. */
+    const char *children; /* the name of the link to the children: "points"; NULL: they are part of the document */
+    const char *child;    /* the name of the event of a child: "point" */
+    /* Appends the members of the group, each preceded by a comma. brief: for lists. */
     void (*write)(struct server *server, struct text *out, const struct group_record *record, bool brief);
-    /* What write_child() needs, of one group; NULL: damaged, or out of memory. */
+    /* Creates what write_child() needs for one group. Returns NULL if the row is damaged or memory runs out. */
     void *(*open_view)(struct server *server, const struct group_record *record);
     void (*close_view)(void *view);
-    /* Appends a child that has ended, as an object. */
+    /* Appends a final child as an object. */
     void (*write_child)(struct server *server, struct text *out, const struct group_record *record, void *view,
                         const struct child_record *child);
     /*
-     * What is asked, from a body: fills in request, total and label of the record. NULL with errors. On the bulk's thread.
+     * Decodes a body and fills in request, total and label of the record. Returns NULL with errors. On the bulk thread.
      */
     void *(*decode)(struct server *server, struct api_errors *errors, struct group_record *record, const json_t *json);
-    const struct group_kind *asks; /* closes that */
+    const struct group_kind *asks; /* frees the result of decode() */
 };
 
 enum handled group_post(struct request *request, const struct group_routes *routes);
 
-/* For struct resource. */
+/* The functions of struct resource. */
 enum store_status group_get(struct server *server, const struct group_routes *routes, const char *id,
                             struct document **document);
 enum store_status group_list(struct server *server, const struct group_routes *routes, const struct list_filter *filter,

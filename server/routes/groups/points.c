@@ -1,5 +1,5 @@
 /*
- * GET /v1/sweeps/{id}/points: the table of a sweep's points.
+ * GET /v1/sweeps/{id}/points: the table of the points of a sweep.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,7 +21,7 @@
 
 /* ---------------------------------------------------------------- rows */
 
-/* A point's state now: a row that is not final does not follow its job. */
+/* The current status of a point; a row that is not final may be older than its job. */
 static enum job_status status_now(struct server *server, const struct child_record *child)
 {
     struct job_record record = {.status = child->status};
@@ -62,7 +62,7 @@ static void write_value(struct text *out, const json_t *value)
 {
     char *text = api_json_text(value);
     out->failed = out->failed || !text;
-    if (text && json_is_string(value) && text[0] == '"') { /* a name needs no quotes of JSON's */
+    if (text && json_is_string(value) && text[0] == '"') { /* a name needs no JSON quotes */
         text_csv(out, json_string_value(value));
     } else {
         text_csv(out, text ? text : "");
@@ -96,16 +96,16 @@ static bool is_cursor(const char *value)
 const struct query_member points_query[] = {
     QUERY_LIMIT, {"cursor", is_cursor, "must be the `next` of an earlier page", NULL}, {0}};
 
-/* A page, or the whole, in the making. */
+/* A page or the whole table, while it is written. */
 struct table {
     struct pool_task task;
     struct request *request;
     struct group_record record;
     struct api_sweep *sweep;
     bool csv;
-    size_t most; /* points; 0: all */
-    size_t at;   /* the point that is written next */
-    size_t end;  /* before this one */
+    size_t most; /* number of points; 0: all */
+    size_t at;   /* the next point to write */
+    size_t end;  /* stop before this one */
     bool begun;
     enum store_status status;
     struct text text;
@@ -132,7 +132,7 @@ static void table_row(struct table *table, const struct child_record *child)
     table->at++;
 }
 
-/* Points up to that one whose turn has not come, and never does where the sweep is canceled. */
+/* Writes the points before `end` that have no row yet. If the sweep was canceled, they never get one. */
 static void table_fill(struct table *table, size_t end)
 {
     struct child_record none = child_record_new(0);
@@ -199,7 +199,7 @@ static void table_write(struct table *table)
     }
 }
 
-/* On the thread of the lists. */
+/* On the lists thread. */
 static void table_task(struct pool_task *task)
 {
     struct table *table = (struct table *)task;
@@ -241,7 +241,7 @@ static bool table_take_back(void *user)
     return pool_withdraw(table->request->server->lists, &table->task);
 }
 
-/* CSV is the whole, and nothing that is asked for is ignored. */
+/* CSV is always the whole table, so paging parameters are an error. */
 static enum handled reply_whole(struct request *request)
 {
     static const char *const members[] = {"limit", "cursor"};
@@ -250,8 +250,7 @@ static enum handled reply_whole(struct request *request)
         if (request_query(request, members[i])) {
             char pointer[16];
             snprintf(pointer, sizeof pointer, "?%s", members[i]);
-            api_errors_add(&errors, pointer,
-                           "goes with JSON, which comes in pages; as CSV the table is whole: leave it out");
+            api_errors_add(&errors, pointer, "is for JSON, which is paged; CSV is the whole table, so remove it");
         }
     }
     json_t *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, request->path, &errors);
@@ -259,7 +258,7 @@ static enum handled reply_whole(struct request *request)
     return reply_problem_json(request, problem);
 }
 
-/* Which points are asked for. */
+/* Determines the requested points. */
 static void table_range(struct table *table)
 {
     const struct request *request = table->request;

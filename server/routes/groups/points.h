@@ -1,5 +1,5 @@
 /*
- * Points of sweeps, as tables and events show them.
+ * Writes points of sweeps for tables and events.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,7 +11,7 @@
 #include "server/server.h"
 #include "server/store/records.h"
 
-/* Appends a point as it is now, as an object. */
+/* Appends the current state of a point as an object. */
 void point_write(struct server *server, struct text *out, const struct api_sweep *sweep,
                  const struct child_record *child);
 

@@ -1,5 +1,5 @@
 /*
- * Ranking candidates, and writing them.
+ * Ranks candidates and writes them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,17 +17,17 @@
 #include "server/jobs/memory.h"
 #include "server/routes/groups/figures.h"
 
-#define DETAIL_BYTES 640 /* that the reason of one may have */
-#define BEST 10          /* that a summary has */
+#define DETAIL_BYTES 640 /* limit on the reason of a candidate */
+#define BEST 10          /* number of candidates in a summary */
 #define NO_REFERENCE SIZE_MAX
 
-/* What never changes of a candidate are three texts, members of its object, one after the other. */
+/* The constant parts of a candidate are three texts, which hold consecutive members of its object. */
 struct candidate {
-    size_t about, buffers, job; /* where in texts */
+    size_t about, buffers, job; /* positions in texts */
     double batch;
     size_t reference;        /* the candidate that is DP-SGD with the same sizes, or NO_REFERENCE */
-    struct child_record row; /* as it was read last; `detail` is owned */
-    bool answered;           /* and can be ranked */
+    struct child_record row; /* as of the last read; `detail` is owned */
+    bool answered;           /* and it can be ranked */
 };
 
 struct ranking {
@@ -36,15 +36,15 @@ struct ranking {
     char *asked; /* an object */
     struct text texts;
     size_t len;
-    pthread_mutex_t mutex; /* of what follows, and of the rows */
+    pthread_mutex_t mutex; /* for the following members and the rows */
     struct candidate *candidates;
-    size_t *order; /* those that are answered, by rank */
+    size_t *order; /* the candidates with a result, by rank */
     size_t answered;
-    bool read;    /* the rows were, */
-    size_t ended; /* to this end of one */
+    bool read;    /* whether the rows have been read, */
+    size_t ended; /* up to this end of a child */
 };
 
-/* ---------------------------------------------------------------- making and keeping */
+/* ---------------------------------------------------------------- creation */
 
 static void ranking_free(struct ranking *ranking)
 {
@@ -118,7 +118,7 @@ static size_t pair_of(const struct api_plan *plan, size_t i)
     return pair >= 0 && pair < EPS_PLAN_PAIRS_MAX ? (size_t)pair : 0;
 }
 
-/* Of each pair of sizes, the candidate that is DP-SGD; plans of earlier versions do not say which. */
+/* Finds the candidate that is DP-SGD for each pair of sizes. Plans of earlier versions do not record it. */
 static void find_references(size_t references[EPS_PLAN_PAIRS_MAX], const struct api_plan *plan)
 {
     for (size_t pair = 0; pair < EPS_PLAN_PAIRS_MAX; pair++) {
@@ -183,7 +183,7 @@ static double key_of(const struct ranking *ranking, size_t i)
     return api_plan_error(ranking->objective, &candidate->row.figures) / (candidate->batch * candidate->batch);
 }
 
-/* Whether x comes before y: of two that are as good, the one that was tried first. */
+/* Whether x ranks before y. Ties go to the candidate that was tried first. */
 static bool before(const struct ranking *ranking, size_t x, size_t y)
 {
     double key_x = key_of(ranking, x), key_y = key_of(ranking, y);
@@ -228,7 +228,7 @@ static void take_row(void *user, const struct child_record *child)
     }
 }
 
-/* One whose job waits or runs. */
+/* Records a candidate whose job is queued or running. */
 static void take_under_way(void *user, size_t number, const char *job)
 {
     struct ranking *ranking = user;
@@ -237,12 +237,12 @@ static void take_under_way(void *user, size_t number, const char *job)
     }
 }
 
-/* All rows the first time, damaged ones too; then those that ended since. */
+/* Reads all rows the first time, damaged ones included; later those that have ended since. */
 static bool read_locked(struct server *server, struct ranking *ranking, const struct group_record *record)
 {
     struct children_filter news = {.parent = record->id, .by_end = ranking->read, .after = ranking->ended};
     struct reading reading = {.ranking = ranking};
-    if (!job_status_final(record->status)) { /* before the rows: what ends in between is among them */
+    if (!job_status_final(record->status)) { /* before the rows, so that a child that ends in between is among them */
         groups_each_under_way(server->groups, record->id, take_under_way, ranking);
     }
     ranking->read = store_each_child(server->store, &news, take_row, &reading) == STORE_OK && !reading.failed;
@@ -259,7 +259,7 @@ static enum job_status status_now(struct server *server, const struct group_reco
     if (job_status_final(child->status)) {
         return child->status;
     }
-    if (group->status == JOB_CANCELED) { /* its turn never came */
+    if (group->status == JOB_CANCELED) { /* it was not started */
         return JOB_CANCELED;
     }
     if (child->job[0]) {
@@ -269,7 +269,7 @@ static enum job_status status_now(struct server *server, const struct group_reco
     return record.status;
 }
 
-/* A candidate that came to no job is skipped. */
+/* A candidate without a job is shown as skipped. */
 static const char *status_name(struct server *server, const struct group_record *group,
                                const struct child_record *child)
 {
@@ -287,8 +287,8 @@ static void write_error(struct text *out, const struct child_record *child)
     text_puts(out, "}");
 }
 
-/* How many times the error of DP-SGD with the same sizes is that of a candidate, by what had ended when `until` candidates had;
- * NAN: one of them has no answer yet, or ever. */
+/* The error of DP-SGD with the same sizes divided by that of the candidate, considering the first `until` candidates
+ * that ended. NAN: one of the two has no result, or none yet. */
 static double gain_of(const struct ranking *ranking, size_t number, size_t until)
 {
     size_t reference = ranking->candidates[number].reference;
@@ -299,7 +299,7 @@ static double gain_of(const struct ranking *ranking, size_t number, size_t until
     return key_of(ranking, reference) / key_of(ranking, number);
 }
 
-/* What every row of a ranking has. at: 0: it has no rank, yet or ever. */
+/* The members of every row of a ranking. at: 0: it has no rank, or none yet. */
 static void write_figures(struct text *out, const struct ranking *ranking, size_t number, size_t at, size_t until)
 {
     const struct candidate *candidate = &ranking->candidates[number];
@@ -314,7 +314,7 @@ static void write_figures(struct text *out, const struct ranking *ranking, size_
     text_puts(out, ranking->texts.data + candidate->buffers);
 }
 
-/* The ten best. */
+/* The ten best candidates. */
 static void write_best(struct text *out, const struct ranking *ranking)
 {
     text_puts(out, ",\"best\":[");
@@ -344,7 +344,7 @@ static void write_candidate(struct server *server, struct text *out, const struc
     text_puts(out, "}");
 }
 
-/* Those with an answer by rank, then the others as they are tried. */
+/* The candidates with a result by rank, then the others in the order in which they are tried. */
 static void write_candidates(struct server *server, struct text *out, const struct ranking *ranking,
                              const struct group_record *record)
 {

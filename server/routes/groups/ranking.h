@@ -1,9 +1,9 @@
 /*
- * The candidates of a plan, ranked: by the error that was asked to be small, over the square of the batch size, where
- * several batch sizes are compared: that of the average gradients.
+ * The ranking of the candidates of a plan: by the error of the objective or, if several batch sizes are compared, by
+ * that error divided by the square of the batch size, which is the error of the average gradient.
  *
- * A ranking is read once, candidates and rows, and kept in memory, as many as --memory-bytes allows; from then on it reads the
- * rows that ended since. Counted by reference. Thread-safe.
+ * A ranking reads its candidates and rows once and is kept in memory, subject to --memory-bytes; later it reads only
+ * the rows that have ended since. Reference-counted. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,20 +16,20 @@
 
 struct ranking;
 
-/* What is kept of them: server->rankings. NULL: out of memory. */
+/* The cache of rankings: server->rankings. NULL: out of memory. */
 struct memory *rankings_create(size_t max_bytes);
 
-/* Of the plan, for the caller to release; NULL: damaged, or out of memory. */
+/* The ranking of the plan, to be released by the caller; NULL: damaged, or out of memory. */
 struct ranking *ranking_open(struct server *server, const struct group_record *record);
 void ranking_release(struct ranking *ranking);
 
-/* What was asked, as members with a comma before. */
+/* Writes the request as members, each preceded by a comma. */
 void ranking_write_asked(struct text *out, const struct ranking *ranking);
-/* As members with a comma before: `best`, and unless it is brief `candidates` as they are now, those with an answer first, by
- * rank. Where that cannot be read, out->failed. */
+/* Writes members, each preceded by a comma: `best` and, unless brief, `candidates` in their current state, those with a
+ * result first, by rank. Sets out->failed if they cannot be read. */
 void ranking_write(struct server *server, struct text *out, struct ranking *ranking, const struct group_record *record,
                    bool brief);
-/* One that has ended, with its rank and its gain among those that had an answer by then. */
+/* Writes a candidate that has ended, with its rank and gain among those that had a result at that time. */
 void ranking_write_ended(struct server *server, struct text *out, struct ranking *ranking,
                          const struct group_record *record, const struct child_record *child);
 

@@ -108,7 +108,7 @@ static bool listen_one(struct server *server, const char *id, uint64_t seen, str
 
 static void forget(struct server *server, const char *id)
 {
-    (void)server; /* nothing of a final one is in memory */
+    (void)server; /* nothing about a final sweep is kept in memory */
     (void)id;
 }
 

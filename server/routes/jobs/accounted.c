@@ -1,5 +1,6 @@
 /*
- * From a job's id to its mechanism as it was answered, or to the problem that a client is told.
+ * Finds the mechanism of a job by its id, in the form for which the job was answered, or reports the problem to the
+ * client.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,10 +14,10 @@
 static bool refuse_unread(struct streaming *streaming, enum store_status status)
 {
     if (status == STORE_NONE) {
-        streaming_fail(streaming, API_PROBLEM_NOT_FOUND, "there is no job of this id");
+        streaming_fail(streaming, API_PROBLEM_NOT_FOUND, "there is no job with this id");
     } else {
         streaming_fail(streaming, API_PROBLEM_INTERNAL,
-                       status == STORE_CORRUPT ? "what is stored of this job fails its checksum; post the job again"
+                       status == STORE_CORRUPT ? "the stored data of this job fails its checksum; post the job again"
                                                : "the database could not be read");
     }
     return false;
@@ -63,7 +64,7 @@ bool accounted_find(struct streaming *streaming, struct accounted *accounted, co
         result_record_release(result);
     } else {
         char detail[128];
-        snprintf(detail, sizeof detail, "%s can be drawn for a job that succeeded; this job is %s", what,
+        snprintf(detail, sizeof detail, "%s can be drawn only for a succeeded job; this job is %s", what,
                  job_status_name(record.status));
         streaming_fail(streaming, API_PROBLEM_CONFLICT, detail);
     }

@@ -1,6 +1,6 @@
 /*
- * The succeeded job whose batches or noise a client has drawn: what is drawn is what its answer accounts for. Of a job of phases
- * the one that ?phase names.
+ * The succeeded job for which a client draws batches or noise, so that what is drawn is what its answer accounts for.
+ * In a job with phases, ?phase selects the phase.
  *
  * Thread-compatible.
  *
@@ -17,7 +17,8 @@ struct accounted {
     struct api_job *decoded; /* owns what the mechanism borrows; or NULL */
 };
 
-/* what: is drawn, for the messages. False: the streaming's reply says why. Release with accounted_clear(). */
+/* what: the noun for messages, such as "noise". Returns false after the reply has been set. Release with
+ * accounted_clear(). */
 bool accounted_find(struct streaming *streaming, struct accounted *accounted, const char *id, const char *what);
 void accounted_clear(struct accounted *accounted);
 

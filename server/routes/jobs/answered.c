@@ -1,5 +1,5 @@
 /*
- * What the figures of a result do not have (its largest number, its phases) is read from its text.
+ * Reads from the text of a result what its figures do not contain: its largest number and its phases.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,17 +28,17 @@ static json_t *refuse_phase(size_t phase, size_t phases_len, const char *instanc
 {
     struct api_errors errors = {0};
     if (phases_len == 0) {
-        api_errors_add(&errors, "?phase", "goes with a job of phases, and this one has none: leave it out");
+        api_errors_add(&errors, "?phase", "is allowed only for a job with phases, and this job has none; remove it");
     } else {
-        api_errors_add(&errors, "?phase", "%s: the job's phases are 0 to %zu",
-                       phase == NO_PHASE ? "is required" : "is none of them", phases_len - 1);
+        api_errors_add(&errors, "?phase", "%s; the phases of the job are 0 to %zu",
+                       phase == NO_PHASE ? "is required" : "is not a phase", phases_len - 1);
     }
     json_t *problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, instance, &errors);
     api_errors_clear(&errors);
     return problem;
 }
 
-/* The result's members: its core has them all but for the last brace. NULL without memory. */
+/* The members of the result; the stored core lacks only the last brace. NULL: out of memory. */
 static json_t *result_members(const struct result_record *result)
 {
     char message[256];
@@ -50,7 +50,7 @@ static json_t *result_members(const struct result_record *result)
     return json;
 }
 
-/* Where the largest number was asked for, the job becomes the one that it answers. False: that is none. */
+/* If the job asked for the largest number, replaces "max" by the answer. Returns false if that is 0. */
 static bool settle_largest(struct eps_job *job, const json_t *members)
 {
     enum eps_unknown unknown = eps_job_unknown(job);
@@ -66,7 +66,7 @@ static bool settle_largest(struct eps_job *job, const json_t *members)
     return unknown != EPS_SOLVE_N || largest > 0;
 }
 
-/* One of phases: its noise and its factorisation are not among the result's figures. */
+/* Reads the noise and the factorisation of a phase, which are not among the figures of a result. */
 static void read_phase(struct answered *answered, const struct eps_job *job, const json_t *members, size_t phase)
 {
     const struct eps_phase *asked = &job->phases[phase];
@@ -78,7 +78,7 @@ static void read_phase(struct answered *answered, const struct eps_job *job, con
     answered->mechanism = asked->mechanism;
 }
 
-/* Of a job whose result's text is needed. */
+/* For a job whose result text is needed. */
 static bool read_members(struct answered *answered, struct eps_job *job, const struct result_record *result,
                          size_t phase, const char *instance, json_t **problem)
 {
@@ -90,7 +90,8 @@ static bool read_members(struct answered *answered, struct eps_job *job, const s
     bool settled = settle_largest(job, members);
     if (!settled) {
         *problem = api_problem_encode(API_PROBLEM_CONFLICT,
-                                      "no number of steps keeps the promise (n is 0), so there is no strategy",
+                                      "no number of steps satisfies epsilon and delta (n is 0), so there is no "
+                                      "strategy",
                                       instance, NULL);
     } else if (phase != NO_PHASE) {
         read_phase(answered, job, members, phase);
@@ -105,7 +106,7 @@ bool answered_read(struct answered *answered, struct eps_job *job, const struct 
     const struct api_figures *figures = &result->figures;
     *answered = (struct answered){.count = 1};
     memcpy(answered->factorization, figures->factorization, sizeof answered->factorization);
-    /* a curve alone is of the noise that it was asked for */
+    /* only a curve is for the noise multiplier of the request */
     answered->noise_multiplier =
         isnan(figures->noise_multiplier) ? job->query.noise_multiplier : figures->noise_multiplier;
     if (phase == NO_PHASE ? required && job->phases_len > 0 : phase >= job->phases_len) {

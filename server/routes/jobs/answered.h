@@ -1,6 +1,6 @@
 /*
- * A finished job as it was answered: with the largest n or count that was found in its place, and of it the mechanism that a
- * question is about, which of a job of phases is one of them.
+ * A finished job with its answer: "max" is replaced by the largest n or count found. It also holds the mechanism that a
+ * request refers to, which in a job with phases is one of them.
  *
  * Thread-compatible.
  *
@@ -18,23 +18,24 @@
 #define NO_PHASE SIZE_MAX
 
 struct answered {
-    struct eps_mechanism mechanism; /* borrows from the job; of a job of phases without one: empty */
-    double noise_multiplier;        /* of the mechanism: the job's times the phase's scale */
-    size_t count;                   /* how often the phase is run; 1 */
-    char factorization[65];         /* its id; "": not known */
+    struct eps_mechanism mechanism; /* borrows from the job; empty for a job with phases if none was selected */
+    double noise_multiplier;        /* of the mechanism: that of the job times the scale of the phase */
+    size_t count;                   /* the number of runs of the phase; otherwise 1 */
+    char factorization[65];         /* the id; "": unknown */
 };
 
 /*
- * Settles the job's largest number, and reads what was answered of the phase. phase: NO_PHASE, where none was asked for; required:
- * of a job of phases it has to be. False: *problem, the caller's, says why; `instance` is its.
+ * Replaces the largest number in the job, and reads the result of the phase. phase: NO_PHASE if none was selected;
+ * required: an error for a job with phases. Returns false with *problem, owned by the caller, whose instance is
+ * `instance`.
  */
 bool answered_read(struct answered *answered, struct eps_job *job, const struct result_record *result, size_t phase,
                    bool required, const char *instance, json_t **problem);
 
-/* For tables of query members: ?phase, an index. */
+/* For tables of query parameters: ?phase, an index. */
 bool query_is_phase(const char *value);
-#define PHASE_MUST "must be the index of a phase, from 0 on"
-/* Of the request's query; or NO_PHASE. */
+#define PHASE_MUST "must be the index of a phase, from 0"
+/* The phase in the query of the request, or NO_PHASE. */
 size_t request_phase(const struct request *request);
 
 #endif

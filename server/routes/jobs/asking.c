@@ -1,5 +1,5 @@
 /*
- * The request is handled twice: when it comes, and when the figure is there, or was given up.
+ * The request is handled twice: on arrival, and when the figure is available or was abandoned.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@ struct asking {
     const struct figure_kind *kind;
     figure_reply *reply;
     const struct job_record *record;
-    struct result_record *result; /* both of the handler, until the request is given */
+    struct result_record *result; /* both belong to the handler until the request is given away */
 };
 
 static enum handled asking_resume(struct request *request)
@@ -31,7 +31,7 @@ static enum handled asking_resume(struct request *request)
     if (!asking->reply(request, result, &handled)) {
         handled = jobs_stopping(request->server->jobs)
                       ? reply_stopping(request)
-                      : reply_problem(request, API_PROBLEM_QUEUE_FULL, "it is not computed yet; ask again later");
+                      : reply_problem(request, API_PROBLEM_QUEUE_FULL, "it has not been computed yet; try again later");
     }
     result_record_release(result);
     job_record_clear(&record);

@@ -1,5 +1,5 @@
 /*
- * A request that waits for a figure of a result that is computed when first asked for.
+ * Requests for a figure of a result that is computed on the first request.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,10 +9,11 @@
 #include "server/jobs/figure.h"
 #include "server/routes/routes.h"
 
-/* What is there of the figure is replied: true with *handled. False: nothing is. */
+/* Replies with the figure if it is available: returns true with *handled. Returns false otherwise. */
 typedef bool figure_reply(struct request *request, const struct result_record *result, enum handled *handled);
 
-/* The handler of the job that the path names: replies the figure, once it is there. refusal: why none will be; NULL: it may be. */
+/* The handler for the job in the path: replies with the figure when it is available. refusal: why there will be none;
+ * NULL: there may be one. */
 enum handled figure_handle(struct request *request, const struct figure_kind *kind, figure_reply *reply,
                            const char *(*refusal)(const struct result_record *result));
 

@@ -1,6 +1,6 @@
 /*
- * GET /v1/jobs/{id}/curve: the points that are stored with the result, as JSON or CSV; where there are none yet, the
- * request has them computed and waits for them.
+ * GET /v1/jobs/{id}/curve: the points stored with the result, as JSON or CSV. If there are none yet, the request starts
+ * their computation and waits for it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -49,7 +49,7 @@ static const char *refusal(const struct result_record *result)
 {
     return result_record_cached(result)
                ? NULL
-               : "no curve is computed any more of a result of an earlier accounting version; post the job again";
+               : "curves are not computed for results of an earlier accounting version; post the job again";
 }
 
 enum handled handle_job_curve(struct request *request)

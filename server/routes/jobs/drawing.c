@@ -1,6 +1,6 @@
 /*
- * The strategy is that of the result's factorization.id where the store still has it (computation_strategy()), so that what is
- * shown is the matrix that was really used. A job of phases has a strategy for each.
+ * The strategy is that of the factorization.id of the result, if the store still has it (computation_strategy()), so
+ * that the matrix shown is the one that was used. In a job with phases, each phase has its own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -75,14 +75,13 @@ void drawing_numbers(FILE *file, const double *values, size_t len)
 
 /* ---------------------------------------------------------------- the file */
 
-/* What standard output calls to write: 0 is an error, there or here. */
+/* The callback with which the stream writes; a result of 0 signals an error to it. */
 static ssize_t spool_write(void *cookie, const char *data, size_t len)
 {
     struct drawing *drawing = cookie;
     struct budget *spool = &drawing->request->server->spool;
     if (!budget_take(spool, len, spool->most)) {
-        drawing_fail(drawing, API_PROBLEM_QUEUE_FULL,
-                     "the files of matrices that others read take all the room there is for them (--spool-bytes)");
+        drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the disk space for matrix files is in use (--spool-bytes)");
         return 0;
     }
     drawing->len += len;
@@ -96,7 +95,7 @@ static ssize_t spool_write(void *cookie, const char *data, size_t len)
     return (ssize_t)len;
 }
 
-/* Mode 0600, and without a name once it is open. */
+/* Creates the file with mode 0600 and unlinks it. */
 static bool spool_open(struct drawing *drawing, const char *database)
 {
     struct text name = {0};
@@ -158,7 +157,7 @@ static void draw_task(struct pool_task *task)
     if (drawing_stopping(drawing)) {
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
     } else if (!spool_open(drawing, server->config->db)) {
-        drawing_fail(drawing, API_PROBLEM_INTERNAL, "no temporary file could be made beside the database");
+        drawing_fail(drawing, API_PROBLEM_INTERNAL, "no temporary file could be created next to the database");
     } else if (!job) {
         drawing_fail(drawing, API_PROBLEM_INTERNAL, error.message);
     } else {
@@ -180,11 +179,11 @@ static enum handled drawing_resume(struct request *request)
         drawing->problem = NULL;
         return reply_problem_json(request, problem);
     }
-    if (drawing->fd < 0) { /* no thread had begun it */
+    if (drawing->fd < 0) { /* no thread had started it */
         return reply_gone(request);
     }
     int fd = drawing->fd;
-    drawing->fd = -1; /* the reply's */
+    drawing->fd = -1; /* the reply owns it */
     reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
     return reply_file(request, request->route->produces[request->offer], fd, drawing->len);
 }
@@ -196,7 +195,7 @@ static bool drawing_give(void *user)
     return true;
 }
 
-/* One that a thread has begun gives up soon. */
+/* A drawing that a thread has started is abandoned soon. */
 static bool drawing_take_back(void *user)
 {
     struct drawing *drawing = user;
@@ -234,7 +233,7 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->record = record;
     size_t waiting = sizeof *drawing + job_record_bytes(&record) + result_record_bytes(result);
     if (!jobs_reserve(request->server->jobs, waiting)) {
-        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "as many jobs wait as may wait; ask again later");
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the queue is full; try again later");
     }
     drawing->waiting = waiting;
     if (!request_suspend(request, drawing_resume)) {

@@ -1,6 +1,6 @@
 /*
- * GET /v1/jobs/{id}/error: the variance of A C^-1 z per step, at the job's noise multiplier, as JSON or CSV. The
- * figures of result.error are its mean, its maximum and its last number.
+ * GET /v1/jobs/{id}/error: the variance of A C^-1 z at each step, at the noise multiplier of the job, as JSON or CSV.
+ * result.error has its mean, its maximum and its last value.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -39,7 +39,7 @@ static void write_csv(struct drawing *drawing, const double *variance, size_t n)
     text_clear(&line);
 }
 
-/* Called on the side pool. */
+/* On the side pool. */
 static void write_error(struct drawing *drawing, const struct eps_context *context, const struct eps_strategy *strategy)
 {
     struct eps_error error = {0};
@@ -56,7 +56,7 @@ static void write_error(struct drawing *drawing, const struct eps_context *conte
             finite = finite && isfinite(variance[i]);
         }
         if (!finite) {
-            drawing_fail(drawing, API_PROBLEM_UNSUPPORTED, "the variances are beyond what doubles hold");
+            drawing_fail(drawing, API_PROBLEM_UNSUPPORTED, "the variances exceed the range of a double");
         } else if (strcmp(drawing->request->route->produces[drawing->request->offer], "text/csv") == 0) {
             write_csv(drawing, variance, n);
         } else {

@@ -1,6 +1,6 @@
 /*
- * The resource /v1/jobs. Its lists come from the database; what they say of a job that is not final is brought up to date
- * from the registry.
+ * The resource /v1/jobs. Lists are read from the database; the state of jobs that are not final is updated from the
+ * registry.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,16 +45,16 @@ bool read_succeeded(struct request *request, struct job_record *record, struct r
 
 /* ---------------------------------------------------------------- lists */
 
-#define PAGE_BYTES (4u << 20) /* from here on a page ends before its limit: an item of many phases may have 200 KB */
+#define PAGE_BYTES (4u << 20) /* a page ends before its limit at this size: an item with many phases may have 200 KB */
 
-/* A row that fails its digests: all that is certain of it is its id, and that there is no answer in it. */
+/* Writes a row whose digests do not match. Only its id is certain, and that it shows no result. */
 static void write_damaged(struct text *out, const struct job_record *record)
 {
     static char empty[] = "{}";
     char instance[64];
     snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
     json_t *problem =
-        api_problem_encode(API_PROBLEM_INTERNAL, "what is stored of this job fails its checksum", instance, NULL);
+        api_problem_encode(API_PROBLEM_INTERNAL, "the stored data of this job fails its checksum", instance, NULL);
     struct job_record told = {.status = JOB_FAILED, .job = empty, .error = problem ? api_json_text(problem) : NULL};
     memcpy(told.id, record->id, UUID_SIZE);
     document_write(out, &told, NULL, NULL, true, true);
@@ -62,7 +62,7 @@ static void write_damaged(struct text *out, const struct job_record *record)
     json_decref(problem);
 }
 
-/* What the registry says of a job. */
+/* Writes the state of a job according to the registry. */
 static void write_live(struct text *out, bool live, const struct job_record *record,
                        const struct job_progress *progress)
 {
@@ -98,7 +98,7 @@ static void write_item(struct text *out, struct jobs *jobs, struct job_record *r
         write_live(&notes->told, live, record, &progress);
     }
     if (record->status == JOB_SUCCEEDED && jobs_result(jobs, record->hash, record->version, &result) != STORE_OK) {
-        result = NULL; /* the job's own page says what is wrong with it */
+        result = NULL; /* the page of the job itself reports the error */
         notes->unsure = true;
     }
     document_write(out, record, result, live ? &progress : NULL, true, true);
@@ -111,7 +111,7 @@ static enum store_status list(struct server *server, const struct list_filter *f
     struct list_filter wider = *filter;
     struct job_record *records;
     size_t len;
-    wider.limit++; /* to see whether there is a next page */
+    wider.limit++; /* to find out whether there is a next page */
     enum store_status status = store_list_jobs(server->store, &wider, &records, &len);
     if (status != STORE_OK) {
         return status;

@@ -1,6 +1,6 @@
 /*
- * GET /v1/jobs/{id}/matrix: C, B = A C^-1 or C^-1, as JSON or in NumPy's format. Toeplitz parts are their first
- * column, others go row by row, and C also by its bands; see drawing.h for who writes and where to.
+ * GET /v1/jobs/{id}/matrix: C, B = A C^-1 or C^-1, as JSON or in the NumPy format. A Toeplitz part is represented by
+ * its first column, other parts by rows; C also by its bands. See drawing.h for threads and files.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,8 +12,8 @@
 #include "server/routes/jobs/drawing.h"
 #include "server/routes/npy.h"
 
-#define JSON_ROWS_MAX 512    /* of a part that is not Toeplitz */
-#define JSON_NUMBER_BYTES 25 /* at most, with its comma */
+#define JSON_ROWS_MAX 512    /* for a part that is not Toeplitz */
+#define JSON_NUMBER_BYTES 25 /* at most, including a comma */
 
 static bool npy(const struct drawing *drawing)
 {
@@ -27,7 +27,7 @@ static void write_npy_header(FILE *file, size_t rows, size_t columns)
     fwrite(header, 1, sizeof header, file);
 }
 
-/* The first column of a part; NULL with *status where it has none (it is not Toeplitz, or not defined). */
+/* The first column of a part; NULL with *status if it is not Toeplitz or not defined. */
 static double *first_column(const struct eps_strategy *strategy, enum eps_part part, size_t n, enum eps_status *status,
                             struct eps_error *error)
 {
@@ -45,7 +45,7 @@ static double *first_column(const struct eps_strategy *strategy, enum eps_part p
     return column;
 }
 
-/* Toeplitz. False: this part is not, so it goes by rows. */
+/* Writes a Toeplitz part. Returns false if this part is not Toeplitz and must be written by rows. */
 static bool write_toeplitz(struct drawing *drawing, const struct eps_strategy *strategy)
 {
     enum eps_status status = EPS_UNSUPPORTED;
@@ -85,7 +85,7 @@ static void write_row(struct drawing *drawing, const double *row, size_t index, 
     }
 }
 
-/* What goes row by row: a part, or C by its bands. */
+/* What is written row by row: a part, or C by its bands. */
 struct table {
     const char *name; /* of the rows in JSON */
     size_t rows, columns;
@@ -99,7 +99,7 @@ static void write_table(struct drawing *drawing, const struct eps_strategy *stra
     struct eps_error error = {0};
     if ((double)table->rows * (double)table->columns * number_bytes >
         (double)drawing->request->server->config->max_bytes) {
-        drawing_fail(drawing, API_PROBLEM_TOO_COSTLY, "the matrix has more bytes than --max-bytes");
+        drawing_fail(drawing, API_PROBLEM_TOO_COSTLY, "the size of the matrix exceeds --max-bytes");
         return;
     }
     double *row = malloc(table->columns * sizeof *row);
@@ -134,8 +134,8 @@ static void write_rows(struct drawing *drawing, const struct eps_strategy *strat
     }
     if (!npy(drawing) && table.rows > JSON_ROWS_MAX) {
         drawing_fail(drawing, API_PROBLEM_NOT_ACCEPTABLE,
-                     "a matrix that is not Toeplitz is JSON up to n = 512; accept application/x-npy, or ask for "
-                     "?form=bands of a banded C");
+                     "JSON is limited to n = 512 for a matrix that is not Toeplitz; accept application/x-npy, or use "
+                     "?form=bands for a banded C");
         return;
     }
     write_table(drawing, strategy, &table);
@@ -148,7 +148,7 @@ static enum eps_status band_row(const struct eps_strategy *strategy, double *out
     return eps_strategy_band_row(strategy, out, error, row);
 }
 
-/* Called on the side pool. */
+/* On the side pool. */
 static void write_bands(struct drawing *drawing, const struct eps_context *context, const struct eps_strategy *strategy)
 {
     const struct table table = {"bands", eps_strategy_columns(strategy), eps_strategy_bands(strategy), band_row};
@@ -156,7 +156,7 @@ static void write_bands(struct drawing *drawing, const struct eps_context *conte
     write_table(drawing, strategy, &table);
 }
 
-/* Called on the side pool. */
+/* On the side pool. */
 static void write_matrix(struct drawing *drawing, const struct eps_context *context,
                          const struct eps_strategy *strategy)
 {
@@ -166,7 +166,7 @@ static void write_matrix(struct drawing *drawing, const struct eps_context *cont
     }
 }
 
-/* EPS_PART_COUNT: there is none of this name. */
+/* EPS_PART_COUNT: there is no part with this name. */
 static enum eps_part part_named(const char *name)
 {
     int part = 0;
@@ -188,7 +188,7 @@ static bool is_form(const char *value)
 
 const struct query_member matrix_query[] = {
     {"part", is_part, "must be encoder, decoder or noise", NULL},
-    {"form", is_form, "must be bands, or left out", NULL},
+    {"form", is_form, "must be bands, or absent", NULL},
     {"phase", query_is_phase, PHASE_MUST, NULL},
     {0},
 };
@@ -200,7 +200,7 @@ enum handled handle_job_matrix(struct request *request)
     enum eps_part part = name ? part_named(name) : EPS_PART_ENCODER;
     if (form && part != EPS_PART_ENCODER) {
         return reply_problem(request, API_PROBLEM_INVALID_JOB,
-                             "?form=bands goes with ?part=encoder: the inverse of a banded matrix has no bands");
+                             "?form=bands requires ?part=encoder: the inverse of a banded matrix has no bands");
     }
     return drawing_start(request, form ? write_bands : write_matrix, part);
 }

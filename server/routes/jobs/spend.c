@@ -1,6 +1,6 @@
 /*
- * GET /v1/jobs/{id}/spend: epsilon at the job's delta as its training goes on, at the end of each phase and at steps
- * between, as JSON or CSV: what a trainer logs.
+ * GET /v1/jobs/{id}/spend: epsilon at the delta of the job in the course of the training, at the end of each phase and
+ * at steps in between, as JSON or CSV, for training logs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,7 +11,7 @@
 #include "server/routes/jobs/answered.h"
 #include "server/routes/jobs/asking.h"
 
-/* ---------------------------------------------------------------- what is there */
+/* ---------------------------------------------------------------- replying */
 
 static void write_points(struct text *out, const struct spend *spend, bool csv)
 {
@@ -53,9 +53,9 @@ static bool reply_spend(struct request *request, const struct result_record *res
     return true;
 }
 
-/* ---------------------------------------------------------------- by a worker */
+/* ---------------------------------------------------------------- computing */
 
-/* Of the answer to "count": "max" there may be no run. */
+/* If the answer to "count": "max" is 0, the phase has no run and is left out. */
 static void leave_out_unrun(struct eps_job *job)
 {
     size_t kept = 0;
@@ -67,11 +67,11 @@ static void leave_out_unrun(struct eps_job *job)
     job->phases_len = kept;
 }
 
-/* Why there is none; NULL: ask the library. */
+/* Why there are no points; NULL: ask the library. */
 static const char *refusal(double noise_multiplier, const struct eps_job *job, bool phases)
 {
     if (job->query.curve) {
-        return "a job for the whole curve has no delta at which epsilon is told; post it with one";
+        return "a job for the whole curve has no delta; post it with one";
     }
     if (!(noise_multiplier > 0)) {
         return "the job needs no noise (noise multiplier 0)";

@@ -1,6 +1,6 @@
 /*
- * GET /v1/jobs/{id}/statement. Jobs with long arrays are neither parsed nor printed for it: their short form is, and
- * JSON has the whole text, as it is stored.
+ * GET /v1/jobs/{id}/statement. A job with long arrays is neither parsed nor printed: its short form is used, and JSON
+ * contains the stored text.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,9 +12,10 @@
 #include "api/codec/codec.h"
 #include "server/routes/routes.h"
 
-#define PRINTED_JOB 16384 /* bytes of a job that a page still shows */
+#define PRINTED_JOB 16384 /* bytes; a longer job is not printed on the page */
 
-/* The page shows the job without its label, which is not part of it, and which may hold whatever ends a block of code. */
+/* The page shows the job without its label, which is not part of its identity and could contain the end of a code
+ * block. */
 static char *printed_job(const char *job)
 {
     char message[160];
@@ -38,7 +39,7 @@ static void write_markdown(struct text *out, const json_t *facts, const struct j
     free(job);
 }
 
-/* The job is joined to the facts as text: it is the one part that can be long. */
+/* The job is appended to the facts as text, because it is the only part that can be long. */
 static void write_json(struct text *out, const json_t *facts, const struct job_record *record)
 {
     char *text = api_json_text(facts);

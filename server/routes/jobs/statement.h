@@ -1,6 +1,6 @@
 /*
- * What a model card has to say about the privacy of a training: gathered once, from what is stored of a job and its result,
- * and shown as JSON or as Markdown. Nothing is computed again.
+ * The privacy statement of a training for a model card. Its facts are collected once from the stored job and result,
+ * and shown as JSON or Markdown. Nothing is recomputed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,9 +12,10 @@
 #include "server/ops/text.h"
 #include "server/store/records.h"
 
-/* The statement's members but for `job`. New reference; NULL: out of memory, or what is stored cannot be read. */
+/* The members of the statement except `job`. Returns a new reference; NULL: out of memory, or the stored data cannot be
+ * read. */
 json_t *statement_facts(const struct job_record *record, const struct result_record *result);
-/* A page of Markdown from the facts. job: canonical JSON on one line; whole: with its arrays. */
+/* Writes a page of Markdown from the facts. job: canonical JSON on one line; whole: with its arrays. */
 void statement_markdown(struct text *out, const json_t *facts, const char *job, bool whole);
 
 #endif

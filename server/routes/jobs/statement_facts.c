@@ -1,10 +1,10 @@
 /*
- * What a statement says, after the advice on reporting of "How to DP-fy ML" (Ponomareva et al. 2023, arXiv 2303.00654,
- * section 5.3.3): the setting, what is protected and what is released, which accesses to the data are accounted for, the
- * formal guarantee with how it was found and what it presumes, and how to check it.
+ * The content of a statement follows the advice on reporting in "How to DP-fy ML" (Ponomareva et al. 2023, arXiv
+ * 2303.00654, section 5.3.3): the setting, what is protected and what is released, which accesses to the data are
+ * accounted for, the formal guarantee with how it was found and what it assumes, and how to check it.
  *
- * Of schemes, families and accountants it says what stands in the job and the result, whose assumptions are sentences
- * already: a new one of them needs nothing here.
+ * For schemes, families and accountants it repeats the job and the result, whose assumptions are already sentences, so
+ * a new scheme, family or accountant needs no change here.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,7 +19,7 @@
 
 struct parts {
     json_t *job;    /* canonical, without long arrays */
-    json_t *result; /* as in the job's document */
+    json_t *result; /* as in the document of the job */
     const struct result_record *record;
 };
 
@@ -30,14 +30,14 @@ static const json_t *member(const json_t *object, const char *outer, const char 
     return json_object_get(json_object_get(object, outer), inner);
 }
 
-/* The phases of a training; of one mechanism there is one, the job itself. */
+/* The number of phases; 1 for a job without phases. */
 static size_t phases_of(const struct parts *parts)
 {
     const json_t *phases = json_object_get(parts->job, "phases");
     return json_is_array(phases) ? json_array_size(phases) : 1;
 }
 
-/* What the job, or the result, says of a phase. */
+/* What the job or the result contains about a phase. */
 static const json_t *phase_of(const json_t *whole, size_t phase)
 {
     const json_t *phases = json_object_get(whole, "phases");
@@ -73,7 +73,7 @@ static json_t *parse(const char *text, const char *end)
     return json;
 }
 
-/* Appends, or gives the whole array up: without memory no sentence is left out silently. */
+/* Appends the item, or frees the whole array if memory runs out, so that no sentence is left out silently. */
 static json_t *with(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0) {
@@ -85,7 +85,7 @@ static json_t *with(json_t *array, json_t *item)
 
 /* ---------------------------------------------------------------- the guarantee */
 
-/* Four digits of a bound, never fewer than it is. */
+/* A bound rounded up to four digits. */
 static void round_up(char text[32], double value)
 {
     double about = value;
@@ -96,7 +96,8 @@ static void round_up(char text[32], double value)
     }
 }
 
-/* Probability that what draws say does not hold: of both directions together. NAN: nothing was left to luck. */
+/* The probability that the result of the draws does not hold, for both directions together. NAN: the guarantee is not
+ * probabilistic. */
 static double failure_probability(const struct parts *parts)
 {
     const json_t *draws = json_object_get(parts->result, "monte_carlo");
@@ -108,15 +109,15 @@ static double failure_probability(const struct parts *parts)
 }
 
 static const char *const guarantee_sentences[EPS_GUARANTEE_COUNT] = {
-    [EPS_GUARANTEE_DETERMINISTIC] = "The bound is proven; no part of it rests on random draws.",
+    [EPS_GUARANTEE_DETERMINISTIC] = "The bound is proven; no part of it depends on random draws.",
     [EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE] =
         "Epsilon and delta were fixed beforehand, and the noise multiplier was verified by random draws before it was "
-        "released; the probability that the verification errs is a part of delta, and the guarantee is one like any "
-        "other.",
+        "released; the probability that the verification errs is part of delta, so this is an ordinary (epsilon, "
+        "delta) guarantee.",
     [EPS_GUARANTEE_HIGH_PROBABILITY] =
-        "The value was read off random draws of the privacy loss, and may be too small with the failure probability "
-        "given here. Before publication, fix epsilon and delta and ask for the noise multiplier instead: that answer "
-        "holds without this reservation.",
+        "The value was estimated from random draws of the privacy loss, and may be too small with the failure "
+        "probability given here. Before publication, fix epsilon and delta and solve for the noise multiplier instead; "
+        "that answer has no such reservation.",
 };
 
 static const char *guarantee_sentence(const char *name)
@@ -129,7 +130,7 @@ static const char *guarantee_sentence(const char *name)
     return "";
 }
 
-/* Of a curve: the least epsilon among its points whose delta is no larger than some usual ones. */
+/* For a curve: at some usual values of delta, the smallest epsilon among its points with at most that delta. */
 static json_t *pairs_of_curve(const struct result_record *record)
 {
     static const double deltas[] = {1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12};
@@ -147,7 +148,7 @@ static json_t *pairs_of_curve(const struct result_record *record)
     return pairs;
 }
 
-/* What takes something back from the first sentence stands beside it: it is the one that is quoted. */
+/* Reservations are part of the first sentence, because that is the one that is quoted. */
 static void write_reservations(struct text *out, const struct parts *parts)
 {
     char luck[32];
@@ -156,11 +157,11 @@ static void write_reservations(struct text *out, const struct parts *parts)
         text_puts(out, " Only the last iterate may be released.");
     }
     if (json_is_false(json_object_get(parts->result, "adaptive"))) {
-        text_puts(out, " It holds only where no input depends on an earlier output.");
+        text_puts(out, " It holds only if no input depends on an earlier output.");
     }
     if (!isnan(failure)) {
         round_up(luck, failure);
-        text_printf(out, " This was read off random draws and is wrong with probability at most %s.", luck);
+        text_printf(out, " This was estimated from random draws and is wrong with probability at most %s.", luck);
     }
 }
 
@@ -196,8 +197,8 @@ static json_t *guarantee(const struct parts *parts)
                      kind, "failure_probability", api_number(failure_probability(parts)), "pairs",
                      curve ? pairs_of_curve(parts->record) : json_null(), "meaning", guarantee_sentence(kind),
                      "definition",
-                     "For neighbouring data sets D and D', in both orders, and every set S of outputs: "
-                     "Pr[M(D) in S] <= e^epsilon Pr[M(D') in S] + delta. Epsilon is in nats.");
+                     "For neighbouring data sets D and D', in both orders, and every set S of outputs: Pr[M(D) in S] "
+                     "<= e^epsilon Pr[M(D') in S] + delta. Epsilon is in nats.");
 }
 
 /* ---------------------------------------------------------------- what is protected */
@@ -207,21 +208,22 @@ static json_t *unit_of_privacy(const struct parts *parts)
     json_int_t examples = examples_per_user(parts);
     json_t *meaning =
         examples > 1
-            ? json_sprintf("One user, with at most %" JSON_INTEGER_FORMAT " examples, all of them together.", examples)
+            ? json_sprintf("One user, with at most %" JSON_INTEGER_FORMAT " examples, all protected together.",
+                           examples)
             : json_string("One example: what adds one clipped vector to the sum of a step. A person with several "
-                          "examples is protected less than one with a single one.");
+                          "examples has weaker protection than one with a single example.");
     return json_pack("{s:s, s:I, s:o}", "unit", examples > 1 ? "user" : "example", "examples", examples, "meaning",
                      meaning);
 }
 
 static const char *const adjacency_sentences[EPS_ADJACENCY_COUNT] = {
     [EPS_ADJACENCY_ZERO_OUT] =
-        "Two data sets are neighbours if one is the other with the contributions of one unit set to "
-        "zero. How large the data set is, is no secret.",
+        "Two data sets are neighbours if one is the other with the contributions of one unit set to zero. The size of "
+        "the data set is not secret.",
     [EPS_ADJACENCY_ADD_REMOVE] = "Two data sets are neighbours if one is the other with one unit added or removed.",
     [EPS_ADJACENCY_REPLACE_ONE] =
-        "Two data sets are neighbours if one is the other with one unit replaced by any other "
-        "one. How large the data set is, is no secret.",
+        "Two data sets are neighbours if one is the other with one unit replaced by any other. The size of the data "
+        "set is not secret.",
 };
 
 static json_t *adjacency(const struct parts *parts)
@@ -238,22 +240,21 @@ static json_t *adjacency(const struct parts *parts)
 static json_t *released(const struct parts *parts)
 {
     if (json_is_true(member(parts->job, "sampling", "last_iterate"))) {
-        return json_string("The last iterate alone may be seen: nothing is promised where any iterate before it, or "
-                           "what was computed from one, is seen too.");
+        return json_string("Only the last iterate may be released: there is no guarantee if an earlier iterate, or "
+                           "anything computed from one, is released too.");
     }
     return json_string(
         json_is_true(json_object_get(parts->result, "adaptive"))
-            ? "The noisy outputs of all steps may be seen, and so may all that is computed from them "
-              "alone: every intermediate model as well as the last one. Later inputs may depend on them, as "
-              "gradients do."
-            : "The noisy outputs of all steps may be seen, and so may all that is computed from them "
-              "alone. But no input may depend on an earlier output: gradients at models that were "
-              "trained from these outputs do, and are not covered.");
+            ? "The noisy outputs of all steps may be released, and anything computed from them alone: every "
+              "intermediate model as well as the last one. Later inputs may depend on them, as gradients do."
+            : "The noisy outputs of all steps may be released, and anything computed from them alone. But no input may "
+              "depend on an earlier output: gradients at models that were trained from these outputs do, and are not "
+              "covered.");
 }
 
 /* ---------------------------------------------------------------- lists */
 
-/* NULL ends. */
+/* The list ends with NULL. */
 static json_t *list(const char *const *sentences)
 {
     json_t *array = json_array();
@@ -264,30 +265,28 @@ static json_t *list(const char *const *sentences)
 }
 
 static const char *const not_covered[] = {
-    "Other looks at the same data: tuning of hyperparameters, the choice of this run among several, early stopping, "
-    "evaluation, and preprocessing that was learnt from it (vocabularies, normalisation, removal of duplicates). Where "
-    "they "
-    "used this data, what they lose has to be composed with this guarantee.",
-    "Other releases from the same data, earlier or later; and the data of a model that this training started from.",
-    "Whether the training did what is presumed above: how examples were drawn, that each one's contribution was "
-    "clipped by "
-    "itself, and where the noise came from.",
-    "The gap between the exact Gaussians of this analysis and floating-point ones (Mironov 2012).",
+    "Other uses of the same data: hyperparameter tuning, the selection of this run among several, early stopping, "
+    "evaluation, and preprocessing that was learned from it (vocabularies, normalisation, deduplication). If they used "
+    "this data, their privacy loss must be composed with this guarantee.",
+    "Other releases from the same data, earlier or later; and the data of a model from which this training started.",
+    "Whether the training satisfied the assumptions above: how examples were sampled, that the contribution of each "
+    "one was clipped separately, and how the noise was generated.",
+    "The difference between the exact Gaussians of this analysis and floating-point ones (Mironov 2012).",
     NULL,
 };
 
 static const char *const to_complete[] = {
-    "What one example is, whose data it is, and how many examples one person may have.",
-    "Who holds the data in the clear and adds the noise, and who sees the outputs.",
-    "Which other looks at the data there were, and the guarantee of all of them together.",
-    "That the loader forms batches as presumed, how contributions are clipped, and which random generator is used.",
-    "Where the code is, so that others can check it.",
+    "What one example is, whose data it contains, and how many examples one person may have.",
+    "Who has access to the raw data and adds the noise, and who sees the outputs.",
+    "What other uses of the data there were, and the guarantee for all of them together.",
+    "That the loader forms batches as assumed, how contributions are clipped, and which random generator is used.",
+    "Where the code is available for inspection.",
     NULL,
 };
 
 /* ---------------------------------------------------------------- all of it */
 
-/* A number of the job, or what was answered where the job asks for the largest one. */
+/* A number of the job, or the answer if the job asks for the largest one. */
 static const json_t *number(const json_t *job, const json_t *result, const char *key)
 {
     const json_t *asked = json_object_get(job, key);
@@ -310,7 +309,7 @@ static json_t *mechanism(const struct parts *parts)
     for (size_t i = 0; i < phases_of(parts); i++) {
         phases = with(phases, phase(phase_of(parts->job, i), phase_of(parts->result, i)));
     }
-    /* A curve is of the noise that was asked for. */
+    /* For a curve, the noise multiplier of the request. */
     noise = json_is_number(noise) ? noise : json_object_get(parts->job, "noise_multiplier");
     return json_pack("{s:O?, s:i, s:o}", "noise_multiplier", noise, "clip_norm", 1, "phases", phases);
 }
@@ -324,8 +323,8 @@ static json_t *gather(const struct parts *parts, const struct job_record *record
         "{s:s, s:s?, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:O?, s:o, s:O?, s:o, s:O?, s:O?}", "id", record->id,
         "label", record->label, "finished_at", finished, "summary", summary(parts), "guarantee", guarantee(parts),
         "setting",
-        "Central: whoever trains holds the data in the clear, clips, and adds the noise to sums; the "
-        "guarantee is against all who see the outputs.",
+        "Central: the trainer has access to the raw data, clips, and adds the noise to sums; the guarantee holds "
+        "against everyone who sees the outputs.",
         "unit_of_privacy", unit_of_privacy(parts), "adjacency", adjacency(parts), "released", released(parts),
         "mechanism", mechanism(parts), "assumptions", json_object_get(result, "assumptions"), "not_covered",
         list(not_covered), "hints", json_object_get(result, "hints"), "to_complete", list(to_complete), "version",

@@ -1,6 +1,6 @@
 /*
- * A statement as a page of Markdown (CommonMark with tables), to be pasted into a model card. What comes from outside, the
- * label, is escaped whole: it can begin no markup, link or line.
+ * A statement as a page of Markdown (CommonMark with tables), to be pasted into a model card. The label, the only
+ * external text, is fully escaped, so it cannot introduce markup, a link or a new line.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +10,7 @@
 #include "api/codec/codec.h"
 #include "server/routes/jobs/statement.h"
 
-/* What may stand for itself in our own sentences, and what in a label. */
+/* The characters that need no escape in our own sentences, and those in a label. */
 static const char marks[] = "\\`*<|~$";
 static const char all_marks[] = "\\`*<|~$_[]>#&!\"%'()+,-./:;=?@^{}";
 
@@ -49,7 +49,7 @@ static void write_sentences(struct text *out, const char *heading, const char *b
     }
 }
 
-/* A value of a job: numbers and words as they are, the rest as JSON. */
+/* A value of a job: numbers and words as they are, anything else as JSON. */
 static void write_value(struct text *out, const json_t *value)
 {
     if (json_is_string(value)) {
@@ -64,7 +64,8 @@ static void write_value(struct text *out, const json_t *value)
     }
 }
 
-/* After a heading, the members of an object in a line, but for one, which was said before; nothing where there are no others. */
+/* Writes the members of an object in one line after a heading, except the one named `said`. Writes nothing if there are
+ * no others. */
 static bool write_members(struct text *out, const char *heading, const json_t *object, const char *said)
 {
     const char *key, *mark = heading;
@@ -109,12 +110,12 @@ static void write_direction(struct text *out, const json_t *guarantee, const cha
 static void write_bracket(struct text *out, const json_t *bracket)
 {
     if (json_is_object(bracket)) {
-        text_puts(out, "| numerical bracket of it | ");
+        text_puts(out, "| its numerical bracket | ");
         write_value(out, json_object_get(bracket, "lower"));
         text_puts(out, " to ");
         write_value(out, json_object_get(bracket, "upper"));
-        text_puts(out, json_is_true(json_object_get(bracket, "exact")) ? ", with the exact value inside |\n"
-                                                                       : ", of the accountant's bound |\n");
+        text_puts(out, json_is_true(json_object_get(bracket, "exact")) ? ", contains the exact value |\n"
+                                                                       : ", of the bound of the accountant |\n");
     }
 }
 
@@ -123,8 +124,8 @@ static void write_pairs(struct text *out, const json_t *pairs)
     size_t i;
     json_t *pair;
     if (json_array_size(pairs) > 0) {
-        text_puts(out, "\nThe privacy curve at some deltas (GET the job's curve for all of it):\n\n"
-                       "| delta | epsilon at most |\n| --- | --- |\n");
+        text_puts(out, "\nThe privacy curve at some values of delta (GET the curve of the job for all points):\n\n| "
+                       "delta | epsilon at most |\n| --- | --- |\n");
     }
     json_array_foreach (pairs, i, pair) {
         text_puts(out, "| ");
@@ -143,7 +144,7 @@ static void write_guarantee(struct text *out, const json_t *guarantee, const jso
     write_row(out, "epsilon", json_object_get(guarantee, "epsilon"));
     write_row(out, "delta", json_object_get(guarantee, "delta"));
     write_row(out, "noise multiplier", json_object_get(mechanism, "noise_multiplier"));
-    write_row(out, "what was solved for", json_object_get(guarantee, "solved_for"));
+    write_row(out, "solved for", json_object_get(guarantee, "solved_for"));
     write_bracket(out, json_object_get(guarantee, "bracket"));
     write_direction(out, guarantee, "remove");
     write_direction(out, guarantee, "add");
@@ -166,14 +167,14 @@ static void write_point(struct text *out, const char *name, const json_t *senten
 
 static void write_protected(struct text *out, const json_t *facts)
 {
-    text_puts(out, "\n## What is protected, and from whom\n\n");
+    text_puts(out, "\n## Unit and scope of protection\n\n");
     write_point(out, "Setting", json_object_get(facts, "setting"));
     write_point(out, "Unit of privacy", json_object_get(json_object_get(facts, "unit_of_privacy"), "meaning"));
     write_point(out, "Neighbouring data sets", json_object_get(json_object_get(facts, "adjacency"), "meaning"));
-    write_point(out, "What may be seen", json_object_get(facts, "released"));
+    write_point(out, "May be released", json_object_get(facts, "released"));
 }
 
-/* One member of an object, and then its others; nothing of an object that is not there. */
+/* Writes one member of an object and then the others; nothing if the object is absent. */
 static void write_named(struct text *out, const char *title, const json_t *object, const char *key)
 {
     if (json_is_object(object)) {
@@ -190,7 +191,7 @@ static void write_phase(struct text *out, const json_t *phase)
     text_puts(out, "- **Steps.** ");
     write_value(out, json_object_get(phase, "steps"));
     if (json_is_number(count) && json_number_value(count) != 1) {
-        text_puts(out, ", run so often: ");
+        text_puts(out, ", number of runs: ");
         write_value(out, count);
     }
     if (json_is_number(scale) && json_number_value(scale) != 1) {
@@ -213,8 +214,8 @@ static void write_mechanism(struct text *out, const json_t *mechanism)
     json_t *phase;
     const json_t *phases = json_object_get(mechanism, "phases");
     text_puts(out,
-              "\n## Mechanism\n\ny = C x + z: x the sums of the clipped contributions of each step, z Gaussian with "
-              "standard deviation ");
+              "\n## Mechanism\n\ny = C x + z, where x holds the sums of the clipped contributions of each step and z "
+              "is Gaussian with standard deviation ");
     write_value(out, json_object_get(mechanism, "noise_multiplier"));
     text_puts(out, " times the clip norm (here 1).\n");
     json_array_foreach (phases, i, phase) {
@@ -247,12 +248,12 @@ static void write_check(struct text *out, const json_t *facts, const char *job, 
     text_printf(out, ", answered job %s at %s. ", json_string_value(json_object_get(facts, "id")),
                 json_string_value(json_object_get(facts, "finished_at")));
     text_puts(out, "The job, to be saved as job.json");
-    text_puts(out, whole ? ":" : " with its arrays, which are left out here and stand in `GET /v1/jobs/{id}`:");
+    text_puts(out, whole ? ":" : " with its arrays, which are omitted here (see `GET /v1/jobs/{id}`):");
     text_printf(out, "\n\n```json\n%s\n```\n\n```sh\nepsilond solve job.json\n", job);
     text_puts(out, "curl --json @job.json 'http://localhost:8080/v1/jobs?wait=300'\n```\n");
     if (names_stored(json_object_get(facts, "mechanism"))) {
-        text_puts(out, "\nThe job names a factorisation that its service keeps: `solve` needs that service's database "
-                       "(`--db`).\n");
+        text_puts(out, "\nThe job refers to a factorisation stored by its service: `solve` needs the database of that "
+                       "service (`--db`).\n");
     }
 }
 
@@ -270,9 +271,9 @@ void statement_markdown(struct text *out, const json_t *facts, const char *job, 
     write_guarantee(out, json_object_get(facts, "guarantee"), json_object_get(facts, "mechanism"));
     write_protected(out, facts);
     write_mechanism(out, json_object_get(facts, "mechanism"));
-    write_sentences(out, "What it presumes", "- ", json_object_get(facts, "assumptions"));
-    write_sentences(out, "What it does not cover", "- ", json_object_get(facts, "not_covered"));
+    write_sentences(out, "Assumptions", "- ", json_object_get(facts, "assumptions"));
+    write_sentences(out, "Not covered", "- ", json_object_get(facts, "not_covered"));
     write_sentences(out, "Notes of the accountant", "- ", json_object_get(facts, "hints"));
-    write_sentences(out, "To be added by who publishes it", "- [ ] ", json_object_get(facts, "to_complete"));
+    write_sentences(out, "To be completed by the publisher", "- [ ] ", json_object_get(facts, "to_complete"));
     write_check(out, facts, job, whole);
 }

@@ -1,7 +1,7 @@
 /*
- * POST /v1/jobs. A small body is read on the HTTP thread, and a job whose result is cached goes straight to the
- * writer; the question whether the job is served goes to the gate's thread, a large body to that of the bulk. The
- * connection is suspended from then until the row is committed, or, with a wait, until the job is final.
+ * POST /v1/jobs. A small body is parsed on the HTTP thread, and a job whose result is cached goes directly to the
+ * writer. The gate thread checks whether a job is served; the bulk thread parses large bodies. From then on the
+ * connection is suspended until the row is committed or, with a wait, until the job is final.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,7 @@
 #include "server/routes/resource.h"
 #include "server/routes/waiting.h"
 
-#define SMALL_BODY 65536 /* bytes that are parsed in less than a millisecond */
+#define SMALL_BODY 65536 /* bytes; parsed in less than a millisecond */
 
 struct posting {
     struct submission submission; /* first */
@@ -34,13 +34,13 @@ static void posting_free(void *state)
     free(posting);
 }
 
-/* The job that was accepted, or that its key stands for. */
+/* The job that was accepted, or that its key refers to. */
 static const char *id_of(const struct submission *submission)
 {
     return submission->outcome == SUBMIT_KEY_USED ? submission->insert.key.id : submission->id;
 }
 
-/* Whether that job is to be waited for. */
+/* Whether the request waits for the end of that job. */
 static bool waits(const struct posting *posting)
 {
     const struct submission *submission = &posting->submission;
@@ -48,7 +48,8 @@ static bool waits(const struct posting *posting)
     return posting->wait_seconds > 0 && (submission->outcome == SUBMIT_ACCEPTED || replays);
 }
 
-/* Waits for the end where that was asked for, and resumes otherwise. The caller loses the request. */
+/* Waits for the end if the request asked for it, and otherwise resumes. The caller must not use the request
+ * afterwards. */
 static void wait_or_resume(struct posting *posting)
 {
     struct request *request = posting->request;
@@ -65,7 +66,7 @@ static void post_stored(struct submission *submission)
     wait_or_resume((struct posting *)submission);
 }
 
-/* From the body to where there is something to check, or not: *cached. */
+/* Reads the body, up to the point where a check is needed, or not: *cached. */
 static void read_body(struct posting *posting, bool *cached)
 {
     struct request *request = posting->request;
@@ -81,7 +82,7 @@ static void read_body(struct posting *posting, bool *cached)
     request_drop_body(request);
 }
 
-/* On the gate's or the bulk's thread. */
+/* On the gate or bulk thread. */
 static void post_decide(struct pool_task *task)
 {
     struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
@@ -134,7 +135,7 @@ static enum handled post_resume(struct request *request)
     return status == STORE_OK ? reply_job(request, posting, document) : reply_unreadable(request, status);
 }
 
-/* From here the request is another thread's. */
+/* From here on the request belongs to another thread. */
 static enum handled post_suspended(struct request *request, struct posting *posting, bool cached)
 {
     if (!request_suspend(request, post_resume)) {

@@ -862,7 +862,30 @@ static void so_little_noise_is_refused(void **unused)
     assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_TOO_COSTLY);
     patience_end();
     assert_string_equal(error.pointer, "/noise_multiplier");
-    assert_non_null(strstr(error.message, "conditional_composition does not resolve"));
+    assert_non_null(strstr(error.message, "conditional_composition cannot resolve"));
+}
+
+/* A9: so small a probability of a bad event has no quantile. */
+static void without_a_quantile_nothing_is_known(void **unused)
+{
+    (void)unused;
+    double gap[] = {0, 1}, weight[] = {0.5, 0.5};
+    for (double equal = 0; equal < 3; equal++)
+        for (double log_beta = -1e308; log_beta > -INFINITY; log_beta -= 1e308) {
+            struct eps__cc_minorant minorant = {.others = 3,
+                                                .equal = equal,
+                                                .least = 1,
+                                                .deviation = 1,
+                                                .error = 1e-12,
+                                                .widened = 1e-12,
+                                                .gap = gap,
+                                                .weight = weight,
+                                                .len = 2};
+            double odds[2];
+            assert_true(isinf(eps__cc_quantile(&minorant, log_beta)));
+            eps__cc_minorant_odds(&minorant, log_beta, odds);
+            assert_true(odds[EPS__UPPER] == INFINITY && odds[EPS__LOWER] == -INFINITY);
+        }
 }
 
 int main(void)
@@ -890,6 +913,7 @@ int main(void)
         cmocka_unit_test(the_share_is_respected),
         cmocka_unit_test(what_is_not_derived_is_refused),
         cmocka_unit_test(so_little_noise_is_refused),
+        cmocka_unit_test(without_a_quantile_nothing_is_known),
     };
     return cmocka_run_group_tests_name("conditional_composition", tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "lib/accountants/renyi/bounds.h"
-#include "lib/moments/laws/redrawn.h"
+#include "lib/moments/laws/epochs.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
@@ -182,10 +182,10 @@ static void the_gaussian_is_one_bin(void **unused)
 
 /* ------------------------------------------------------------ the bounds by themselves */
 
-static struct eps__bins bins_of(const double *gram, size_t len)
+static struct eps__bin_gram bins_of(const double *gram, size_t len)
 {
-    struct eps__bins bins;
-    assert_int_equal(eps__bins_make(&bins, gram, NULL, len, 0, 1), EPS_OK);
+    struct eps__bin_gram bins;
+    assert_int_equal(eps__bin_gram_make(&bins, gram, NULL, len, 0, 1), EPS_OK);
     return bins;
 }
 
@@ -223,11 +223,11 @@ static void one_order_is_a_bound(void **unused)
         double gram[9], eps = draw_log(&state, 0.05, 5), moment = 0;
         draw_gram(&state, gram, len, draw_log(&state, 0.2, 1.5));
         struct means means = means_of_doubles(gram, len);
-        struct eps__bins bins = bins_of(gram, len);
+        struct eps__bin_gram bins = bins_of(gram, len);
         struct eps__effort effort = {1e7, 30, 0};
         struct eps__orders orders;
         unsigned order, ignored;
-        assert_int_equal(eps__bins_orders(NULL, &orders, &bins, &effort), EPS_OK);
+        assert_int_equal(eps__bin_gram_orders(NULL, &orders, &bins, &effort), EPS_OK);
         struct enclosure truth = quadrature(&means, EPS_REMOVE, eps);
         double found = exp(eps__orders_log_delta(&orders, EPS__UPPER, eps, &order)), best = INFINITY;
         assert_true(found >= (double)truth.lower && order >= 2 && order <= orders.len);
@@ -240,7 +240,7 @@ static void one_order_is_a_bound(void **unused)
         if (found < 0.05 && truth.lower > 1e-8L)
             widest = fmax(widest, found / (double)truth.lower);
         eps__orders_clear(&orders);
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
     print_message("# one order: at most %.3g times the truth\n", widest);
     assert_true(widest > 1 && widest < 40);
@@ -281,7 +281,7 @@ static void the_geometric_mean_is_below(void **unused)
         double gram[9], eps = draw_log(&state, 0.02, 2);
         draw_gram(&state, gram, len, draw_log(&state, 0.2, 1.5));
         struct means means = means_of_doubles(gram, len);
-        struct eps__bins bins = bins_of(gram, len);
+        struct eps__bin_gram bins = bins_of(gram, len);
         struct eps__geometric geometric = eps__geometric_of(&bins, 1);
         double found = exp(eps__geometric_log_delta(&geometric, EPS__UPPER, eps));
         struct enclosure truth = quadrature(&means, EPS_ADD, eps);
@@ -291,7 +291,7 @@ static void the_geometric_mean_is_below(void **unused)
                     log(found) - 1e-9 * (1 + fabs(log(found))));
         if (truth.lower > 1e-6L)
             tightest = fmin(tightest, found / (double)truth.lower);
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
     assert_true(tightest < 1.1);
 }
@@ -306,7 +306,7 @@ static void empty_bins_are_counted(void **unused)
             for (double eps = 0; eps < 1.3; eps += 0.17) {
                 double gram[9] = {g, shown == 2 ? 0.3 * g : 0, 0, shown == 2 ? 0.3 * g : 0, shown == 2 ? 1.2 * g : 0};
                 struct means means = means_of_doubles(gram, 3);
-                struct eps__bins bins = bins_of(gram, 3);
+                struct eps__bin_gram bins = bins_of(gram, 3);
                 struct eps__geometric geometric = eps__geometric_of(&bins, 1), plain = geometric;
                 plain.empty = 0;
                 double found = exp(eps__geometric_log_delta(&geometric, EPS__UPPER, eps));
@@ -320,7 +320,7 @@ static void empty_bins_are_counted(void **unused)
                 if (eps > log(3.0 / (3 - (double)shown)))
                     assert_true(found == 0);
                 better = fmin(better, found / without);
-                eps__bins_clear(&bins);
+                eps__bin_gram_clear(&bins);
             }
     assert_true(better < 0.1);
 }
@@ -459,7 +459,7 @@ static void epochs_multiply(void **unused)
             }
         for (size_t j = 2; j <= LEN; j++)
             moments.central[j] = one[j];
-        eps__moments_redrawn(&moments, epochs);
+        eps__moments_of_epochs(&moments, epochs);
         assert_true(moments.central[0] == 1 && moments.central[1] == 0 && moments.error[1] == 0);
         for (size_t j = 0; j <= LEN; j++) {
             eps__quad expected = 0, binomial = 1, power;
@@ -480,7 +480,7 @@ static void epochs_multiply(void **unused)
 }
 
 /* Two bins in each of two epochs: four patterns, of four steps. */
-static struct enclosure redrawn_truth(double off, double sigma, enum eps_direction direction, double eps)
+static struct enclosure redraw_truth(double off, double sigma, enum eps_direction direction, double eps)
 {
     struct mixture with = mixture_new(4, 4), without = mixture_new(1, 4);
     const struct effort effort = {.samples = 4000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
@@ -514,7 +514,7 @@ static void a_bin_for_each_epoch(void **unused)
                 job.mechanism.sampling.redraw = true;
                 struct found found = deltas(&job, sigma, eps);
                 for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-                    double truth = (double)redrawn_truth(wide ? 0.5 : 0, sigma, direction, eps).lower;
+                    double truth = (double)redraw_truth(wide ? 0.5 : 0, sigma, direction, eps).lower;
                     assert_true(found.delta[direction] >= truth * (1 - 1e-9));
                     if (truth > 1e-4 && truth < 0.05)
                         widest[direction] = fmax(widest[direction], found.delta[direction] / truth);
@@ -548,16 +548,16 @@ static void moments_are_never_worse_than_one_order(void **unused)
         size_t len = 1 + draw_below(&state, 8);
         double gram[64], eps = draw_log(&state, 0.05, 4), moments_upper, moments_lower;
         draw_gram(&state, gram, len, draw_log(&state, 0.2, 1));
-        struct eps__bins bins = bins_of(gram, len);
+        struct eps__bin_gram bins = bins_of(gram, len);
         struct eps__laws laws;
         struct eps__effort effort = {1e7, 8, 0};
         struct eps__orders orders;
         unsigned order;
         size_t used;
-        assert_int_equal(eps__bins_laws(NULL, &laws, &bins, &effort), EPS_OK);
+        assert_int_equal(eps__bin_gram_laws(NULL, &laws, &bins, &effort), EPS_OK);
         struct eps__moments moments = laws.items[0];
         effort.max_order = (unsigned)moments.len;
-        assert_int_equal(eps__bins_orders(NULL, &orders, &bins, &effort), EPS_OK);
+        assert_int_equal(eps__bin_gram_orders(NULL, &orders, &bins, &effort), EPS_OK);
         assert_int_equal(eps__moments_log_delta(NULL, &moments, EPS_REMOVE, eps, &moments_upper, &moments_lower, &used),
                          EPS_OK);
         double integers = INFINITY;
@@ -567,7 +567,7 @@ static void moments_are_never_worse_than_one_order(void **unused)
         assert_true(eps__orders_log_delta(&orders, EPS__UPPER, eps, &order) <= integers + 1e-9);
         eps__laws_clear(&laws);
         eps__orders_clear(&orders);
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
 }
 
@@ -586,10 +586,10 @@ static void narrower_bands_dominate(void **unused)
         for (size_t i = 0; i < len && together; i++)
             gram[i * len + i] *= 4;
         struct means means = means_of_doubles(gram, len);
-        struct eps__bins bins = bins_of(gram, len);
+        struct eps__bin_gram bins = bins_of(gram, len);
         struct eps__effort effort = {together ? 3e6 : 1e6, 8, (size_t)(c % 3)};
         struct eps__laws laws;
-        assert_int_equal(eps__bins_laws(NULL, &laws, &bins, &effort), EPS_OK);
+        assert_int_equal(eps__bin_gram_laws(NULL, &laws, &bins, &effort), EPS_OK);
         for (size_t i = 1; i < laws.len; i++)
             for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                 double upper, lower, truth = (double)quadrature(&means, direction, eps).lower;
@@ -603,7 +603,7 @@ static void narrower_bands_dominate(void **unused)
                 checked++;
             }
         eps__laws_clear(&laws);
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
     print_message("# %zu bounds, the closest %.3g times the truth\n", checked, closest);
     assert_true(checked > 40 && closest < 1.5);

@@ -483,12 +483,12 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
     static const struct {
         const char *body, *words;
     } rows[] = {
-        {"{" POISSON "," ASKED "}", "or give epochs, with sampling.batch_size and sampling.dataset_size"},
+        {"{" POISSON "," ASKED "}", "Or give epochs, with sampling.batch_size and sampling.dataset_size"},
         {"{\"epochs\":1," POISSON "," ASKED "}", "sampling.batch_size and sampling.dataset_size"},
-        {"{\"n\":9," POISSON ",\"batch_size\":1," ASKED "}", "batch_size goes into sampling"},
-        {"{\"n\":9," POISSON ",\"bands\":1," ASKED "}", "bands goes into matrix"},
+        {"{\"n\":9," POISSON ",\"batch_size\":1," ASKED "}", "batch_size belongs in sampling"},
+        {"{\"n\":9," POISSON ",\"bands\":1," ASKED "}", "bands belongs in matrix"},
         {"{\"n\":9,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"epochs\":3}," ASKED "}",
-         "epochs goes to the top level of the job"},
+         "epochs belongs at the top level of the job"},
     };
 
     (void)state;
@@ -782,11 +782,11 @@ static void violations_are_summed_up_where_no_detail_is_given(void **state)
     (void)state;
     api_errors_add(&errors, "/n", "must be %d", 1);
     json_t *json = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
-    assert_string_equal(json_string_value(json_object_get(json, "detail")), "/n must be 1");
+    assert_string_equal(json_string_value(json_object_get(json, "detail")), "/n: must be 1");
     json_decref(json);
     api_errors_add(&errors, "/delta", "must lie in (0, 1)");
     json = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
-    assert_string_equal(json_string_value(json_object_get(json, "detail")), "2 rules are broken; errors lists them");
+    assert_string_equal(json_string_value(json_object_get(json, "detail")), "2 problems found; see errors");
     json_decref(json);
     api_errors_clear(&errors);
 }

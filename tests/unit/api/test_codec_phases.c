@@ -130,18 +130,18 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
     static const struct {
         const char *body, *words;
     } rows[] = {
-        {"{\"n\":9,\"phases\":[" PHASE "]," ASKED "}", "leave it out here, or leave phases out"},
-        {"{\"n\":9," POISSON ",\"examples_per_user\":2," ASKED "}", "a job without them has it in sampling"},
-        {"{\"n\":9," POISSON ",\"noise_scale\":2," ASKED "}", "noise_scale goes into phases"},
-        {"{\"phases\":[{\"n\":9," POISSON ",\"p\":1}]," ASKED "}", "p goes into sampling"},
+        {"{\"n\":9,\"phases\":[" PHASE "]," ASKED "}", "remove it here, or remove phases"},
+        {"{\"n\":9," POISSON ",\"examples_per_user\":2," ASKED "}", "a job without phases has it in sampling"},
+        {"{\"n\":9," POISSON ",\"noise_scale\":2," ASKED "}", "noise_scale belongs in phases"},
+        {"{\"phases\":[{\"n\":9," POISSON ",\"p\":1}]," ASKED "}", "p belongs in sampling"},
         {"{\"phases\":[{\"n\":9," POISSON ",\"delta\":1}]," ASKED "}",
-         "delta goes to the top level of the job, beside phases"},
+         "delta belongs at the top level of the job, beside phases"},
         {"{\"phases\":[{\"sampling\":{\"scheme\":\"poisson\",\"p\":1,\"n\":5}}]," ASKED "}",
-         "n goes to the top level of the phase"},
+         "n belongs at the top level of the phase"},
         {"{\"phases\":[{\"n\":9,\"sampling\":{\"scheme\":\"poisson\",\"p\":1,\"examples_per_user\":5}}]," ASKED "}",
-         "examples_per_user goes to the top level of the job, beside phases"},
+         "examples_per_user belongs at the top level of the job, beside phases"},
         {"{\"phases\":[" PHASE ",{\"n\":9,\"sampling\":{\"scheme\":\"none\"}}],\"examples_per_user\":2," ASKED "}",
-         "of /phases/1: goes with the schemes"},
+         "of /phases/1: is only allowed with the schemes"},
         {"{\"phases\":[{\"n\":9," POISSON ",\"count\":\"all\"}]," ASKED "}", "must be an integer or \"max\""},
     };
 

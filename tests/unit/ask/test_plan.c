@@ -513,7 +513,7 @@ static void the_least_noise_is_near_where_bins_share_nothing(void **state)
 }
 
 /* Whoever answers, and however often an example takes part. */
-static void no_answer_is_under_the_least_noise_of_coins(void **state)
+static void no_answer_is_under_the_least_noise_of_poisson(void **state)
 {
     static const double epsilons[] = {0.3, 4};
     static const uint64_t datasets[] = {120, 1000, 20000};
@@ -545,7 +545,7 @@ static void no_answer_is_under_the_least_noise_of_coins(void **state)
     assert_true(known > 30);
 }
 
-static double least_of_coins(const struct eps_job *job)
+static double least_of_poisson(const struct eps_job *job)
 {
     struct eps__setting setting;
     double least;
@@ -556,7 +556,7 @@ static double least_of_coins(const struct eps_job *job)
 }
 
 /* With one step no event is better, and pld's answer is the truth. */
-static void the_least_noise_of_one_coin_is_the_truth(void **state)
+static void the_least_noise_of_one_poisson_step_is_the_truth(void **state)
 {
     (void)state;
     for (double p = 0.01; p < 1; p *= 7)
@@ -570,17 +570,17 @@ static void the_least_noise_of_one_coin_is_the_truth(void **state)
             job.query.epsilon = epsilon;
             job.query.delta = 1e-6;
             eps_job_defaults(&job);
-            double least = least_of_coins(&job);
+            double least = least_of_poisson(&job);
             assert_true(solved(&job, NULL, &sigma) > 0);
             assert_true(least <= sigma);
             if (!(least >= 0.995 * sigma)) /* the answer's own tolerance, and thresholds that are about the best */
                 fail_msg("p %g, epsilon %g: %g of %g", p, epsilon, least, sigma);
             /* nothing is known against another record, nor of several examples */
             job.mechanism.sampling.examples_per_user = 2;
-            assert_true(least_of_coins(&job) == 0);
+            assert_true(least_of_poisson(&job) == 0);
             job.mechanism.sampling.examples_per_user = 1;
             job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-            assert_true(least_of_coins(&job) == 0);
+            assert_true(least_of_poisson(&job) == 0);
         }
 }
 
@@ -658,7 +658,7 @@ static void an_accountant_is_named_that_fits(void **state)
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
 }
 
-/* A plan of the size that README has: few are too costly, and what takes long comes last. */
+/* A plan of the size that api/GUIDE.md has: few are too costly, and what takes long comes last. */
 static void what_takes_long_comes_last(void **state)
 {
     struct asked asked;
@@ -730,8 +730,8 @@ int main(void)
         cmocka_unit_test(a_plan_has_rules),
         cmocka_unit_test(no_answer_is_under_the_least_noise),
         cmocka_unit_test(the_least_noise_is_near_where_bins_share_nothing),
-        cmocka_unit_test(no_answer_is_under_the_least_noise_of_coins),
-        cmocka_unit_test(the_least_noise_of_one_coin_is_the_truth),
+        cmocka_unit_test(no_answer_is_under_the_least_noise_of_poisson),
+        cmocka_unit_test(the_least_noise_of_one_poisson_step_is_the_truth),
         cmocka_unit_test(a_quick_bound_is_nearly_as_good),
         cmocka_unit_test(an_accountant_is_named_that_fits),
         cmocka_unit_test(what_takes_long_comes_last),

@@ -16,9 +16,9 @@
 #include "api/codec/fields.h"
 #include "lib/base/members.h"
 
-static const struct eps__object *const objects[] = {&eps__matrix_object,    &eps__workload_object, &eps__sampling_object,
-                                                    &eps__tuning_object,    &eps__query_object,
-                                                    &eps__mechanism_object, &eps__phase_object};
+static const struct eps__object *const objects[] = {&eps__matrix_object, &eps__workload_object, &eps__sampling_object,
+                                                    &eps__tuning_object, &eps__query_object,    &eps__mechanism_object,
+                                                    &eps__phase_object};
 
 enum { OBJECTS = sizeof objects / sizeof *objects, LARGEST = 1024 };
 
@@ -95,8 +95,8 @@ static bool same_bytes(const struct eps__object *object, const void *a, const vo
 }
 
 /* Flips every bit of every member, at any depth: what is not noticed. */
-static size_t unnoticed(const struct eps__object *top, const struct eps__object *object, unsigned char *base, const void *whole,
-                        const void *other)
+static size_t unnoticed(const struct eps__object *top, const struct eps__object *object, unsigned char *base,
+                        const void *whole, const void *other)
 {
     size_t missed = 0;
     for (size_t i = 0; i < object->len; i++) {
@@ -275,7 +275,8 @@ static void every_member_is_in_json(void **state)
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         for (size_t i = 0; i < parts[k].part->len; i++) {
             const struct eps__member *member = &parts[k].part->members[i];
-            bool of_job = parts[k].document == &api__phase_object && member->name && strcmp(member->name, "adjacency") == 0;
+            bool of_job =
+                parts[k].document == &api__phase_object && member->name && strcmp(member->name, "adjacency") == 0;
             if (member->name && !of_job && !has_alike(parts[k].document, member, parts[k].base))
                 fail_msg("%s is not in the codec's table", member->name);
         }
@@ -284,9 +285,12 @@ static void every_member_is_in_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_cover_their_structs),        cmocka_unit_test(every_byte_of_every_member_counts),
-        cmocka_unit_test(every_number_of_an_array_counts), cmocka_unit_test(absent_numbers_are_equal),
-        cmocka_unit_test(bytes_are_read_back),             cmocka_unit_test(damaged_bytes_are_refused),
+        cmocka_unit_test(rows_cover_their_structs),
+        cmocka_unit_test(every_byte_of_every_member_counts),
+        cmocka_unit_test(every_number_of_an_array_counts),
+        cmocka_unit_test(absent_numbers_are_equal),
+        cmocka_unit_test(bytes_are_read_back),
+        cmocka_unit_test(damaged_bytes_are_refused),
         cmocka_unit_test(every_member_is_in_json),
     };
     return cmocka_run_group_tests_name("members", tests, NULL, NULL);

@@ -315,12 +315,12 @@ static void additions_combine_only_as_derived(void **state)
             for (int b = a + 1; b < 3; b++) {
                 struct eps_job job = valid_job(scheme);
                 struct eps_sampling *sampling = &job.mechanism.sampling;
-                bool poisson = scheme == EPS_SCHEME_POISSON, spaced = scheme == EPS_SCHEME_B_MIN_SEP;
-                const bool takes[] = {poisson || spaced || scheme == EPS_SCHEME_CYCLIC_POISSON, poisson || spaced,
+                bool poisson = scheme == EPS_SCHEME_POISSON, b_min_sep = scheme == EPS_SCHEME_B_MIN_SEP;
+                const bool takes[] = {poisson || b_min_sep || scheme == EPS_SCHEME_CYCLIC_POISSON, poisson || b_min_sep,
                                       poisson};
                 sampling->warm_start = false;
                 sampling->groups = scheme == EPS_SCHEME_CYCLIC_POISSON ? 4 : 0;
-                sampling->separation = spaced ? 4 : 0;
+                sampling->separation = b_min_sep ? 4 : 0;
                 sampling->bins = scheme == EPS_SCHEME_BALLS_IN_BINS ? 10 : 0;
                 sampling->truncation = a == 0;
                 sampling->max_batch_size = a == 0 ? 5 : 0;
@@ -608,7 +608,7 @@ static void a_phase_has_a_noise_multiplier_of_a_job(void **state)
     job.query.noise_multiplier = 0.999e-3;
     struct seen seen = check(&job);
     assert_string_equal(seen.pointers, "/phases/1/noise_scale ");
-    assert_non_null(strstr(seen.last, "times noise_multiplier must lie in [1e-9, 1e9], and is 9.99e-10"));
+    assert_non_null(strstr(seen.last, "times noise_multiplier must lie in [1e-9, 1e9], but is 9.99e-10"));
     phases[1].noise_scale = 1e6;
     job.query.noise_multiplier = 1000;
     assert_refused(&job, "");
@@ -828,7 +828,7 @@ static void turns_are_those_of_a_fixed_order(void **state)
 }
 
 /* p0/(1 - p0 (b-1)) is what makes a renewal process with gap b - 1 + Geometric(p) take part at rate p0. */
-static void the_rate_of_spaced_sampling_is_the_batch_asked_for(void **state)
+static void the_rate_of_b_min_sep_is_the_batch_asked_for(void **state)
 {
     struct eps_job job = valid_job(EPS_SCHEME_B_MIN_SEP);
     struct eps_sampling *sampling = &job.mechanism.sampling;
@@ -901,7 +901,7 @@ int main(void)
         cmocka_unit_test(sizes_give_p_bins_and_the_expected_batch),
         cmocka_unit_test(epochs_are_rounded_up_to_steps),
         cmocka_unit_test(turns_are_those_of_a_fixed_order),
-        cmocka_unit_test(the_rate_of_spaced_sampling_is_the_batch_asked_for),
+        cmocka_unit_test(the_rate_of_b_min_sep_is_the_batch_asked_for),
         cmocka_unit_test(names_are_distinct_and_end_where_their_enum_ends),
     };
 

@@ -123,19 +123,19 @@ static void a_statement_is_whole_or_none(void **unused)
         char *job, *core;
         const char *says[3];
     } rows[] = {
-        {largest, largest_core, {unit, "- **Steps.** 123.\n", "| what was solved for | n |"}},
+        {largest, largest_core, {unit, "- **Steps.** 123.\n", "| solved for | n |"}},
         {job,
          core,
          {"epsilon = 1.235 and delta = 1e-05. Only the last", "wrong with probability at most 0.001.", "`--db`"}},
         {job, curve_core, {"| 1e-06 | 2 |", "One example", "every pair"}},
         {phases,
          phases_core,
-         {unit, "Phase 0:\n\n- **Steps.** 4.\n", "5, run so often: 7, with the noise multiplier times 1.5."}},
+         {unit, "Phase 0:\n\n- **Steps.** 4.\n", "5, number of runs: 7, with the noise multiplier times 1.5."}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct stated stated = {.job = rows[i].job, .core = rows[i].core};
         assert_true(scarcity_each(state, check, &stated, SCARCITY_WHOLE) > 100);
-        assert_non_null(strstr(stated.whole_page, "## What it does not cover"));
+        assert_non_null(strstr(stated.whole_page, "## Not covered"));
         for (size_t j = 0; j < 3; j++) {
             assert_non_null(strstr(stated.whole_page, rows[i].says[j]));
         }

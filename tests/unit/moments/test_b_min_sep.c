@@ -27,13 +27,13 @@ enum { STEPS_MAX = 9, PATTERNS_MAX = 4000, ORDER_MAX = 4 };
 static const uint64_t seed = 20261122;
 
 /* E X^a for 2 <= a <= most; *units: the most of them. */
-static void sums_of(eps__quad *raw, double *units, const struct eps__spaced *spaced, unsigned most,
-                    enum eps__spaced_precision precision)
+static void sums_of(eps__quad *raw, double *units, const struct eps__b_min_sep *b_min_sep, unsigned most,
+                    enum eps__b_min_sep_precision precision)
 {
     *units = 0;
     for (unsigned a = 2; a <= most; a++) {
         double own;
-        assert_int_equal(eps__spaced_raw(NULL, &raw[a], &own, spaced, a, precision), EPS_OK);
+        assert_int_equal(eps__b_min_sep_raw(NULL, &raw[a], &own, b_min_sep, a, precision), EPS_OK);
         *units = fmax(*units, own);
     }
 }
@@ -46,11 +46,11 @@ struct patterns {
     unsigned char at[PATTERNS_MAX][STEPS_MAX]; /* how many examples took part */
 };
 
-static void add_patterns(struct patterns *all, const struct eps__spaced *spaced, unsigned char *pattern, size_t step,
-                         size_t barred, double weight)
+static void add_patterns(struct patterns *all, const struct eps__b_min_sep *b_min_sep, unsigned char *pattern,
+                         size_t step, size_t barred, double weight)
 {
-    size_t n = spaced->coins.len;
-    double p = spaced->coins.p;
+    size_t n = b_min_sep->banded.len;
+    double p = b_min_sep->banded.p;
     if (weight == 0)
         return;
     if (step == n) {
@@ -59,46 +59,46 @@ static void add_patterns(struct patterns *all, const struct eps__spaced *spaced,
         all->weight[all->len++] = weight;
         return;
     }
-    for (unsigned j = 0; j <= (barred > 0 ? 0 : spaced->examples); j++) {
+    for (unsigned j = 0; j <= (barred > 0 ? 0 : b_min_sep->examples); j++) {
         double chance = 1;
-        for (unsigned i = 0; i < spaced->examples && barred == 0; i++)
-            chance *= i < j ? p * (spaced->examples - i) / (i + 1) : 1 - p;
+        for (unsigned i = 0; i < b_min_sep->examples && barred == 0; i++)
+            chance *= i < j ? p * (b_min_sep->examples - i) / (i + 1) : 1 - p;
         pattern[step] = (unsigned char)j;
-        add_patterns(all, spaced, pattern, step + 1,
-                     j > 0        ? spaced->separation - 1
+        add_patterns(all, b_min_sep, pattern, step + 1,
+                     j > 0        ? b_min_sep->separation - 1
                      : barred > 0 ? barred - 1
                                   : 0,
                      weight * chance);
     }
 }
 
-static void make_patterns(struct patterns *all, const struct eps__spaced *spaced)
+static void make_patterns(struct patterns *all, const struct eps__b_min_sep *b_min_sep)
 {
     unsigned char pattern[STEPS_MAX];
-    double p = spaced->coins.p, waits = spaced->warm ? 1 / (1 + (double)(spaced->separation - 1) * p) : 1;
+    double p = b_min_sep->banded.p, waits = b_min_sep->warm ? 1 / (1 + (double)(b_min_sep->separation - 1) * p) : 1;
     all->len = 0;
-    add_patterns(all, spaced, pattern, 0, 0, waits);
-    for (size_t r = 1; spaced->warm && r < spaced->separation; r++)
-        add_patterns(all, spaced, pattern, 0, r, waits * p);
+    add_patterns(all, b_min_sep, pattern, 0, 0, waits);
+    for (size_t r = 1; b_min_sep->warm && r < b_min_sep->separation; r++)
+        add_patterns(all, b_min_sep, pattern, 0, r, waits * p);
 }
 
-static double banded_entry(const struct eps__coins *coins, size_t i, size_t j)
+static double banded_entry(const struct eps__banded_gram *banded, size_t i, size_t j)
 {
     size_t d = i > j ? i - j : j - i;
-    return d < coins->width ? coins->gram[(i > j ? i : j) * coins->width + d] : 0;
+    return d < banded->width ? banded->gram[(i > j ? i : j) * banded->width + d] : 0;
 }
 
 /* E X^a by all a-tuples of patterns. */
-static double enumerate(const struct patterns *all, const struct eps__coins *coins, unsigned a, double *products)
+static double enumerate(const struct patterns *all, const struct eps__banded_gram *banded, unsigned a, double *products)
 {
     size_t tuple[ORDER_MAX] = {0};
     double sum = 0;
     for (size_t x = 0; x < all->len; x++)
         for (size_t y = 0; y < all->len; y++) {
             double product = 0;
-            for (size_t i = 0; i < coins->len; i++)
-                for (size_t j = 0; j < coins->len && all->at[x][i] > 0; j++)
-                    product += all->at[x][i] * all->at[y][j] * banded_entry(coins, i, j);
+            for (size_t i = 0; i < banded->len; i++)
+                for (size_t j = 0; j < banded->len && all->at[x][i] > 0; j++)
+                    product += all->at[x][i] * all->at[y][j] * banded_entry(banded, i, j);
             products[x * all->len + y] = exp(product);
         }
     for (bool more = true; more;) {
@@ -119,7 +119,7 @@ static double enumerate(const struct patterns *all, const struct eps__coins *coi
 }
 
 /* A random Gram matrix of columns with so many bands, that of C's. */
-static void random_columns(struct eps__spaced *spaced, uint64_t *state, size_t n, size_t bands, double scale)
+static void random_columns(struct eps__b_min_sep *b_min_sep, uint64_t *state, size_t n, size_t bands, double scale)
 {
     double columns[STEPS_MAX][STEPS_MAX] = {{0}}, *gram = calloc(n * bands, sizeof *gram);
     assert_non_null(gram);
@@ -130,8 +130,8 @@ static void random_columns(struct eps__spaced *spaced, uint64_t *state, size_t n
         for (size_t d = 0; d < bands && d <= i; d++)
             for (size_t row = 0; row < n; row++)
                 gram[i * bands + d] += columns[i][row] * columns[i - d][row];
-    double p = spaced->coins.p;
-    assert_int_equal(eps__coins_make(&spaced->coins, gram, n, bands, p, 0, 1), EPS_OK);
+    double p = b_min_sep->banded.p;
+    assert_int_equal(eps__banded_gram_make(&b_min_sep->banded, gram, n, bands, p, 0, 1), EPS_OK);
     free(gram);
 }
 
@@ -143,17 +143,17 @@ static void sums_are_over_all_patterns(void **unused)
     uint64_t state = seed;
     assert_non_null(products);
     for (int c = 0; c < 150; c++) {
-        struct eps__spaced spaced = {
+        struct eps__b_min_sep b_min_sep = {
             .separation = 1 + draw_below(&state, 5), .examples = 1, .warm = draw_below(&state, 2)};
-        size_t n = 1 + draw_below(&state, STEPS_MAX - 1), most = spaced.separation < n ? spaced.separation : n;
-        if (!spaced.warm)
-            spaced.examples = 1 + (unsigned)draw_below(&state, 3);
-        if (spaced.examples > 1 && n > 5)
+        size_t n = 1 + draw_below(&state, STEPS_MAX - 1), most = b_min_sep.separation < n ? b_min_sep.separation : n;
+        if (!b_min_sep.warm)
+            b_min_sep.examples = 1 + (unsigned)draw_below(&state, 3);
+        if (b_min_sep.examples > 1 && n > 5)
             n = 5;
         most = most < n ? most : n;
-        spaced.coins.p = draw_below(&state, 5) ? draw_unit(&state) : (double)draw_below(&state, 2);
-        random_columns(&spaced, &state, n, 1 + draw_below(&state, most), draw_log(&state, 0.1, 2));
-        make_patterns(&all, &spaced);
+        b_min_sep.banded.p = draw_below(&state, 5) ? draw_unit(&state) : (double)draw_below(&state, 2);
+        random_columns(&b_min_sep, &state, n, 1 + draw_below(&state, most), draw_log(&state, 0.1, 2));
+        make_patterns(&all, &b_min_sep);
         double total = 0;
         for (size_t x = 0; x < all.len; x++)
             total += all.weight[x];
@@ -161,19 +161,19 @@ static void sums_are_over_all_patterns(void **unused)
         bool fits = all.len * all.len <= PATTERNS_MAX * PATTERNS_MAX / 16;
         for (int precision = 0; fits && precision < 2; precision++) {
             eps__quad raw[ORDER_MAX + 1];
-            double units, bits = precision == EPS__SPACED_QUAD ? 0x1p-113 : 0x1p-64;
+            double units, bits = precision == EPS__B_MIN_SEP_QUAD ? 0x1p-113 : 0x1p-64;
             unsigned orders = all.len < 12 ? 4 : all.len < 60 ? 3 : 2;
-            sums_of(raw, &units, &spaced, orders, (enum eps__spaced_precision)precision);
+            sums_of(raw, &units, &b_min_sep, orders, (enum eps__b_min_sep_precision)precision);
             assert_true(units * 0x1p-113 < 1e6 * bits);
             for (unsigned a = 2; a <= orders; a++) {
-                double exact = enumerate(&all, &spaced.coins, a, products);
+                double exact = enumerate(&all, &b_min_sep.banded, a, products);
                 if (!(fabs((double)raw[a] - exact) <= 1e-12 * exact))
                     fail_msg("%d: order %u, n %zu, b %zu, width %zu, k %u, warm %d, p %g: %.15g for %.15g", c, a, n,
-                             spaced.separation, spaced.coins.width, spaced.examples, spaced.warm, spaced.coins.p,
-                             (double)raw[a], exact);
+                             b_min_sep.separation, b_min_sep.banded.width, b_min_sep.examples, b_min_sep.warm,
+                             b_min_sep.banded.p, (double)raw[a], exact);
             }
         }
-        eps__coins_clear(&spaced.coins);
+        eps__banded_gram_clear(&b_min_sep.banded);
     }
     free(products);
 }
@@ -181,7 +181,7 @@ static void sums_are_over_all_patterns(void **unused)
 /* ------------------------------------------------------------ other schemes */
 
 /* Of a Toeplitz C with this first column. */
-static void toeplitz(struct eps__spaced *spaced, const double *column, size_t bands, size_t n, double sigma)
+static void toeplitz(struct eps__b_min_sep *b_min_sep, const double *column, size_t bands, size_t n, double sigma)
 {
     double *gram = calloc(n * bands, sizeof *gram);
     assert_non_null(gram);
@@ -189,8 +189,8 @@ static void toeplitz(struct eps__spaced *spaced, const double *column, size_t ba
         for (size_t d = 0; d < bands && d <= i; d++)
             for (size_t r = 0; r + d < bands && i + r < n; r++)
                 gram[i * bands + d] += column[r] * column[r + d];
-    double p = spaced->coins.p;
-    assert_int_equal(eps__coins_make(&spaced->coins, gram, n, bands, p, 0, sigma), EPS_OK);
+    double p = b_min_sep->banded.p;
+    assert_int_equal(eps__banded_gram_make(&b_min_sep->banded, gram, n, bands, p, 0, sigma), EPS_OK);
     free(gram);
 }
 
@@ -205,22 +205,22 @@ static void without_separation_it_is_poisson(void **unused)
 {
     (void)unused;
     const double column[] = {1};
-    struct eps__spaced spaced = {.separation = 1, .examples = 1};
+    struct eps__b_min_sep b_min_sep = {.separation = 1, .examples = 1};
     eps__quad raw[9];
     double units;
     for (int warm = 0; warm < 2; warm++) {
-        spaced.warm = warm;
-        spaced.coins.p = 0.03;
-        toeplitz(&spaced, column, 1, 200, 1.2);
-        sums_of(raw, &units, &spaced, 8, EPS__SPACED_QUAD);
+        b_min_sep.warm = warm;
+        b_min_sep.banded.p = 0.03;
+        toeplitz(&b_min_sep, column, 1, 200, 1.2);
+        sums_of(raw, &units, &b_min_sep, 8, EPS__B_MIN_SEP_QUAD);
         for (unsigned a = 2; a <= 8; a++) {
-            double once = 0, p = spaced.coins.p;
+            double once = 0, p = b_min_sep.banded.p;
             for (unsigned k = 0; k <= a; k++)
                 once += exp(lgamma(a + 1) - lgamma(k + 1) - lgamma(a - k + 1) + k * log(p) + (a - k) * log1p(-p) +
                             k * (k - 1.0) / 2 / 1.44);
             assert_near(raw[a], pow(once, 200), 1e-11, "poisson", a);
         }
-        eps__coins_clear(&spaced.coins);
+        eps__banded_gram_clear(&b_min_sep.banded);
     }
 }
 
@@ -229,58 +229,58 @@ static void certain_draws_are_bins(void **unused)
 {
     (void)unused;
     const double column[] = {1, 0.6, 0.3};
-    struct eps__spaced spaced = {.separation = 7, .examples = 1, .warm = true, .coins.p = 1};
+    struct eps__b_min_sep b_min_sep = {.separation = 7, .examples = 1, .warm = true, .banded.p = 1};
     eps__quad raw[4];
     double units, gram[7][7] = {{0}}, second = 0, third = 0;
-    toeplitz(&spaced, column, 3, 30, 2); /* 4 epochs and two steps */
+    toeplitz(&b_min_sep, column, 3, 30, 2); /* 4 epochs and two steps */
     for (size_t i = 0; i < 30; i++)
         for (size_t j = 0; j < 30; j++)
-            gram[i % 7][j % 7] += banded_entry(&spaced.coins, i, j);
+            gram[i % 7][j % 7] += banded_entry(&b_min_sep.banded, i, j);
     for (size_t i = 0; i < 7; i++)
         for (size_t j = 0; j < 7; j++) {
             second += exp(gram[i][j]) / 49;
             for (size_t k = 0; k < 7; k++)
                 third += exp(gram[i][j] + gram[j][k] + gram[i][k]) / 343;
         }
-    sums_of(raw, &units, &spaced, 3, EPS__SPACED_LONG);
+    sums_of(raw, &units, &b_min_sep, 3, EPS__B_MIN_SEP_LONG);
     assert_near(raw[2], second, 1e-12, "bins", 2);
     assert_near(raw[3], third, 1e-12, "bins", 3);
-    eps__coins_clear(&spaced.coins);
+    eps__banded_gram_clear(&b_min_sep.banded);
 }
 
-/* Both precisions agree within what they say they round, and where the steps are so many that they settle. */
-static void settled_steps_are_powers(void **unused)
+/* Both precisions agree within what they say they round, and where the steps are so many that they converge. */
+static void converged_steps_are_powers(void **unused)
 {
     (void)unused;
     const double column[] = {1, 0.5, 0.375, 0.3125};
     for (int c = 0; c < 4; c++) {
-        struct eps__spaced spaced = {.separation = c % 2 ? 4 : 6, .examples = 1, .warm = c / 2};
+        struct eps__b_min_sep b_min_sep = {.separation = c % 2 ? 4 : 6, .examples = 1, .warm = c / 2};
         double long_units, quad_units, expected[4] = {0};
         eps__quad rough[4], fine[4], few[2][4];
         /* ln E X^a grows by the same for each further step */
         for (int half = 0; half < 2; half++) {
-            spaced.coins.p = 0.05;
-            toeplitz(&spaced, column, 4, half ? 400 : 360, 1.3);
-            sums_of(few[half], &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+            b_min_sep.banded.p = 0.05;
+            toeplitz(&b_min_sep, column, 4, half ? 400 : 360, 1.3);
+            sums_of(few[half], &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
             /* Where no two rows are equal each step is taken. */
-            for (size_t i = 1; i < spaced.coins.len; i += 2)
-                spaced.coins.gram[i * 4] = nextafter(spaced.coins.gram[i * 4], INFINITY);
-            sums_of(fine, &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+            for (size_t i = 1; i < b_min_sep.banded.len; i += 2)
+                b_min_sep.banded.gram[i * 4] = nextafter(b_min_sep.banded.gram[i * 4], INFINITY);
+            sums_of(fine, &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
             for (unsigned a = 2; a <= 3; a++)
                 assert_near(logq(fine[a]), (double)logq(few[half][a]), 1e-12, "each step", a);
-            eps__coins_clear(&spaced.coins);
+            eps__banded_gram_clear(&b_min_sep.banded);
         }
-        spaced.coins.p = 0.05;
-        toeplitz(&spaced, column, 4, 4000, 1.3);
-        sums_of(rough, &long_units, &spaced, 3, EPS__SPACED_LONG);
-        sums_of(fine, &quad_units, &spaced, 3, EPS__SPACED_QUAD);
+        b_min_sep.banded.p = 0.05;
+        toeplitz(&b_min_sep, column, 4, 4000, 1.3);
+        sums_of(rough, &long_units, &b_min_sep, 3, EPS__B_MIN_SEP_LONG);
+        sums_of(fine, &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
         for (unsigned a = 2; a <= 3; a++) {
             expected[a] = (double)(logq(few[1][a]) + 90 * logq(few[1][a] / few[0][a]));
             assert_near(logq(fine[a]), expected[a], 1e-13, "further steps", a);
             assert_true(fabsq(rough[a] - fine[a]) <= (long_units + quad_units) * EPS__QUAD_ROUNDOFF * fine[a]);
         }
         assert_true(quad_units * 0x1p-113 < 1e-27 && long_units * 0x1p-113 < 1e-12);
-        eps__coins_clear(&spaced.coins);
+        eps__banded_gram_clear(&b_min_sep.banded);
     }
 }
 
@@ -291,26 +291,26 @@ static void waiting_is_counted(void **unused)
     static struct patterns all;
     uint64_t state = seed + 1;
     for (int c = 0; c < 60; c++) {
-        struct eps__spaced spaced = {
+        struct eps__b_min_sep b_min_sep = {
             .separation = 1 + draw_below(&state, 5), .examples = 1, .warm = draw_below(&state, 2)};
         size_t n = 1 + draw_below(&state, 6);
-        double waits[STEPS_MAX], means[STEPS_MAX] = {0}, p = spaced.coins.p = draw_between(&state, 0.01, 0.99);
-        if (!spaced.warm)
-            spaced.examples = 1 + (unsigned)draw_below(&state, 2);
-        random_columns(&spaced, &state, n, 1, 1);
-        make_patterns(&all, &spaced);
+        double waits[STEPS_MAX], means[STEPS_MAX] = {0}, p = b_min_sep.banded.p = draw_between(&state, 0.01, 0.99);
+        if (!b_min_sep.warm)
+            b_min_sep.examples = 1 + (unsigned)draw_below(&state, 2);
+        random_columns(&b_min_sep, &state, n, 1, 1);
+        make_patterns(&all, &b_min_sep);
         for (size_t x = 0; x < all.len; x++)
             for (size_t i = 0; i < n; i++)
                 means[i] += all.weight[x] * all.at[x][i];
-        double error = eps__spaced_waits(&spaced, p, waits);
+        double error = eps__b_min_sep_waits(&b_min_sep, p, waits);
         assert_true(error < 1e-12);
         for (size_t i = 0; i < n; i++) {
-            double mean = waits[i] * spaced.examples * p;
+            double mean = waits[i] * b_min_sep.examples * p;
             assert_true(fabs(mean - means[i]) <= 1e-12 * mean);
-            if (spaced.warm)
-                assert_true(fabs(waits[i] - 1 / (1 + (double)(spaced.separation - 1) * p)) < 1e-13);
+            if (b_min_sep.warm)
+                assert_true(fabs(waits[i] - 1 / (1 + (double)(b_min_sep.separation - 1) * p)) < 1e-13);
         }
-        eps__coins_clear(&spaced.coins);
+        eps__banded_gram_clear(&b_min_sep.banded);
     }
 }
 
@@ -318,18 +318,19 @@ static void waiting_is_counted(void **unused)
 static void what_does_not_fit_is_infinite(void **unused)
 {
     (void)unused;
-    struct eps__spaced spaced = {.separation = 300, .examples = 1, .coins = {.len = 10000, .width = 300, .p = 1e-3}};
+    struct eps__b_min_sep b_min_sep = {
+        .separation = 300, .examples = 1, .banded = {.len = 10000, .width = 300, .p = 1e-3}};
     double numbers;
-    assert_true(isfinite(eps__spaced_operations(&spaced, 2, &numbers)));
-    assert_true(isfinite(eps__spaced_operations(&spaced, 3, &numbers)));
-    assert_true(isinf(eps__spaced_operations(&spaced, 6, &numbers)));
-    spaced.coins.p = 1 - 1e-9;
-    assert_true(isinf(eps__spaced_operations(&spaced, 3, &numbers)));
+    assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 2, &numbers)));
+    assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
+    assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 6, &numbers)));
+    b_min_sep.banded.p = 1 - 1e-9;
+    assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
 }
 
 /* ------------------------------------------------------------ renyi */
 
-static struct eps_job spaced_job(size_t n, double p, size_t separation, const double *column, size_t len)
+static struct eps_job b_min_sep_job(size_t n, double p, size_t separation, const double *column, size_t len)
 {
     struct eps_job job;
     eps_job_init(&job);
@@ -361,7 +362,7 @@ static void delta_is_never_under_the_truth(void **unused)
         size_t n = 1 + trial % 3, bands = 1 + draw_below(&state, n), separation = bands + draw_below(&state, 3);
         double p = trial % 2 ? 0.05 + 0.9 * draw_unit(&state) : 0.01, eps = epsilons[draw_below(&state, 4)];
         double sigma = sigmas[trial % 9 / 3], found[EPS_DIRECTIONS];
-        struct eps_job job = spaced_job(n, p, separation, columns[draw_below(&state, 4)], bands);
+        struct eps_job job = b_min_sep_job(n, p, separation, columns[draw_below(&state, 4)], bands);
         job.mechanism.sampling.warm_start = trial % 4 / 2;
         if (trial % 4 == 1) /* several examples */
             job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 3);
@@ -391,7 +392,7 @@ static void delta_is_never_under_the_truth(void **unused)
     }
 }
 
-/* By renyi's own law of spaced draws, where a plainer sampling of the same law would be answered in its place. */
+/* By renyi's own law of b-min-sep sampling, where a plainer sampling of the same law would be answered in its place. */
 static void deltas_as_asked(double found[EPS_DIRECTIONS], const struct eps_job *job, double sigma, double eps)
 {
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
@@ -424,7 +425,7 @@ static void rarer_draws_are_below(void **unused)
     for (int trial = 0; trial < 6; trial++) {
         double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
         double found[EPS_DIRECTIONS], poisson[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
-        struct eps_job job = spaced_job(n, p, 1, &one, 1);
+        struct eps_job job = b_min_sep_job(n, p, 1, &one, 1);
         deltas_as_asked(found, &job, sigma, eps);
         job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
         job.mechanism.sampling.separation = 0;
@@ -448,18 +449,18 @@ static void certain_draws_are_answered_as_bins(void **unused)
 {
     (void)unused;
     static const double column[] = {1, 0.6, 0.3};
-    double spaced[EPS_DIRECTIONS], bins[EPS_DIRECTIONS];
+    double b_min_sep[EPS_DIRECTIONS], bins[EPS_DIRECTIONS];
     for (int trial = 0; trial < 4; trial++) {
-        struct eps_job job = spaced_job(35, 1, 7, column, 3);
+        struct eps_job job = b_min_sep_job(35, 1, 7, column, 3);
         double sigma = trial % 2 ? 1 : 4, eps = trial / 2 ? 2 : 0.3;
         job.query.accountant.max_order = 3;
         job.mechanism.sampling.warm_start = true;
-        deltas_as_asked(spaced, &job, sigma, eps);
+        deltas_as_asked(b_min_sep, &job, sigma, eps);
         job.mechanism.sampling = (struct eps_sampling){
             .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = 7, .examples_per_user = 1, .warm_start = true};
         solved_deltas(bins, &job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-            assert_near((eps__quad)spaced[direction], bins[direction], 1e-6, "bins", (unsigned)trial);
+            assert_near((eps__quad)b_min_sep[direction], bins[direction], 1e-6, "bins", (unsigned)trial);
     }
 }
 
@@ -467,21 +468,21 @@ static void what_nobody_derived_is_declined(void **unused)
 {
     (void)unused;
     static const double column[] = {1, 0.5, 0.2}, negative[] = {1, -0.5};
-    struct eps_job job = spaced_job(100, 0.1, 3, column, 3);
+    struct eps_job job = b_min_sep_job(100, 0.1, 3, column, 3);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
     assert_declined(&job, "/adjacency");
-    job = spaced_job(100, 0.1, 3, column, 3);
+    job = b_min_sep_job(100, 0.1, 3, column, 3);
     job.query.accountant.bandwidth = 2;
     assert_declined(&job, "/accountant/bandwidth");
-    job = spaced_job(100, 0.1, 2, column, 3);
+    job = b_min_sep_job(100, 0.1, 2, column, 3);
     assert_declined(&job, "/sampling/separation");
-    job = spaced_job(100, 0.1, 3, negative, 2);
+    job = b_min_sep_job(100, 0.1, 3, negative, 2);
     assert_declined(&job, "/matrix");
-    job = spaced_job(8, 0.1, 8, column, 3);
+    job = b_min_sep_job(8, 0.1, 8, column, 3);
     job.mechanism.matrix = (struct eps_matrix){
         .family = EPS_FAMILY_TREE, .stamps = 1, .decoder = EPS_DECODER_FULL, .normalization = EPS_NORMALIZATION_NONE};
     assert_declined(&job, "/matrix");
-    job = spaced_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
+    job = b_min_sep_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
     job.mechanism.sampling.examples_per_user = ((size_t)1 << 32) + 1;
     job.mechanism.sampling.warm_start = false;
     assert_declined(&job, "/sampling/separation");
@@ -493,7 +494,7 @@ int main(void)
         cmocka_unit_test(sums_are_over_all_patterns),
         cmocka_unit_test(without_separation_it_is_poisson),
         cmocka_unit_test(certain_draws_are_bins),
-        cmocka_unit_test(settled_steps_are_powers),
+        cmocka_unit_test(converged_steps_are_powers),
         cmocka_unit_test(waiting_is_counted),
         cmocka_unit_test(what_does_not_fit_is_infinite),
         cmocka_unit_test(delta_is_never_under_the_truth),

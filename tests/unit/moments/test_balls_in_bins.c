@@ -49,13 +49,13 @@ static void each_draw(struct direct *direct, unsigned drawn, eps__quad weight)
     }
 }
 
-static eps__quad direct_moment(const struct eps__bins *bins, unsigned order)
+static eps__quad direct_moment(const struct eps__bin_gram *bins, unsigned order)
 {
     struct direct direct = {.len = bins->len, .order = order};
     eps__quad draws = 1;
     for (size_t i = 0; i < bins->len; i++)
         for (size_t j = 0; j < bins->len; j++)
-            direct.weights[i][j] = expq(eps__bins_entry(bins, i, j));
+            direct.weights[i][j] = expq(eps__bin_gram_entry(bins, i, j));
     for (unsigned a = 0; a < order; a++)
         draws *= (eps__quad)bins->len;
     each_draw(&direct, 0, 1);
@@ -63,7 +63,7 @@ static eps__quad direct_moment(const struct eps__bins *bins, unsigned order)
 }
 
 /* E (X - 1)^j: quadruple precision has digits to spare. */
-static eps__quad direct_central(const struct eps__bins *bins, unsigned order)
+static eps__quad direct_central(const struct eps__bin_gram *bins, unsigned order)
 {
     eps__quad sum = 0, binomial = 1;
     for (unsigned i = order + 1; i-- > 0;) {
@@ -96,12 +96,12 @@ static void draw_gram(uint64_t *state, double *gram, size_t len, size_t width, b
         }
 }
 
-static struct eps__bins draw_bins(uint64_t *state, size_t len, size_t width, bool open)
+static struct eps__bin_gram draw_bins(uint64_t *state, size_t len, size_t width, bool open)
 {
     double gram[BINS_MAX * BINS_MAX];
-    struct eps__bins bins;
+    struct eps__bin_gram bins;
     draw_gram(state, gram, len, width, open);
-    assert_int_equal(eps__bins_make(&bins, gram, NULL, len, 0, 1), EPS_OK);
+    assert_int_equal(eps__bin_gram_make(&bins, gram, NULL, len, 0, 1), EPS_OK);
     return bins;
 }
 
@@ -117,24 +117,24 @@ static void the_matrix_dominates(void **unused)
         size_t len = 1 + draw_below(&state, BINS_MAX);
         double exact[BINS_MAX * BINS_MAX], told[BINS_MAX * BINS_MAX], error = c % 3 ? draw_log(&state, 1e-16, 1e-6) : 0;
         double sigma = draw_log(&state, 1e-2, 1e2);
-        struct eps__bins bins;
+        struct eps__bin_gram bins;
         draw_gram(&state, exact, len, len, false);
         for (size_t i = 0; i < len * len; i++)
             told[i] = exact[i] * (1 + error * (2 * draw_unit(&state) - 1) * (1 - 1e-6));
-        assert_int_equal(eps__bins_make(&bins, told, NULL, len, error, sigma), EPS_OK);
+        assert_int_equal(eps__bin_gram_make(&bins, told, NULL, len, error, sigma), EPS_OK);
         for (size_t i = 0; i < len; i++) {
             eps__quad beside = 0;
             for (size_t j = 0; j < len; j++) {
                 eps__quad more =
-                    eps__bins_entry(&bins, i, j) - (eps__quad)exact[i * len + j] / ((eps__quad)sigma * sigma);
+                    eps__bin_gram_entry(&bins, i, j) - (eps__quad)exact[i * len + j] / ((eps__quad)sigma * sigma);
                 assert_true(more >= 0);
                 beside += i == j ? -more : more;
                 assert_true(more <= (eps__quad)(1e-13 + 8 * (double)len * error) *
-                                        (eps__bins_entry(&bins, i, j) + (i == j ? (eps__quad)bins.most * len : 0)));
+                                        (eps__bin_gram_entry(&bins, i, j) + (i == j ? (eps__quad)bins.most * len : 0)));
             }
             assert_true(beside <= 0);
         }
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
 }
 
@@ -143,21 +143,21 @@ static void widths_are_seen(void **unused)
     (void)unused;
     double corner[] = {1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1},
            diagonal[] = {1, 2, 0};
-    struct eps__bins bins;
-    assert_int_equal(eps__bins_make(&bins, corner, NULL, 5, 0, 1), EPS_OK);
+    struct eps__bin_gram bins;
+    assert_int_equal(eps__bin_gram_make(&bins, corner, NULL, 5, 0, 1), EPS_OK);
     assert_int_equal(bins.width, 2);
     assert_false(bins.open);
-    eps__bins_clear(&bins);
+    eps__bin_gram_clear(&bins);
     corner[4] = corner[20] = 0;
     corner[1] = corner[5] = 0.5;
-    assert_int_equal(eps__bins_make(&bins, corner, NULL, 5, 0, 1), EPS_OK);
+    assert_int_equal(eps__bin_gram_make(&bins, corner, NULL, 5, 0, 1), EPS_OK);
     assert_int_equal(bins.width, 2);
     assert_true(bins.open);
-    eps__bins_clear(&bins);
-    assert_int_equal(eps__bins_make(&bins, NULL, diagonal, 3, 0, 2), EPS_OK);
+    eps__bin_gram_clear(&bins);
+    assert_int_equal(eps__bin_gram_make(&bins, NULL, diagonal, 3, 0, 2), EPS_OK);
     assert_int_equal(bins.width, 1);
     assert_true(bins.open && bins.gram == NULL && bins.diagonal[2] == 0 && bins.most >= 0.5 && bins.most < 0.5 + 1e-14);
-    eps__bins_clear(&bins);
+    eps__bin_gram_clear(&bins);
 }
 
 /* ------------------------------------------------------------ chains */
@@ -171,7 +171,7 @@ static void chains_are_the_sum_over_all_draws(void **unused)
     for (int c = 0; c < 300; c++) {
         size_t len = 2 + draw_below(&state, 5), widest = len / 2 + 1, width = 1 + draw_below(&state, widest);
         unsigned most = 1 + (unsigned)draw_below(&state, len <= 4 ? ORDER_MAX : 5);
-        struct eps__bins bins = draw_bins(&state, len, 1 + draw_below(&state, len), c % 2 == 0), banded;
+        struct eps__bin_gram bins = draw_bins(&state, len, 1 + draw_below(&state, len), c % 2 == 0), banded;
         struct eps__chain chain = eps__chain_of(&bins, width, most);
         double gram[BINS_MAX * BINS_MAX], units, log_upper[ORDER_MAX + 1], log_lower[ORDER_MAX + 1];
         eps__quad moments[ORDER_MAX + 1];
@@ -179,11 +179,11 @@ static void chains_are_the_sum_over_all_draws(void **unused)
         cut += chain.tau > 0;
         for (size_t i = 0; i < len; i++)
             for (size_t j = 0; j < len; j++) {
-                bool near = eps__bins_distance(len, i, j) < width;
-                gram[i * len + j] = near ? fmax(eps__bins_entry(&bins, i, j) - chain.tau, 0) : 0;
-                assert_true(near || eps__bins_entry(&bins, i, j) <= chain.tau);
+                bool near = eps__bin_distance(len, i, j) < width;
+                gram[i * len + j] = near ? fmax(eps__bin_gram_entry(&bins, i, j) - chain.tau, 0) : 0;
+                assert_true(near || eps__bin_gram_entry(&bins, i, j) <= chain.tau);
             }
-        assert_int_equal(eps__bins_make(&banded, gram, NULL, len, 0, 1), EPS_OK);
+        assert_int_equal(eps__bin_gram_make(&banded, gram, NULL, len, 0, 1), EPS_OK);
         assert_int_equal(eps__chain_quad(NULL, &chain, moments, &units), EPS_OK);
         assert_int_equal(eps__chain_double(NULL, &chain, log_upper, log_lower), EPS_OK);
         for (unsigned a = 0; a <= most; a++) {
@@ -196,8 +196,8 @@ static void chains_are_the_sum_over_all_draws(void **unused)
             assert_true((eps__quad)log_lower[a] <= log_exact + 1e-30 && log_exact <= (eps__quad)log_upper[a] + 1e-30);
             assert_true(log_upper[a] - log_lower[a] < 1e-12);
         }
-        eps__bins_clear(&bins);
-        eps__bins_clear(&banded);
+        eps__bin_gram_clear(&bins);
+        eps__bin_gram_clear(&banded);
     }
     print_message("# %d cyclic, %d cut\n", cyclic, cut);
     assert_true(cyclic > 40 && cut > 40);
@@ -212,14 +212,14 @@ static void neighbours_together_are_their_draws(void **unused)
     for (int c = 0; c < 150; c++) {
         size_t len = 3 + draw_below(&state, 4), size = 2 + draw_below(&state, 2);
         unsigned most = 2 + (unsigned)draw_below(&state, 4);
-        struct eps__bins bins = draw_bins(&state, len, len, c % 2 == 0), gathered, apart;
+        struct eps__bin_gram bins = draw_bins(&state, len, len, c % 2 == 0), gathered, apart;
         double gram[BINS_MAX * BINS_MAX], units, log_upper[ORDER_MAX + 1], log_lower[ORDER_MAX + 1];
         eps__quad moments[ORDER_MAX + 1];
         if (!bins.gram)
             continue;
         for (size_t i = 0; i < len && c % 3; i++) /* longer than any product of two */
             bins.diagonal[i] = bins.gram[i * len + i] = bins.diagonal[i] + bins.most;
-        assert_int_equal(eps__bins_gather(&gathered, &bins, size), EPS_OK);
+        assert_int_equal(eps__bin_gram_gather(&gathered, &bins, size), EPS_OK);
         size_t groups = gathered.len, of[BINS_MAX], filled = 0;
         struct eps__chain chain = eps__chain_of(&gathered, 1 + draw_below(&state, gathered.width), most);
         for (size_t k = 0; k < groups; k++)
@@ -232,9 +232,9 @@ static void neighbours_together_are_their_draws(void **unused)
                 double between = eps__chain_entry(&chain, of[i], of[j]);
                 gram[i * len + j] = between + own;
                 owned += own > 0;
-                assert_true(between + own + chain.tau >= eps__bins_entry(&bins, i, j) * (1 - 1e-15));
+                assert_true(between + own + chain.tau >= eps__bin_gram_entry(&bins, i, j) * (1 - 1e-15));
             }
-        assert_int_equal(eps__bins_make(&apart, gram, NULL, len, 0, 1), EPS_OK);
+        assert_int_equal(eps__bin_gram_make(&apart, gram, NULL, len, 0, 1), EPS_OK);
         assert_int_equal(eps__chain_quad(NULL, &chain, moments, &units), EPS_OK);
         assert_int_equal(eps__chain_double(NULL, &chain, log_upper, log_lower), EPS_OK);
         for (unsigned a = 0; a <= most; a++) {
@@ -243,9 +243,9 @@ static void neighbours_together_are_their_draws(void **unused)
                 fail_msg("case %d: order %u is off by %g", c, a, relative(moments[a], direct_moment(&apart, a)));
             assert_true((eps__quad)log_lower[a] <= log_found + 1e-30 && log_found <= (eps__quad)log_upper[a] + 1e-30);
         }
-        eps__bins_clear(&bins);
-        eps__bins_clear(&gathered);
-        eps__bins_clear(&apart);
+        eps__bin_gram_clear(&bins);
+        eps__bin_gram_clear(&gathered);
+        eps__bin_gram_clear(&apart);
     }
     assert_true(owned > 100);
 }
@@ -257,11 +257,11 @@ static void what_is_cut_is_paid_for(void **unused)
     uint64_t state = seed + 1;
     for (int c = 0; c < 100; c++) {
         size_t len = 2 + draw_below(&state, 5);
-        struct eps__bins bins = draw_bins(&state, len, len, c % 2 == 0);
+        struct eps__bin_gram bins = draw_bins(&state, len, len, c % 2 == 0);
         for (size_t width = 1; width <= bins.width; width++) {
             struct eps__orders orders;
             struct eps__effort effort = {1e5, 5, width};
-            assert_int_equal(eps__bins_orders(NULL, &orders, &bins, &effort), EPS_OK);
+            assert_int_equal(eps__bin_gram_orders(NULL, &orders, &bins, &effort), EPS_OK);
             for (unsigned a = 2; a <= 5; a++) {
                 double exact = (double)logq(direct_moment(&bins, a));
                 assert_true(orders.log_upper[a] >= exact * (1 - 1e-15));
@@ -270,7 +270,7 @@ static void what_is_cut_is_paid_for(void **unused)
             }
             eps__orders_clear(&orders);
         }
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
 }
 
@@ -282,7 +282,7 @@ static void graphs_are_the_central_moments(void **unused)
     uint64_t state = seed + 2;
     for (int c = 0; c < 200; c++) {
         size_t len = 1 + draw_below(&state, BINS_MAX);
-        struct eps__bins bins = draw_bins(&state, len, 1 + draw_below(&state, len), c % 2 == 0);
+        struct eps__bin_gram bins = draw_bins(&state, len, 1 + draw_below(&state, len), c % 2 == 0);
         double central[5], units;
         assert_int_equal(eps__low_orders(NULL, &bins, 4, central, &units), EPS_OK);
         for (unsigned j = 2; j <= 4; j++) {
@@ -291,7 +291,7 @@ static void graphs_are_the_central_moments(void **unused)
             if (exact > 1e-18 && !(relative((eps__quad)central[j], exact) <= units * EPS__UNIT_ROUNDOFF + lost))
                 fail_msg("case %d: order %u is off by %g", c, j, relative((eps__quad)central[j], exact));
         }
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
 }
 
@@ -302,7 +302,7 @@ static void powers_are_the_central_moments(void **unused)
     uint64_t state = seed + 3;
     for (int c = 0; c < 200; c++) {
         size_t len = 1 + draw_below(&state, 5);
-        struct eps__bins bins = draw_bins(&state, len, 1, true);
+        struct eps__bin_gram bins = draw_bins(&state, len, 1, true);
         eps__quad central[ORDER_MAX + 1];
         double units;
         assert_int_equal(eps__powers(NULL, &bins, ORDER_MAX, central, &units), EPS_OK);
@@ -312,21 +312,21 @@ static void powers_are_the_central_moments(void **unused)
             if (exact > 1e-12 && !(relative(central[j], exact) <= 1e-18))
                 fail_msg("case %d: order %u is off by %g", c, j, relative(central[j], exact));
         }
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
     /* x alone, g tiny: E (x - 1)^4 = 3 w^2 + 16 w^3 + ... (labelled graphs of three and more edges), E (x - 1)^3 = 3
      * w^2 + w^3 */
     double tiny[] = {1e-12};
-    struct eps__bins bins;
+    struct eps__bin_gram bins;
     eps__quad central[5];
     double units;
-    assert_int_equal(eps__bins_make(&bins, NULL, tiny, 1, 0, 1), EPS_OK);
+    assert_int_equal(eps__bin_gram_make(&bins, NULL, tiny, 1, 0, 1), EPS_OK);
     assert_int_equal(eps__powers(NULL, &bins, 4, central, &units), EPS_OK);
     eps__quad w = expm1q(bins.diagonal[0]);
     assert_true(relative(central[2], w) < 1e-30);
     assert_true(relative(central[3], w * w * (3 + w)) < 1e-30);
     assert_true(relative(central[4], w * w * (3 + w * (16 + w * (15 + w * (6 + w))))) < 1e-30);
-    eps__bins_clear(&bins);
+    eps__bin_gram_clear(&bins);
 }
 
 /* A diagonal matrix by chains, by graphs and by powers. */
@@ -339,9 +339,9 @@ static void three_ways_agree(void **unused)
         eps__quad raw[25], central[25];
         for (size_t i = 0; i < len; i++)
             gram[i * len + i] = diagonal[i] = i % 3 ? 0.7 : draw_log(&state, 0.01, 1.5);
-        struct eps__bins bins, whole;
-        assert_int_equal(eps__bins_make(&bins, NULL, diagonal, len, 0, 1.1), EPS_OK);
-        assert_int_equal(eps__bins_make(&whole, gram, NULL, len, 0, 1.1), EPS_OK);
+        struct eps__bin_gram bins, whole;
+        assert_int_equal(eps__bin_gram_make(&bins, NULL, diagonal, len, 0, 1.1), EPS_OK);
+        assert_int_equal(eps__bin_gram_make(&whole, gram, NULL, len, 0, 1.1), EPS_OK);
         struct eps__chain chain = eps__chain_of(&whole, 1, 24);
         assert_int_equal(eps__powers(NULL, &bins, 24, central, &units), EPS_OK);
         assert_int_equal(eps__chain_quad(NULL, &chain, raw, &units), EPS_OK);
@@ -357,8 +357,8 @@ static void three_ways_agree(void **unused)
             if (!(relative(sum, raw[a]) < 1e-28))
                 fail_msg("%zu bins, order %u: %g", len, a, relative(sum, raw[a]));
         }
-        eps__bins_clear(&bins);
-        eps__bins_clear(&whole);
+        eps__bin_gram_clear(&bins);
+        eps__bin_gram_clear(&whole);
         free(gram);
     }
 }
@@ -373,10 +373,10 @@ static void moments_know_their_error(void **unused)
     size_t known = 0;
     for (int c = 0; c < 150; c++) {
         size_t len = 1 + draw_below(&state, 6);
-        struct eps__bins bins = draw_bins(&state, len, 1 + draw_below(&state, len), c % 2 == 0);
+        struct eps__bin_gram bins = draw_bins(&state, len, 1 + draw_below(&state, len), c % 2 == 0);
         struct eps__effort effort = {c % 3 ? 1e7 : 3e3, ORDER_MAX, 0};
         struct eps__laws laws;
-        assert_int_equal(eps__bins_laws(NULL, &laws, &bins, &effort), EPS_OK);
+        assert_int_equal(eps__bin_gram_laws(NULL, &laws, &bins, &effort), EPS_OK);
         struct eps__moments moments = laws.items[0];
         for (size_t j = 2; j <= moments.len; j++) {
             eps__quad exact = direct_central(&bins, (unsigned)j), slack = 1e-28;
@@ -385,7 +385,7 @@ static void moments_know_their_error(void **unused)
             known++;
         }
         eps__laws_clear(&laws);
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
     }
     assert_true(known > 300);
 }

@@ -236,6 +236,33 @@ static void dips_without_hints_are_found(void **unused)
     assert_true(good > 1000);
 }
 
+/* M2: a polynomial far above its payoff; but expanded at the contact, it has numbers beyond quadruple precision. */
+static void what_overflows_proves_nothing(void **unused)
+{
+    (void)unused;
+    const struct eps__payoff payoff = {EPS_REMOVE, 10};
+    struct eps__polynomial p = {.degree = EPS__MOMENTS_MAX};
+    for (size_t j = 0; j <= p.degree; j++)
+        p.c[j] = 1;
+    for (int exponent = 100; exponent <= 1000; exponent += 100) {
+        struct eps__contacts far = {.len = 1, .node = {ldexp(1, exponent)}};
+        assert_int_equal(eps__polynomial_dominates(&p, &payoff, &far), exponent * EPS__MOMENTS_MAX < 16384);
+    }
+}
+
+/* M4: no contact is a bowl, so that the interval between two of them is left, whose powers underflow. */
+static void what_underflows_proves_nothing(void **unused)
+{
+    (void)unused;
+    const struct eps__payoff payoff = {EPS_REMOVE, 10};
+    struct eps__polynomial p = {.degree = EPS__MOMENTS_MAX, .c = {1, 1}};
+    p.c[p.degree] = 1;
+    for (int exponent = 100; exponent <= 1000; exponent += 100) {
+        struct eps__contacts near = {.len = 2, .node = {ldexp(1, -exponent), ldexp(3, -exponent)}};
+        assert_int_equal(eps__polynomial_dominates(&p, &payoff, &near), exponent * EPS__MOMENTS_MAX < 16384);
+    }
+}
+
 /* M2: against expansions of integers in 128 bits, and the error is one. */
 static void expansions_know_their_error(void **unused)
 {
@@ -593,6 +620,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_certificate_refuses_what_dips),
         cmocka_unit_test(dips_without_hints_are_found),
+        cmocka_unit_test(what_overflows_proves_nothing),
+        cmocka_unit_test(what_underflows_proves_nothing),
         cmocka_unit_test(expansions_know_their_error),
         cmocka_unit_test(no_law_is_above_the_bound),
         cmocka_unit_test(linear_programs_find_the_same),

@@ -43,11 +43,13 @@ static void probabilities_are_within_their_error(void **unused)
         if (!(p > 0 && p < 1))
             continue;
         __float128 exact = exact_log_pmf(n, p, k);
-        if (exact < -750)
+        if (exact < -2199)
             continue;
-        double bound = eps__binomial_error(n, p);
+        double own = eps__binomial_log_pmf(n, p, k), miss = fabs((double)(own - exact));
         checked++;
-        double miss = fabs((double)(eps__binomial_log_pmf(n, p, k) - exact)) / bound;
+        if (exact > -870)
+            assert_true(miss <= 2 * eps__binomial_error(n, p, 0));
+        miss /= eps__binomial_error(n, p, own);
         if (miss > worst) {
             worst = miss;
             worst_n = (double)n;

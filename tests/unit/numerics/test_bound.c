@@ -97,6 +97,12 @@ static void operations_round_one_way(void **unused)
                     up <= nextafter(down, INFINITY));
     }
     /* where the residual itself is lost */
+    for (int c = 0; c < 20000; c++) {
+        double x = draw_log(&state, c % 2 ? 0x1p-1074 : 0x1p-1022, 0x1p-960);
+        double up = eps__sqrt_up(x), down = eps__sqrt_down(x);
+        assert_true((__float128)up * up >= x && (__float128)down * down <= x && down >= up * (1 - 0x1p-51));
+    }
+    assert_true(eps__sqrt_up(0) == 0 && eps__sqrt_down(0) == 0 && isinf(eps__sqrt_up(INFINITY)));
     assert_true(eps__multiply_up(1e-200, 1e-200) > 0 && eps__multiply_down(1e-200, 1e-200) == 0);
     assert_true(eps__multiply_up(3, 0x1p-1074) >= 0x1p-1074 * 3 && eps__multiply_up(0, 1e-300) == 0);
     assert_true(eps__add_up(0.5, 0.25) == 0.75 && eps__multiply_up(3, 0.5) == 1.5 && eps__sqrt_up(9) == 3);

@@ -14,6 +14,8 @@
 
 #include <math.h>
 
+#include "lib/numerics/quad.h"
+#include "lib/pld/grid/knots.h"
 #include "lib/pld/pld.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
@@ -356,6 +358,27 @@ static void a_bounded_loss_has_exact_ends(void **unused)
 }
 
 /* No cell at all: every branch ends where it begins. */
+/* P11: the masses that a negative one leaves are at most those of exact arithmetic. */
+static void shares_of_a_negative_mass_are_rounded_down(void **unused)
+{
+    (void)unused;
+    uint64_t state = seed;
+    for (int c = 0; c < 20000; c++) {
+        double tilt = c % 3 ? draw_log(&state, 1e-3, 60) : 0, spacing = draw_log(&state, 1e-6, 1);
+        int64_t index[] = {0, 1 + (int64_t)draw_below(&state, 9), 0};
+        index[2] = index[1] + 1 + (int64_t)draw_below(&state, 9);
+        double mass[] = {draw_log(&state, 1e-9, 1), -draw_log(&state, 1e-9, 1), draw_log(&state, 1e-9, 1)};
+        __float128 t = tilt, below = (__float128)index[1] * spacing,
+                   above = (__float128)(index[2] - index[1]) * spacing, moved = mass[1];
+        __float128 both = expm1q(-above - below);
+        __float128 left = mass[0] + moved * expm1q(-above) / both * expq(-(t + 1) * below);
+        __float128 right = mass[2] + moved * expm1q(-below) / both * expq(t * above);
+        assert_int_equal(eps__knots_make_convex(spacing, tilt, index, mass, 3), 2);
+        assert_true(mass[0] <= left && (double)left - mass[0] <= 1e-10 * (fabs((double)left) + 1));
+        assert_true(mass[1] <= right && (double)right - mass[1] <= 1e-10 * (fabs((double)right) + 1));
+    }
+}
+
 static void a_plan_without_a_range_is_refused(void **unused)
 {
     (void)unused;
@@ -382,6 +405,7 @@ int main(void)
         cmocka_unit_test(a_nearly_bounded_loss_is_bracketed),
         cmocka_unit_test(masses_are_bounded_from_both_sides),
         cmocka_unit_test(a_bounded_loss_has_exact_ends),
+        cmocka_unit_test(shares_of_a_negative_mass_are_rounded_down),
         cmocka_unit_test(a_plan_without_a_range_is_refused),
     };
     return cmocka_run_group_tests_name("discretise", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * Compositions in levels of several kinds of steps, whatever their counts: none is left out, none is counted twice. Against the
- * closed form for Gaussians, and Laplace inversion for subsampled ones in both directions.
+ * Compositions in levels of several classes of steps, whatever their counts: none is left out, none is counted twice.
+ * Against the closed form for Gaussians, and Laplace inversion for subsampled ones in both directions.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -62,7 +62,7 @@ static void bounds(double bound[2], const struct eps__composition *c, size_t lev
 {
     struct eps__saddle saddle;
     eps__aim(&c->steps, eps, NAN, c->accuracy.tolerance, &saddle);
-    eps__settle(&c->steps, &saddle);
+    eps__saddle_snap(&c->steps, &saddle);
     const struct eps__compose_plan plan = {.tilt = saddle.tilt,
                                            .tail_mass = eps__tail_mass(&saddle, c->accuracy.tolerance),
                                            .log_infinity = INFINITY,
@@ -76,7 +76,7 @@ static void bounds(double bound[2], const struct eps__composition *c, size_t lev
     }
 }
 
-/* One step more or less of the least kind is noticed: exact and not exact, both sides. */
+/* One step more or less of the least class is noticed: exact and not exact, both sides. */
 static void enclose(const struct drawn *drawn, size_t levels, double eps, double exact, double error, double tolerance)
 {
     struct eps__composition *composition = compose(drawn, tolerance);
@@ -85,9 +85,9 @@ static void enclose(const struct drawn *drawn, size_t levels, double eps, double
     eps__composition_destroy(composition);
     if (bound[EPS__UPPER] < exact - error || bound[EPS__LOWER] > exact + error ||
         !(bound[EPS__UPPER] - exact < tolerance) || !(exact - bound[EPS__LOWER] < 2 * tolerance))
-        fail_msg("%zu kinds from %llu steps on, %zu levels, eps %.17g: [%.17g, %.17g], exact %.17g +- %.2g", drawn->len,
-                 (unsigned long long)drawn->powers[0].count, levels, eps, bound[EPS__LOWER], bound[EPS__UPPER], exact,
-                 error);
+        fail_msg("%zu classes from %llu steps on, %zu levels, eps %.17g: [%.17g, %.17g], exact %.17g +- %.2g",
+                 drawn->len, (unsigned long long)drawn->powers[0].count, levels, eps, bound[EPS__LOWER],
+                 bound[EPS__UPPER], exact, error);
 }
 
 static void draw_counts(uint64_t *state, struct drawn *drawn)

@@ -114,7 +114,7 @@ static bool draws_at(uint32_t pattern, size_t t)
     return pattern >> t & 1;
 }
 
-static double coins(uint32_t pattern, size_t n, double p, size_t from, size_t apart)
+static double independent_rounds(uint32_t pattern, size_t n, double p, size_t from, size_t apart)
 {
     double law = 1;
     for (size_t t = 0; t < n; t++) {
@@ -126,14 +126,14 @@ static double coins(uint32_t pattern, size_t n, double p, size_t from, size_t ap
 
 static double poisson_law(const struct eps_mechanism *m, uint32_t pattern)
 {
-    return coins(pattern, m->n, m->sampling.p, 0, 1);
+    return independent_rounds(pattern, m->n, m->sampling.p, 0, 1);
 }
 
 static double cyclic_law(const struct eps_mechanism *m, uint32_t pattern)
 {
     double law = 0;
     for (size_t g = 0; g < m->sampling.groups; g++)
-        law += coins(pattern, m->n, m->sampling.p, g, m->sampling.groups) / (double)m->sampling.groups;
+        law += independent_rounds(pattern, m->n, m->sampling.p, g, m->sampling.groups) / (double)m->sampling.groups;
     return law;
 }
 
@@ -142,7 +142,7 @@ static double bins_law(const struct eps_mechanism *m, uint32_t pattern)
     size_t bins = m->sampling.bins;
     double law = 0, each = 1;
     for (size_t i = 0; i < bins; i++)
-        law += coins(pattern, m->n, 1, i, bins) / (double)bins;
+        law += independent_rounds(pattern, m->n, 1, i, bins) / (double)bins;
     for (size_t e = 0; e < m->n / bins; e++) {
         uint32_t epoch = pattern >> (e * bins) & ((1u << bins) - 1);
         each *= epoch && !(epoch & (epoch - 1)) ? 1 / (double)bins : 0;
@@ -151,7 +151,7 @@ static double bins_law(const struct eps_mechanism *m, uint32_t pattern)
 }
 
 /* One that sits out `barred` more steps. */
-static double spaced(uint32_t pattern, size_t n, double p, size_t b, size_t barred)
+static double b_min_sep_from(uint32_t pattern, size_t n, double p, size_t b, size_t barred)
 {
     double law = 1;
     for (size_t t = 0; t < n; t++) {
@@ -167,16 +167,16 @@ static double spaced(uint32_t pattern, size_t n, double p, size_t b, size_t barr
 }
 
 /* Algorithm 2's s is how many steps ago one was drawn: it sits out b - s. */
-static double spaced_law(const struct eps_mechanism *m, uint32_t pattern)
+static double b_min_sep_law(const struct eps_mechanism *m, uint32_t pattern)
 {
     size_t b = m->sampling.separation;
-    double p = m->sampling.p, law = spaced(pattern, m->n, p, b, 0);
+    double p = m->sampling.p, law = b_min_sep_from(pattern, m->n, p, b, 0);
     if (!m->sampling.warm_start)
         return law;
     double waits = 1 / (1 + (double)(b - 1) * p);
     law *= waits;
     for (size_t s = 1; s < b; s++)
-        law += (1 - waits) / (double)(b - 1) * spaced(pattern, m->n, p, b, b - s);
+        law += (1 - waits) / (double)(b - 1) * b_min_sep_from(pattern, m->n, p, b, b - s);
     return law;
 }
 
@@ -196,12 +196,12 @@ static struct drawn {
     {"cyclic, one step", cyclic_law, EPS_SCHEME_CYCLIC_POISSON, 2, 0.7, 5, false},
     {"bins", bins_law, EPS_SCHEME_BALLS_IN_BINS, 8, NAN, 4, false},
     {"bins drawn anew", bins_law, EPS_SCHEME_BALLS_IN_BINS, 6, NAN, 3, true},
-    {"cold b-min-sep", spaced_law, EPS_SCHEME_B_MIN_SEP, 8, 0.3, 3, false},
-    {"warm b-min-sep", spaced_law, EPS_SCHEME_B_MIN_SEP, 8, 0.3, 3, true},
-    {"warm and rare", spaced_law, EPS_SCHEME_B_MIN_SEP, 8, 0.01, 4, true},
-    {"warm and certain", spaced_law, EPS_SCHEME_B_MIN_SEP, 8, 1, 4, true},
-    {"warm and long", spaced_law, EPS_SCHEME_B_MIN_SEP, 4, 0.2, 9, true},
-    {"no separation", spaced_law, EPS_SCHEME_B_MIN_SEP, 5, 0.3, 1, true},
+    {"cold b-min-sep", b_min_sep_law, EPS_SCHEME_B_MIN_SEP, 8, 0.3, 3, false},
+    {"warm b-min-sep", b_min_sep_law, EPS_SCHEME_B_MIN_SEP, 8, 0.3, 3, true},
+    {"warm and rare", b_min_sep_law, EPS_SCHEME_B_MIN_SEP, 8, 0.01, 4, true},
+    {"warm and certain", b_min_sep_law, EPS_SCHEME_B_MIN_SEP, 8, 1, 4, true},
+    {"warm and long", b_min_sep_law, EPS_SCHEME_B_MIN_SEP, 4, 0.2, 9, true},
+    {"no separation", b_min_sep_law, EPS_SCHEME_B_MIN_SEP, 5, 0.3, 1, true},
 };
 
 static struct eps_mechanism mechanism_drawn(const struct drawn *d)
@@ -414,7 +414,8 @@ static double choose(size_t n, size_t k)
     return value;
 }
 
-/* The batch is any set of fewer than B as coins draw it, or any of B from a larger one, all as likely. S9. */
+/* The batch is any set of fewer than B as Poisson sampling draws it, or any of B from a larger one, all as likely. S9.
+ * */
 static void truncation_keeps_any_subset(void **unused)
 {
     (void)unused;
@@ -441,7 +442,7 @@ static void truncation_keeps_any_subset(void **unused)
     double left = 0;
     for (uint32_t set = 0; set < 1u << DATASET; set++) {
         size_t len = (size_t)__builtin_popcount(set);
-        double probability = coins(set, DATASET, 0.35, 0, 1);
+        double probability = independent_rounds(set, DATASET, 0.35, 0, 1);
         if (len <= MOST) {
             law[set] += probability;
             continue;
@@ -543,7 +544,7 @@ static void users_have_the_law_of_algorithm_3(void **unused)
         memset(counts, 0, sizeof counts);
         memset(law, 0, sizeof law);
         for (uint32_t sampled = 0; sampled < 1u << (ALL * STEPS); sampled++)
-            law[algorithm_3(sampled, STEPS, ALL, b, users_of)] += coins(sampled, ALL * STEPS, p, 0, 1);
+            law[algorithm_3(sampled, STEPS, ALL, b, users_of)] += independent_rounds(sampled, ALL * STEPS, p, 0, 1);
         for (uint64_t k = 0; k < KEYS; k++) {
             struct eps_batcher *batcher = start(shared_mechanism(STEPS, b, 2, p), 4, &few, k);
             uint32_t batches = 0;
@@ -721,12 +722,12 @@ static void users_are_checked(void **unused)
     struct eps_users crowd = few;
     static const uint32_t one[] = {0, 0, 1, 0, 2, 2};
     crowd.user = one;
-    assert_users_refused(shared_mechanism(5, 2, 2, 0.1), &crowd, "/users", "example 2 is one more");
+    assert_users_refused(shared_mechanism(5, 2, 2, 0.1), &crowd, "/users", "example 2 gives one");
     eps_batcher_destroy(start(shared_mechanism(5, 2, 2, 0.1), 4, &doubled, 1)); /* two examples each, named twice */
     struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, 5); /* whoever shares what: a promise that is checked */
     m.sampling.p = 0.5;
     m.sampling.examples_per_user = 2;
-    assert_users_refused(m, &crowd, "/users", "example 2 is one more");
+    assert_users_refused(m, &crowd, "/users", "example 2 gives one");
     eps_batcher_destroy(start(m, 4, &few, 1));
     eps_batcher_destroy(start(m, 4, NULL, 1));
     eps_batcher_destroy(NULL);

@@ -13,22 +13,24 @@
 #include <math.h>
 #include <string.h>
 
+#include "lib/numerics/bound.h"
+#include "lib/numerics/quad.h"
 #include "lib/sampling/participations.h"
 
 enum { DRAWS = 512 };
 
-static void check(struct eps__spaced_steps steps)
+static void check(struct eps__b_min_sep_steps steps)
 {
-    eps__spaced_steps_fill(&steps);
+    eps__b_min_sep_steps_fill(&steps);
     const struct eps__stream stream = {.key = {1, 2}, .chunk = 3};
-    size_t most = eps__spaced_steps_most(&steps), len[EPS__LANES], total = 0;
+    size_t most = eps__b_min_sep_steps_most(&steps), len[EPS__LANES], total = 0;
     struct eps__participated *slots = malloc(EPS__LANES * most * sizeof *slots), *alone = malloc(most * sizeof *alone);
     assert_non_null(slots);
     assert_non_null(alone);
     for (uint32_t draw = 0; draw < DRAWS; draw += EPS__LANES) {
-        eps__spaced_draw_lanes(slots, most, len, &steps, &stream, draw);
+        eps__b_min_sep_draw_lanes(slots, most, len, &steps, &stream, draw);
         for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
-            size_t expected = eps__spaced_draw(alone, &steps, &stream, draw + lane);
+            size_t expected = eps__b_min_sep_draw(alone, &steps, &stream, draw + lane);
             assert_int_equal(len[lane], expected);
             assert_memory_equal(slots + lane * most, alone, expected * sizeof *alone);
             for (size_t i = 0; i < expected; i++) {
@@ -50,7 +52,7 @@ static void check(struct eps__spaced_steps steps)
 static void lanes_are_draws(void **state)
 {
     (void)state;
-    const struct eps__spaced_steps cases[] = {
+    const struct eps__b_min_sep_steps cases[] = {
         {.n = 1, .separation = 1, .p = 0.5, .examples = 1},
         {.n = 1024, .separation = 16, .p = 1 / 49.0, .examples = 1},
         {.n = 7200, .separation = 256, .p = 1.25e-4, .examples = 1},
@@ -72,10 +74,34 @@ static void lanes_are_draws(void **state)
         check(cases[i]);
 }
 
+/* A26: where a probability underflows, too. */
+static void logs_are_known_to_their_error(void **state)
+{
+    (void)state;
+    const double ps[] = {1e-20, 1e-9, 0.01, 0.5, 0.999, 1 - 0x1p-53};
+    const unsigned examples[] = {1, 2, 7, EPS__TOGETHER_MAX};
+    unsigned underflows = 0;
+    for (size_t c = 0; c < sizeof ps / sizeof *ps * (sizeof examples / sizeof *examples); c++) {
+        struct eps__b_min_sep_steps steps = {.n = 1, .separation = 1, .p = ps[c / 4], .examples = examples[c % 4]};
+        eps__b_min_sep_steps_fill(&steps);
+        eps__quad ways = 1, log_p = logq(steps.p), log_q = log1pq(-(eps__quad)steps.p);
+        for (unsigned j = 1; j <= steps.examples; j++) {
+            ways = ways * (steps.examples - j + 1) / j;
+            eps__quad size = -(j * log_p + (steps.examples - j) * log_q), exact = logq(ways) - size;
+            double off = (double)fabsq(exact - steps.log_pick[j - 1]);
+            if (!(off <= EPS__UNIT_ROUNDOFF * (7 * (double)size + 310)))
+                fail_msg("p %g, %u of %u: ln is off by %g", steps.p, j, steps.examples, off);
+            underflows += steps.pick[j - 1] == 0;
+        }
+    }
+    assert_true(underflows > 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_are_draws),
+        cmocka_unit_test(logs_are_known_to_their_error),
     };
     return cmocka_run_group_tests_name("participations", tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static void walk(double *law, const struct eps_mechanism *mechanism, size_t i, s
 }
 
 /* Of all patterns of one example's steps. From a warm start: what a chain of the steps it sits out tends to, found by running it. */
-static void spaced_law(double *law, const struct eps_mechanism *mechanism)
+static void b_min_sep_law(double *law, const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
     double state[STEPS_MAX + 1] = {1}; /* by how many steps it still sits out */
@@ -110,7 +110,7 @@ static void laws_are_the_same(void **state)
                     if (!expected)
                         continue;
                     reduced++;
-                    spaced_law(asked, &mechanism);
+                    b_min_sep_law(asked, &mechanism);
                     plain_law(plain, &plainer, n);
                     for (unsigned pattern = 0; pattern < 1u << n; pattern++)
                         if (!(fabs(asked[pattern] - plain[pattern]) <= 1e-12))

@@ -34,7 +34,7 @@ static void every_scheme_has_a_whole_row(void **state)
         assert_int_equal(scheme->scheme, name);
         assert_non_null(scheme->name);
         assert_true(scheme->check && scheme->worst && scheme->assume);
-        assert_true(!scheme->coins || (scheme->random && scheme->probability));
+        assert_true(!scheme->independent_rounds || (scheme->random && scheme->probability));
         assert_true(!scheme->probability || scheme->batch);
         assert_true(scheme->random || scheme->additions == 0);
     }
@@ -118,7 +118,7 @@ static void lists_in_messages_come_from_the_table(void **state)
     assert_string_equal(text, "");
     eps__scheme_names(text, sizeof text, eps__scheme_takes, EPS__LAST_ITERATE);
     assert_string_equal(text, "poisson");
-    eps__scheme_names(text, sizeof text, eps__scheme_coins, 0);
+    eps__scheme_names(text, sizeof text, eps__scheme_independent_rounds, 0);
     assert_string_equal(text, "poisson and cyclic_poisson");
     eps__scheme_names(text, sizeof text, eps__scheme_takes, EPS__TRUNCATION);
     assert_string_equal(text, "poisson, cyclic_poisson and b_min_sep");
@@ -145,14 +145,14 @@ static void who_composes_steps_asks_the_row(void **state)
             assert_int_equal(eps__scheme_steps(&error, "x", &few, &mechanism), known);
             if (truncated)
                 assert_string_equal(error.message,
-                                    "x serves truncated batches of poisson and cyclic_poisson; leave truncation out");
+                                    "x serves truncated batches of poisson and cyclic_poisson; omit truncation");
             else if (!known)
                 assert_string_equal(error.message,
                                     "x knows no dominating pair for replace_one; use zero_out or add_remove");
         }
 }
 
-/* What a step's pairs are at p = 0.25: public coins and the shifts of both data sets. */
+/* What a step's pairs are at p = 0.25: public outcomes and the shifts of both data sets. */
 static void the_pairs_of_a_step_are_its_schemes(void **state)
 {
     (void)state;
@@ -180,8 +180,9 @@ static void the_pairs_of_a_step_are_its_schemes(void **state)
         }
 }
 
-/* Where participation is drawn otherwise than by coins, nothing is known without noise: not "delta 0, no noise needed". */
-static void without_coins_nothing_is_known_without_noise(void **state)
+/* Where participation is drawn otherwise than in independent rounds, nothing is known without noise: not "delta 0, no
+ * noise needed". */
+static void without_independent_rounds_nothing_is_known_without_noise(void **state)
 {
     (void)state;
     for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++) {
@@ -190,7 +191,7 @@ static void without_coins_nothing_is_known_without_noise(void **state)
         mechanism.sampling.groups = mechanism.sampling.bins = mechanism.sampling.separation = 4;
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct eps__interval bound = eps__sampling_log_delta(&mechanism, direction, 50);
-            if (!eps__sampling_coins(&mechanism) && name != EPS_SCHEME_B_MIN_SEP)
+            if (!eps__sampling_independent_rounds(&mechanism) && name != EPS_SCHEME_B_MIN_SEP)
                 assert_true(bound.lower == 0 && bound.upper == 0 &&
                             isinf(eps__sampling_epsilon(&mechanism, direction, -20)));
             else
@@ -222,7 +223,7 @@ int main(void)
         cmocka_unit_test(lists_in_messages_come_from_the_table),
         cmocka_unit_test(who_composes_steps_asks_the_row),
         cmocka_unit_test(the_pairs_of_a_step_are_its_schemes),
-        cmocka_unit_test(without_coins_nothing_is_known_without_noise),
+        cmocka_unit_test(without_independent_rounds_nothing_is_known_without_noise),
         cmocka_unit_test(bins_that_are_drawn_anew_may_be_neighbours),
     };
     return cmocka_run_group_tests_name("schemes", tests, NULL, NULL);

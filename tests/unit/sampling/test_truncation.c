@@ -304,9 +304,9 @@ static void without_noise_the_bound_survives_cancellation(void **unused)
         assert_true(logq(ever) <= (__float128)found.upper && (__float128)found.upper <= logq(ever) + (__float128)1e-11);
         assert_true(logq(ever) >= (__float128)found.lower);
         /* The epsilon that this bound has for a delta. */
-        double log_delta = log(draw_log(&state, 1e-18, 0.5));
+        double log_delta = i % 2 ? log(draw_log(&state, 1e-18, 0.5)) : log1p(-draw_log(&state, 1e-15, 0.5));
         double enough = eps__sampling_epsilon(&job.mechanism, EPS_ADD, log_delta);
-        __float128 at = logq(1 - expq(log_delta)) - log_never;
+        __float128 at = logq(-expm1q(log_delta)) - log_never;
         assert_true(enough >= at && (enough <= (at > 0 ? at : 0) + (__float128)1e-13 * (1 - log_never)));
         assert_true(eps__sampling_epsilon(&job.mechanism, EPS_REMOVE, log_delta) ==
                     (found.upper <= log_delta ? 0 : INFINITY));

@@ -1,7 +1,7 @@
 /*
- * The table of figures (api/codec/figures.h) against all that shows or keeps them: the answer, the columns of a
- * migrated database, a sweep's points as JSON and as CSV, a plan's candidates, and the schemas of api/openapi.yaml. A
- * figure that one of them lacks fails here, and so does one that the table lacks.
+ * Compares the table of figures (api/codec/figures.h) with everything that shows or stores figures: the result object,
+ * the columns of a migrated database, the points of a sweep in JSON and CSV, the candidates of a plan, and the schemas of
+ * api/openapi.yaml. The test fails if one of them lacks a figure of the table, or has one that the table lacks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -47,7 +47,7 @@ static bool has(const struct names *names, const char *name)
     return false;
 }
 
-/* Separated by commas; an empty part is none. */
+/* Adds the names of a list that is separated by commas; ignores empty names. */
 static void add_all(struct names *names, const char *list)
 {
     for (size_t len; *list; list += len + (list[len] == ',')) {
@@ -103,7 +103,7 @@ static void add_properties(struct names *names, const char *contract, const char
     }
 }
 
-/* What an object of the answer has beside its figures. */
+/* The objects of a result, with their members that are not figures. */
 static const struct {
     const char *schema;
     enum api_place places[3];
@@ -123,7 +123,7 @@ static const struct {
     {"ErrorFigures", {API_ERROR}, 1, ""},
 };
 
-/* Where figures of a child are shown. */
+/* The places that show figures of a child. */
 static const struct {
     const char *schema;
     unsigned shown;
@@ -160,7 +160,7 @@ static void the_contract_has_the_figures_of_an_answer(void **state)
     }
     for (const struct api_figure *figure = api_figures; figure->name; figure++)
         rows++;
-    assert_int_equal(seen, rows); /* no place without a schema */
+    assert_int_equal(seen, rows); /* every place has a schema */
     free(contract);
 }
 
@@ -188,7 +188,7 @@ static void the_contract_has_the_figures_of_children(void **state)
 
 /* ---------------------------------------------------------------- children */
 
-/* One of each, all different. */
+/* Gives each figure a different value. */
 static void fill(struct api_figures *figures)
 {
     double number = 1;
@@ -245,7 +245,7 @@ static void a_point_is_the_same_in_json_and_csv(void **state)
 
 /* ---------------------------------------------------------------- the database */
 
-/* A database as the migrations make it. */
+/* A database that the migrations have created. */
 static sqlite3 *migrated(char folder[64])
 {
     char message[256] = "", path[96];
@@ -342,7 +342,7 @@ static struct eps_result answer(void)
     return result;
 }
 
-/* figure(core, ...) on a connection, as a migration would ask for it. */
+/* Compares figure(core, ...), as a migration calls it, with the kept figure. */
 static void assert_read_from_text(sqlite3 *db, const char *core, const struct api_figure *figure,
                                   const struct api_figures *kept)
 {
@@ -364,7 +364,7 @@ static void assert_read_from_text(sqlite3 *db, const char *core, const struct ap
     sqlite3_finalize(row);
 }
 
-/* What is kept is what the answer says, by the SQL function that migrations fill new columns with. */
+/* The kept figures equal those that the SQL function of the migrations reads from the result object. */
 static void the_answer_says_what_is_kept(void **state)
 {
     struct eps_result result = answer();
@@ -375,7 +375,7 @@ static void the_answer_says_what_is_kept(void **state)
 
     (void)state;
     assert_non_null(core);
-    core[strlen(core) - 1] = '\0'; /* as it is stored */
+    core[strlen(core) - 1] = '\0'; /* the stored form */
     api_figures_fill(&kept, &result);
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
     assert_true(store__figure_register(db));
@@ -392,7 +392,7 @@ static void the_answer_says_what_is_kept(void **state)
     json_decref(json);
 }
 
-/* Of a curve the values are null, and not kept; what is no value stays. */
+/* For a curve the values are null, and absent among the kept figures; the other figures are unaffected. */
 static void a_curve_has_no_values(void **state)
 {
     struct eps_result result = answer();

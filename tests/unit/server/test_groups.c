@@ -77,7 +77,7 @@ static void see_row(void *user, const struct child_record *child)
         json_t *problem = json_loads(job.error, 0, NULL);
         assert_string_equal(json_string_value(json_object_get(problem, "type")), "/problems/internal");
         assert_string_equal(json_string_value(json_object_get(problem, "detail")), child->detail);
-        assert_non_null(strstr(child->detail, "no memory"));
+        assert_non_null(strstr(child->detail, "ran out of memory"));
         assert_non_null(strstr(json_string_value(json_object_get(problem, "instance")), child->job));
         json_decref(problem);
     }

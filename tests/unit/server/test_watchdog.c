@@ -457,8 +457,8 @@ static void a_job_past_its_deadline_fails(void **state)
     post(jobs, PART_N, ids[2]);
     for (int i = 0; i < 2; i++)
         assert_ends(jobs, ids[i],
-                    "/problems/timeout\",\"title\":\"The job ran longer than this service allows\",\"status\":422,"
-                    "\"detail\":\"the computation passed the time limit of the service (--max-seconds) and did "
+                    "/problems/timeout\",\"title\":\"The job exceeded the time limit\",\"status\":422,"
+                    "\"detail\":\"the computation exceeded the time limit of the service (--max-seconds) and did "
                     "not stop;");
     assert_ends(jobs, ids[2], "\"status\":\"succeeded\"");
     assert_int_equal(watchdog_stuck(service->server.watchdog), 1);

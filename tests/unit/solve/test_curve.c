@@ -80,20 +80,20 @@ static void a_point_is_as_good_as_a_job(void **unused)
 {
     (void)unused;
     struct eps_job poisson = new_job(EPS_SCHEME_POISSON, 1000, 1), bins = new_job(EPS_SCHEME_BALLS_IN_BINS, 100, 1),
-                   redrawn = new_job(EPS_SCHEME_BALLS_IN_BINS, 100, 1),
-                   banded = new_job(EPS_SCHEME_BALLS_IN_BINS, 20, 2), spaced = new_job(EPS_SCHEME_B_MIN_SEP, 12, 2),
+                   redraw = new_job(EPS_SCHEME_BALLS_IN_BINS, 100, 1),
+                   banded = new_job(EPS_SCHEME_BALLS_IN_BINS, 20, 2), b_min_sep = new_job(EPS_SCHEME_B_MIN_SEP, 12, 2),
                    groups = new_job(EPS_SCHEME_CYCLIC_POISSON, 100, 2), none = new_job(EPS_SCHEME_NONE, 10, 2);
-    poisson.mechanism.sampling.p = spaced.mechanism.sampling.p = groups.mechanism.sampling.p = 0.01;
+    poisson.mechanism.sampling.p = b_min_sep.mechanism.sampling.p = groups.mechanism.sampling.p = 0.01;
     bins.mechanism.sampling.bins = banded.mechanism.sampling.bins = 10;
-    redrawn.mechanism.sampling.bins = 20;
-    redrawn.mechanism.sampling.redraw = true;
+    redraw.mechanism.sampling.bins = 20;
+    redraw.mechanism.sampling.redraw = true;
     banded.query.accountant.method = EPS_ACCOUNTANT_PLD;
     /* directions of which one falls long before the other, past 1e-15 */
     assert_true(compare(poisson) > 2);
     assert_true(compare(bins) > 2);
-    assert_true(compare(redrawn) > 0);
+    assert_true(compare(redraw) > 0);
     assert_true(compare(banded) > 2);
-    assert_true(compare(spaced) > 2);
+    assert_true(compare(b_min_sep) > 2);
     assert_true(compare(groups) > 2);
     compare(none);
 }

@@ -86,9 +86,9 @@ static void epochs_that_end_early_are_said(void **unused)
         const char *text; /* NULL: nothing is amiss */
     } cases[] = {
         {25, 2, 10, EPS_SCHEMA_SHUFFLED, "2 epochs of 10 steps end before step 20 of 25"},
-        {25, 2, 10, EPS_SCHEMA_FIXED_ORDER, "ask for epochs 3"},
+        {25, 2, 10, EPS_SCHEMA_FIXED_ORDER, "set epochs to 3"},
         {25, 2, 0, EPS_SCHEMA_SHUFFLED, "2 epochs of 12 steps end before step 24 of 25"},
-        {31, 2, 10, EPS_SCHEMA_FIXED_ORDER, "ask for epochs 4"},
+        {31, 2, 10, EPS_SCHEMA_FIXED_ORDER, "set epochs to 4"},
         {30, 3, 10, EPS_SCHEMA_SHUFFLED, NULL},
         {30, 3, 10, EPS_SCHEMA_FIXED_ORDER, NULL},
         {29, 3, 10, EPS_SCHEMA_FIXED_ORDER, NULL}, /* the last epoch is cut short, and counted */
@@ -99,7 +99,7 @@ static void epochs_that_end_early_are_said(void **unused)
         job.mechanism.sampling.epochs = cases[i].k;
         job.mechanism.sampling.separation = cases[i].b;
         job.mechanism.sampling.schema = cases[i].schema;
-        assert_hint(&job, cases[i].text ? cases[i].text : "nobody is counted", cases[i].text != NULL);
+        assert_hint(&job, cases[i].text ? cases[i].text : "no participation is counted", cases[i].text != NULL);
     }
 }
 
@@ -165,10 +165,10 @@ static struct eps_job banded(enum eps_scheme scheme, size_t bands)
 }
 
 /* The identity's noise in the hint keeps the promise, with less error, by a job of its own. */
-static void bands_under_coins_are_compared(void **unused)
+static void bands_under_poisson_are_compared(void **unused)
 {
     (void)unused;
-    const char text[] = "the identity costs less than this strategy";
+    const char text[] = "the identity is better than this strategy";
     for (enum eps_unknown unknown = EPS_SOLVE_EPSILON; unknown <= EPS_SOLVE_NOISE_MULTIPLIER; unknown++) {
         struct eps_job job = banded(EPS_SCHEME_POISSON, 16);
         if (unknown != EPS_SOLVE_EPSILON)
@@ -194,8 +194,8 @@ static void bands_under_coins_are_compared(void **unused)
         eps_result_destroy(identity);
         eps_result_destroy(result);
     }
-    struct eps_job spaced = banded(EPS_SCHEME_B_MIN_SEP, 16), groups = banded(EPS_SCHEME_CYCLIC_POISSON, 4);
-    assert_hint(&spaced, text, false);
+    struct eps_job b_min_sep = banded(EPS_SCHEME_B_MIN_SEP, 16), groups = banded(EPS_SCHEME_CYCLIC_POISSON, 4);
+    assert_hint(&b_min_sep, text, false);
     assert_hint(&groups, text, false);
     groups.mechanism.matrix.bands = 16; /* more than there are groups */
     groups.mechanism.sampling.groups = 2;
@@ -228,7 +228,7 @@ static void a_strategy_that_gains_is_not_doubted(void **unused)
     other.query.delta = result->delta;
     struct eps_result *identity = solve(NULL, other);
     assert_true(identity->error_mean_squared > result->error_mean_squared);
-    assert_null(find_hint(result, "costs less"));
+    assert_null(find_hint(result, "is better than this"));
     eps_result_destroy(identity);
     eps_result_destroy(result);
 }
@@ -253,7 +253,7 @@ static void a_comparison_is_canceled_with_its_job(void **unused)
         enum eps_status status = eps_solve(&context, &result, NULL, &job);
         if (status == EPS_OK) {
             assert_true(polls > 0); /* it was never told to */
-            assert_non_null(find_hint(result, "costs less"));
+            assert_non_null(find_hint(result, "is better than this"));
             eps_result_destroy(result);
             answered++;
         } else {
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(epochs_that_end_early_are_said),
         cmocka_unit_test(nobody_takes_part_after_the_epochs),
         cmocka_unit_test(a_delta_of_one_example_is_said),
-        cmocka_unit_test(bands_under_coins_are_compared),
+        cmocka_unit_test(bands_under_poisson_are_compared),
         cmocka_unit_test(a_strategy_that_gains_is_not_doubted),
         cmocka_unit_test(a_comparison_is_canceled_with_its_job),
     };

@@ -394,7 +394,7 @@ static void only_later_rows_can_be_skipped_to(void **state)
     assert_int_equal(eps_noise_create(NULL, &noise, NULL, s, EPS_PART_NOISE, sigma, 1, key), EPS_OK);
     assert_int_equal(eps_noise_row(NULL, noise, &out, NULL), EPS_OK);
     assert_int_equal(eps_noise_skip(noise, 10, &from, &error), EPS_INVALID);
-    assert_string_equal(error.message, "must lie in [1, 9], the rows that are not drawn");
+    assert_string_equal(error.message, "must lie in [1, 9], the rows not yet drawn");
     assert_int_equal(eps_noise_skip(noise, 0, &from, NULL), EPS_INVALID);
     assert_int_equal(from, 7);
     eps_noise_destroy(noise);

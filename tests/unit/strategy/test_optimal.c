@@ -430,7 +430,7 @@ static void a_finer_gap_is_no_worse(void **unused)
         assert_true(loss <= before * (1 + 1e-12L));
         assert_true(gap <= fmax(gaps[i], 1e-2));
         assert_int_equal(eps__strategy_hint(hint, sizeof hint, strategy, &m, true, 0), gap > gaps[i]);
-        assert_true(gap <= gaps[i] || strstr(hint, "matrix.gap asks for"));
+        assert_true(gap <= gaps[i] || strstr(hint, "matrix.gap requests"));
         assert_false(eps__strategy_hint(hint, sizeof hint, strategy, &m, true, 1));
         before = loss;
         matrix_free(&c);
@@ -559,12 +559,12 @@ static void gradients_are_slopes(void **unused)
         struct eps__workload workload;
         workload_choose(&mechanism, 1);
         assert_int_equal(eps__workload_init(&workload, NULL, &mechanism), EPS_OK);
-        struct eps__participation p = {.epochs = epochs, .separation = separation, .fixed = true};
+        struct eps__participation participation = {.epochs = epochs, .separation = separation, .fixed = true};
         struct eps__optimal o = {.workload = &workload,
                                  .n = n,
                                  .epochs = epochs,
                                  .separation = separation,
-                                 .starts = eps__participation_starts(&p, n),
+                                 .starts = eps__participation_starts(&participation, n),
                                  .nonnegative = which & 1,
                                  .max_squared = which & 2};
         o.overlapping = o.starts > separation;

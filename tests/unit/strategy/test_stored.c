@@ -248,7 +248,7 @@ static void test_optimised_families_come_from_the_cache(void **state)
     }
 }
 
-/* The mechanism under coins of one example in a hundred, or in bins. */
+/* The mechanism under Poisson sampling of one example in a hundred, or in bins. */
 static struct eps_job sampled(const struct eps_mechanism *mechanism, enum eps_scheme scheme,
                               enum eps_accountant accountant)
 {

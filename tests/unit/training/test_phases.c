@@ -870,7 +870,7 @@ static void what_nobody_derived_is_refused(void **state)
     struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method",
-            "or for pld, renyi, mmcc or gaussian; conditional_composition serves");
+            "or name pld, renyi, mmcc or gaussian; conditional_composition serves");
     job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.audit = 100;
     refused(&job, EPS_INVALID, "/accountant/audit", "phases");
@@ -892,7 +892,7 @@ static void what_nobody_derived_is_refused(void **state)
     refused(&job, EPS_INVALID, "/phases", "all of");
     phases[1] = poisson(20, 0.1, 1, 1);
     job.mechanism.n = 10;
-    refused(&job, EPS_INVALID, "/phases", "in the place of");
+    refused(&job, EPS_INVALID, "/phases", "replaces n");
     job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
     phases[1] = bins(20, 10, false, 1);

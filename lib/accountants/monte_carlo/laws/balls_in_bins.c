@@ -1,11 +1,14 @@
 /*
- * Draws under balls in bins: P = (1/b) sum_i N(m_i, sigma^2 I). Of the m_i, the columns of the strategy summed over the epochs, only
- * the Gram matrix counts, so that b vectors of b coordinates take their place (factor.h), and a draw costs what the factor has numbers,
- * not what the strategy has rows.
+ * Draws under balls in bins: P = (1/b) sum_i N(m_i, sigma^2 I), where m_i is the sum of the strategy's columns for bin
+ * i over the epochs. Only the Gram matrix of the m_i matters, so b vectors f_i of b coordinates replace them
+ * (factor.h). The cost of a draw depends on the entries of the factor, not on the number of steps.
  *
- * Tilted, remove: of P^a Q^(1-a)/Z for an integer order a, a mixture over the bins of a examples (multisets.h), with dP/dR = Z e^(-(a-1) l).
- * Tilted, add: of R = N(-t a, I), a the mean of the f_i. With m the mean of the |f_i|^2/2, P/Q >= e^(<a,y> - m), as no mean is under the geometric
- * one, so that dQ/dR = e^(t <a,y> + t^2 |a|^2/2) is at most e^(t m + t^2 |a|^2/2) (P/Q)^t (A32).
+ * Tilted draws for remove are of R = P^a Q^(1-a)/Z for an integer order a, a mixture over the bins of a copies of the
+ * example (multisets.h), with dP/dR = Z e^(-(a-1) l).
+ *
+ * Tilted draws for add are of R = N(-t a, I), where a is the mean of the f_i. Let m be the mean of the |f_i|^2/2. The
+ * arithmetic mean is at least the geometric one, so P/Q >= e^(<a,y> - m), and dQ/dR = e^(t <a,y> + t^2 |a|^2/2) is at
+ * most e^(t m + t^2 |a|^2/2) (P/Q)^t (A32).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,15 +24,15 @@
 #include "lib/numerics/bound.h"
 #include "lib/sampling/sampling.h"
 
-#define OPERATIONS 40.0 /* of a normal and an exponential, in multiply-adds */
+#define OPERATIONS 40.0 /* cost of a normal and an exponential, in multiply-adds */
 
-/* v = -t a, in doubles: R = N(v, I) exactly. */
+/* v = -t a. R = N(v, I) exactly, with v as stored. */
 struct drift {
     double tilt; /* t */
     double *at;  /* v */
     double half; /* |v|^2/2 */
-    double mean; /* m, from above */
-    double sum;  /* of the |v_i| */
+    double mean; /* m, rounded up */
+    double sum;  /* the sum of the |v_i| */
 };
 
 struct bins_law {
@@ -37,12 +40,12 @@ struct bins_law {
     struct eps__mc_factor factor;
     struct eps__mc_multisets sets; /* remove, tilted */
     struct drift drift;            /* add, tilted */
-    double slack;                  /* what log_most has for roundings */
+    double slack;                  /* allowance for rounding in log_most */
 };
 
 /* ------------------------------------------------------------ a draw */
 
-/* Which of b bins, each as likely as the others. */
+/* The bin that a uniform number draws, all equally likely. */
 static size_t bin_of(double uniform, size_t bins)
 {
     size_t bin = (size_t)(uniform * (double)bins);
@@ -54,7 +57,8 @@ static size_t even(size_t rows)
     return rows + rows % 2;
 }
 
-/* y of P, or of the mixture that is P^a Q^(1-a)/Z. log_weight: of what is drawn more often than it ought to be. */
+/* Adds to y the f_i of the drawn bins: one bin for P, a bins for P^a Q^(1-a)/Z. Tilted: log_weight becomes the
+ * correction of eps__mc_multisets_draw(). */
 static void add_bins(double *y, const struct bins_law *law, const struct eps__stream *stream, uint32_t first,
                      double *log_weight)
 {
@@ -69,7 +73,7 @@ static void add_bins(double *y, const struct bins_law *law, const struct eps__st
     }
 }
 
-/* y + v, and ln dQ/dR = |v|^2/2 - <v, y> of it. */
+/* Adds v to y, and sets the log weight, ln dQ/dR = |v|^2/2 - <v, y>. */
 static void add_drift(double *y, const struct drift *drift, size_t len, double *log_weight)
 {
     for (size_t i = 0; i < len; i++)
@@ -114,7 +118,7 @@ static double log_most(const struct eps__mc_law *base, double eps)
     return eps__shift(EPS__UPPER, most, law->slack + 16 * EPS__UNIT_ROUNDOFF * size);
 }
 
-/* ------------------------------------------------------------ the kind */
+/* ------------------------------------------------------------ the class */
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
@@ -136,7 +140,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     return true;
 }
 
-/* Of a matrix that is larger by roundings (A30). */
+/* Exact up to the rounding by which the Gram matrix is raised (A30). */
 static bool exact(const struct eps__setting *setting)
 {
     (void)setting;
@@ -162,9 +166,10 @@ static void destroy(struct eps__mc_law *base)
     free(law);
 }
 
-/* ------------------------------------------------------------ opening one */
+/* ------------------------------------------------------------ opening a law */
 
-/* The t at which log_most(eps) is least: t |a|^2 + ln t/(1+t) = eps - m, whose left side rises. */
+/* The t at which log_most(eps) is least. It solves t |a|^2 + ln(t/(1+t)) = eps - m, whose left side rises with t.
+ * square: |a|^2; margin: eps - m. */
 static double best_tilt(double square, double margin)
 {
     double low = 0, high = fmax(margin, 0) / square + 1 / square + 1;
@@ -208,7 +213,7 @@ static enum eps_status make_drift(struct bins_law *law, double eps)
     return EPS_OK;
 }
 
-/* What y and what is computed of it may be off by (A30, A32). */
+/* Sets the error bounds of losses, weights and log_most (A30, A32). */
 static void bound_errors(struct bins_law *law)
 {
     const struct eps__mc_factor *factor = &law->factor;
@@ -218,7 +223,7 @@ static void bound_errors(struct bins_law *law)
     for (size_t k = 0; law->drift.at && k < factor->len; k++)
         reach = fmax(reach, EPS__NORMAL_MOST + fabs(law->drift.at[k]));
     reach = eps__raise(reach, 4);
-    double most = factor->longest * reach + factor->largest_half + 1; /* no |l| is larger */
+    double most = factor->longest * reach + factor->largest_half + 1; /* a bound on |l| */
     law->base.loss_error = eps__mc_factor_error(factor, reach);
     if (!law->base.tilted)
         return;
@@ -231,22 +236,22 @@ static void bound_errors(struct bins_law *law)
         const struct drift *drift = &law->drift;
         law->base.log_weight_error =
             eps__raise((len + 16) * EPS__UNIT_ROUNDOFF * (drift->sum * reach + drift->half), 64);
-        double mean = (len + 16) * EPS__UNIT_ROUNDOFF * drift->tilt * factor->longest * reach; /* of a */
+        double mean = (len + 16) * EPS__UNIT_ROUNDOFF * drift->tilt * factor->longest * reach; /* rounding of a */
         law->slack = eps__raise(2 * drift->tilt * law->base.loss_error + 2 * law->base.log_weight_error + mean, 64);
     }
 }
 
-/* The factor, and what a tilted law is drawn by. */
+/* Makes the factor, and the tables or the drift of a tilted law. */
 static enum eps_status fill(struct bins_law *law, const struct eps__setting *setting, const struct eps__mc_aim *aim)
 {
     bool mixed = aim->tilted && aim->direction == EPS_REMOVE;
     double *upper = NULL;
-    struct eps__bins bins;
+    struct eps__bin_gram bins;
     enum eps_status status = eps__merged_bins(&bins, setting, aim->sigma, 1);
     if (status != EPS_OK)
         return status;
     status = eps__mc_factor_make(&law->factor, &bins, mixed ? &upper : NULL);
-    eps__bins_clear(&bins);
+    eps__bin_gram_clear(&bins);
     if (status == EPS_OK && mixed)
         status = eps__mc_multisets_make(&law->sets, &law->factor, upper, aim->eps);
     else if (status == EPS_OK && aim->tilted)
@@ -263,7 +268,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     if (!law)
         return EPS_NO_MEMORY;
     law->base =
-        (struct eps__mc_law){.kind = &eps__mc_balls_in_bins, .direction = aim->direction, .tilted = aim->tilted};
+        (struct eps__mc_law){.class = &eps__mc_balls_in_bins, .direction = aim->direction, .tilted = aim->tilted};
     enum eps_status status = fill(law, setting, aim);
     if (status != EPS_OK) {
         destroy(&law->base);
@@ -278,11 +283,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     return EPS_OK;
 }
 
-const struct eps__mc_kind eps__mc_balls_in_bins = {.concerns = concerns,
-                                                   .serves = serves,
-                                                   .exact = exact,
-                                                   .cost = cost,
-                                                   .open = open_law,
-                                                   .draw = draw,
-                                                   .log_most = log_most,
-                                                   .destroy = destroy};
+const struct eps__mc_law_class eps__mc_balls_in_bins = {.concerns = concerns,
+                                                        .serves = serves,
+                                                        .exact = exact,
+                                                        .cost = cost,
+                                                        .open = open_law,
+                                                        .draw = draw,
+                                                        .log_most = log_most,
+                                                        .destroy = destroy};

@@ -1,7 +1,8 @@
 /*
- * See chain.h. A state at a bin is the counts of the live bins before it and how many draws are left, at most `most` together;
- * states are numbered in lexicographic order. Its value is the sum of its wheel, whose items' weights are those of so many draws of the bin, times the
- * value of the state at the next bin.
+ * See chain.h. A state at a bin consists of the counts of the live bins and the number of remaining draws; together
+ * they are at most `most`. States are numbered in lexicographic order. Item t of a state's cumulative table is t draws
+ * of the bin; its weight is that of these draws times the value of the next state. The value of a state is the sum of
+ * its table.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/accountants/monte_carlo/laws/cumulative.h"
 #include "lib/numerics/bound.h"
 
-#define NUMBERS 1e6  /* that the wheels may take */
-#define NOTHING 1e-9 /* a tau this small is not worth the weights it takes */
+#define NUMBERS 1e6  /* numbers in all tables, at most */
+#define NOTHING 1e-9 /* for a tau up to this no correction is made */
 
-/* C(s + n, n), under 2^53: those whose last number is 0, and those where one less is left. */
+/* tuples[s][n] = C(s + n, n) < 2^53, as the sum over tuples with a last number of 0 and those with a larger one. */
 static void count_tuples(struct eps__mc_chain *chain)
 {
     for (size_t s = 0; s <= EPS__MC_CHAIN_MOST; s++)
@@ -26,7 +27,7 @@ static void count_tuples(struct eps__mc_chain *chain)
             chain->tuples[s][n] = s == 0 || n == 0 ? 1 : chain->tuples[s][n - 1] + chain->tuples[s - 1][n];
 }
 
-/* The next in lexicographic order; false after the last. */
+/* Advances to the next tuple in lexicographic order. False after the last one. */
 static bool next_tuple(uint8_t *tuple, size_t len, unsigned most)
 {
     unsigned sum = 0;
@@ -43,11 +44,11 @@ static bool next_tuple(uint8_t *tuple, size_t len, unsigned most)
     return false;
 }
 
-/* How many come before it. */
+/* The number of tuples before this one in lexicographic order. */
 static size_t rank_of(const struct eps__mc_chain *chain, const uint8_t *tuple, size_t len)
 {
     size_t rank = 0, rest = chain->most;
-    for (size_t j = 0; j < len; j++) { /* those whose number j is less */
+    for (size_t j = 0; j < len; j++) { /* tuples that first differ at j, with a smaller number there */
         if (tuple[j] > 0)
             rank += chain->tuples[rest][len - j] - chain->tuples[rest - tuple[j]][len - j];
         rest -= tuple[j];
@@ -57,14 +58,14 @@ static size_t rank_of(const struct eps__mc_chain *chain, const uint8_t *tuple, s
 
 /* ------------------------------------------------------------ which bins are live */
 
-/* What two draws of these bins weigh, less tau. */
+/* The logarithm of the pair's weight, less tau; at least 0. */
 static double entry_of(const struct eps__mc_chain *chain, const double *gram, size_t i, size_t j)
 {
     double entry = gram[i * chain->bins + j];
     return entry > chain->tau ? eps__add_up(entry, -chain->tau) : 0;
 }
 
-/* The last bin that bin i meets. */
+/* The last bin that bin i meets; i if there is none after it. */
 static size_t last_met(const struct eps__mc_chain *chain, const double *gram, size_t i)
 {
     size_t last = chain->bins - 1;
@@ -73,7 +74,7 @@ static size_t last_met(const struct eps__mc_chain *chain, const double *gram, si
     return last;
 }
 
-/* False where too many are. */
+/* Lists the live bins at each bin. False if there are too many at some bin. */
 static bool find_live(struct eps__mc_chain *chain, const double *gram)
 {
     size_t bins = chain->bins;
@@ -100,7 +101,7 @@ static bool find_live(struct eps__mc_chain *chain, const double *gram)
     return true;
 }
 
-/* The numbers that all wheels take. */
+/* The size of all tables for up to `most` draws, in numbers; counting stops above NUMBERS. */
 static double numbers_of(const struct eps__mc_chain *chain, unsigned most)
 {
     double numbers = 0;
@@ -111,7 +112,8 @@ static double numbers_of(const struct eps__mc_chain *chain, unsigned most)
     return numbers;
 }
 
-/* The state at the next bin, where bin k has t draws: the counts of those still live, and what is left. Returns its rank. */
+/* The state at bin k + 1 if bin k gets t draws: the counts of the bins that stay live, and the remaining draws. Returns
+ * its rank. */
 static size_t follow(const struct eps__mc_chain *chain, size_t k, const uint8_t *state, unsigned t, uint8_t *next)
 {
     size_t len = chain->live_len[k], next_len = chain->live_len[k + 1], at = 0;
@@ -124,11 +126,11 @@ static size_t follow(const struct eps__mc_chain *chain, size_t k, const uint8_t 
     return rank_of(chain, next, next_len + 1);
 }
 
-/* ------------------------------------------------------------ the wheels */
+/* ------------------------------------------------------------ the tables */
 
-/* The wheel of one state of bin k, whose value is returned. after: those of the next bin. */
-static double make_wheel(const struct eps__mc_chain *chain, const double *gram, size_t k, const uint8_t *state,
-                         const double *after, double *wheel)
+/* Makes the table of one state at bin k and returns its value. after: the values of the states at the next bin. */
+static double make_table(const struct eps__mc_chain *chain, const double *gram, size_t k, const uint8_t *state,
+                         const double *after, double *table)
 {
     size_t len = chain->live_len[k];
     double met = 0, log_factor = 0, own = entry_of(chain, gram, k, k), log_bins = log((double)chain->bins);
@@ -140,11 +142,11 @@ static double make_wheel(const struct eps__mc_chain *chain, const double *gram, 
         if (t > 0)
             log_factor -= log_bins + log(t);
         double error = 32 * EPS__UNIT_ROUNDOFF * (t + 1) * (exponent - log_factor);
-        wheel[t] = 0;
+        table[t] = 0;
         if (value > 0)
-            wheel[t] = fmax(eps__raise(eps__exp_bound(EPS__UPPER, exponent + log_factor, error) * value, 8), DBL_MIN);
+            table[t] = fmax(eps__raise(eps__exp_bound(EPS__UPPER, exponent + log_factor, error) * value, 8), DBL_MIN);
     }
-    return eps__wheel_make(wheel, wheel, (size_t)state[len] + 1);
+    return eps__cumulative_make(table, table, (size_t)state[len] + 1);
 }
 
 static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
@@ -160,20 +162,20 @@ static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
     double *value = malloc(most_states * sizeof *value), *after = malloc(most_states * sizeof *after);
     enum eps_status status = chain->ends && value && after ? EPS_OK : EPS_NO_MEMORY;
     for (unsigned left = 0; status == EPS_OK && left <= chain->most; left++)
-        after[left] = left == 0; /* after the last bin nothing may be left */
+        after[left] = left == 0; /* after the last bin no draws may remain */
     for (size_t k = chain->bins; status == EPS_OK && k-- > 0;) {
         uint8_t state[EPS__MC_CHAIN_LIVE + 1] = {0};
         size_t len = (size_t)chain->live_len[k] + 1, rank = 0;
         do {
-            double *wheel = chain->ends + chain->start[k] + rank * (chain->most + 1);
-            value[rank++] = make_wheel(chain, gram, k, state, after, wheel);
+            double *table = chain->ends + chain->start[k] + rank * (chain->most + 1);
+            value[rank++] = make_table(chain, gram, k, state, after, table);
         } while (next_tuple(state, len, chain->most));
-        assert(rank == chain->tuples[chain->most][len]); /* each state once */
+        assert(rank == chain->tuples[chain->most][len]);
         double *kept = after;
         after = value;
         value = kept;
     }
-    double log_ways = 0; /* ln a!: the sequences of a multiset, but for the factorials of its counts */
+    double log_ways = 0; /* ln a!; the tables hold the factorials of the counts, by which it is divided */
     for (unsigned a = 0; status == EPS_OK && a <= chain->most; a++) {
         double pairs = 0.5 * a * (a - 1.0);
         log_ways += a > 0 ? log(a) : 0;
@@ -232,8 +234,8 @@ double eps__mc_chain_draw(uint32_t *chosen, const struct eps__mc_chain *chain, u
     for (size_t k = 0; drawn < order; k++) {
         uint8_t *state = states[k % 2], *next = states[(k + 1) % 2];
         assert(k < chain->bins && state[chain->live_len[k]] == order - drawn);
-        const double *wheel = chain->ends + chain->start[k] + rank * (chain->most + 1);
-        unsigned t = (unsigned)eps__wheel_turn(wheel, order - drawn + 1, eps__uniform(stream, draw, k));
+        const double *table = chain->ends + chain->start[k] + rank * (chain->most + 1);
+        unsigned t = (unsigned)eps__cumulative_draw(table, order - drawn + 1, eps__uniform(stream, draw, k));
         rank = follow(chain, k, state, t, next);
         for (; t > 0; t--)
             chosen[drawn++] = (uint32_t)k;

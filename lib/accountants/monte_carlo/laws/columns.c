@@ -13,9 +13,12 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/sum.h"
 
-enum { TILE = 64, WIDE = 96 }; /* over WIDE rows an FFT is the faster, by measurement */
+enum {
+    TILE = 64,
+    WIDE = 96 /* columns of more rows use an FFT; it was measured to be faster from there on */
+};
 
-/* Column i of h into out: C[i + d, i]/sigma, 0 where there is no such row. */
+/* Divides the entries by sigma and sets half, longest, and reach (to the largest entry). */
 static void scale_columns(struct eps__mc_columns *columns, double sigma)
 {
     size_t n = columns->n, width = columns->width;
@@ -37,6 +40,7 @@ static void scale_columns(struct eps__mc_columns *columns, double sigma)
     columns->reach = most;
 }
 
+/* Whether products use an FFT. */
 static bool transformed(size_t width, bool alike)
 {
     return alike && width > WIDE;
@@ -72,9 +76,8 @@ enum eps_status eps__mc_columns_make(struct eps__mc_columns *columns, const stru
         }
         columns->tile = (columns->spectrum.len - width) / 2 * 2;
     }
-    /* Of one row, participations `separation` apart meet at most this often. */
-    size_t meet = (width - 1) / separation + 1;
-    columns->reach = eps__raise(EPS__NORMAL_MOST + (double)meet * examples * columns->reach, 8);
+    columns->meet = (width - 1) / separation + 1;
+    columns->reach = eps__raise(EPS__NORMAL_MOST + (double)columns->meet * examples * columns->reach, 8);
     return EPS_OK;
 }
 
@@ -93,9 +96,10 @@ double eps__mc_columns_error(const struct eps__mc_columns *columns, unsigned exa
     for (size_t i = 0; i < columns->n; i++)
         most = fmax(most, columns->half[i]);
     double size = k * columns->longest * columns->reach + k * k * most;
-    /* by FFT: (N8) */
+    /* products by FFT (N8); an addition for each participation beyond nine in a row (A25) */
     double units = columns->spectrum.len > 0 ? eps__spectrum_units(&columns->spectrum) : 0;
-    return eps__raise((units + (double)(columns->width + 16)) * EPS__UNIT_ROUNDOFF * size, 16);
+    units += fmax((double)columns->meet - 9, 0);
+    return eps__raise((units + (double)(columns->width + 20)) * EPS__UNIT_ROUNDOFF * size, 16);
 }
 
 double eps__mc_columns_operations(size_t width, bool alike)
@@ -103,7 +107,8 @@ double eps__mc_columns_operations(size_t width, bool alike)
     return transformed(width, alike) ? 11 * log2((double)width) : (double)width;
 }
 
-/* y and the work, under 4 of the width each, and the products of a tile; the spectrum is a fraction of one lane. */
+/* By FFT, y and its scratch space need less than 4 widths each, besides the products of a tile. The spectrum is shared
+ * by all lanes and is counted as a fraction of one. */
 double eps__mc_columns_rows(size_t width, bool alike)
 {
     return transformed(width, alike) ? 12 * (double)width : 2 * ((double)width + TILE);
@@ -115,7 +120,7 @@ size_t eps__mc_columns_scratch(const struct eps__mc_columns *columns)
     return (len > 0 ? 2 * len : columns->tile + columns->width + 1) * EPS__LANES;
 }
 
-/* h x, the participations that reach into the tile: of each the rows at hand. */
+/* Adds to one lane the rows of h x that are in the tile. */
 static void add_steps(double *y, const struct eps__mc_columns *columns, struct eps__mc_steps *steps, uint32_t lane,
                       size_t from, size_t end)
 {
@@ -139,11 +144,11 @@ void eps__mc_columns_tile(double *y, const struct eps__mc_columns *columns, cons
     size_t rows = end - from, before = columns->width - 1;
     assert(from < end && from % columns->tile == 0 && (end == columns->n || rows == columns->tile));
     size_t most = columns->spectrum.len > 0 ? columns->spectrum.len : rows + before + 1;
-    if (end == columns->n) /* the rows after a later tile's stay 0 */
+    if (end == columns->n) /* rows from n on are 0 */
         memset(y + rows * EPS__LANES, 0, (most - rows) * EPS__LANES * sizeof *y);
     else
         memmove(y + rows * EPS__LANES, y, before * EPS__LANES * sizeof *y);
-    /* one normal more than rows where they are odd: there, beyond n, goes 0 */
+    /* Normals come in pairs. If rows is odd, which happens only at the end, row n is reset to 0. */
     eps__normals(y, stream, first, from, rows + rows % 2);
     if (rows % 2)
         memset(y + rows * EPS__LANES, 0, EPS__LANES * sizeof *y);

@@ -1,7 +1,8 @@
 /*
- * See factor.h. F is Cholesky's factor of the Gram matrix raised by a little more than its rounding, and it is checked
- * afterwards that F F' dominates. Below the first entry of a row that is not 0 a factor has none, so that it is as
- * narrow as the matrix: a band stays a band, and the corners of a cyclic one become full rows at its end.
+ * See factor.h. F is the Cholesky factor of the Gram matrix, raised by slightly more than the rounding of the
+ * factorisation. Afterwards F F' is verified to dominate the Gram matrix. A row of F is 0 before the first nonzero
+ * entry of the matrix in that row, so a band stays a band, and the corners of a cyclic band become full rows at the
+ * end.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,9 +18,9 @@
 #include "lib/numerics/bound.h"
 #include "lib/numerics/linear/linalg.h"
 
-#define LEAST_SQUARE 0x1p-300 /* a shorter vector is taken to be this long, so that no product underflows */
+#define LEAST_SQUARE 0x1p-300 /* smaller squared norms are raised to this, so that no product underflows */
 
-static double square_of(const struct eps__bins *bins, size_t i)
+static double square_of(const struct eps__bin_gram *bins, size_t i)
 {
     return fmax(bins->diagonal[i], LEAST_SQUARE);
 }
@@ -33,7 +34,7 @@ static enum eps_status allocate(struct eps__mc_factor *factor, size_t len)
     return factor->first && factor->start && factor->half ? EPS_OK : EPS_NO_MEMORY;
 }
 
-static enum eps_status make_diagonal(struct eps__mc_factor *factor, const struct eps__bins *bins)
+static enum eps_status make_diagonal(struct eps__mc_factor *factor, const struct eps__bin_gram *bins)
 {
     factor->entries = malloc(bins->len * sizeof *factor->entries);
     if (!factor->entries)
@@ -47,10 +48,11 @@ static enum eps_status make_diagonal(struct eps__mc_factor *factor, const struct
 }
 
 /*
- * The matrix to be factored: what Cholesky's rounding may take away, c |f_i| |f_j|, is added wherever rows of the factor meet, and to
- * the diagonal so much that it stays one of inner products, and that the factorisation ends (A30).
+ * The matrix to be factored (A30). Off the diagonal, c |m_i| |m_j| is added wherever rows of the factor may meet, to
+ * cover the rounding of the factorisation. The diagonal is raised enough that the matrix stays positive definite and
+ * the factorisation does not break down.
  */
-static void raise_matrix(double *matrix, const struct eps__bins *bins, double *beside)
+static void raise_matrix(double *matrix, const struct eps__bin_gram *bins, double *beside)
 {
     size_t len = bins->len;
     double part = 8 * (double)(len + 8) * EPS__UNIT_ROUNDOFF;
@@ -71,7 +73,7 @@ static void raise_matrix(double *matrix, const struct eps__bins *bins, double *b
         matrix[i * len + i] = square_of(bins, i) + 2 * part * (beside[i] + (double)len * square_of(bins, i));
 }
 
-/* The rows of the factor, from the first entry that is not 0 on. */
+/* Stores the rows of the factor, each from its first nonzero entry on. */
 static enum eps_status keep_rows(struct eps__mc_factor *factor, const double *matrix)
 {
     size_t len = factor->len, numbers = 0;
@@ -91,12 +93,13 @@ static enum eps_status keep_rows(struct eps__mc_factor *factor, const double *ma
     return factor->entries ? EPS_OK : EPS_NO_MEMORY;
 }
 
-/* Whether the products of the rows, as computed, are proven to be at least the matrix; they are then replaced by their upper ends. */
-static bool dominates(double *products, const struct eps__mc_factor *factor, const struct eps__bins *bins)
+/* Whether the computed products of the rows prove that F F' >= the Gram matrix. Replaces the products by upper
+ * bounds. */
+static bool dominates(double *products, const struct eps__mc_factor *factor, const struct eps__bin_gram *bins)
 {
     size_t len = factor->len;
     double part = (double)(len + 16) * EPS__UNIT_ROUNDOFF;
-    double *norm = factor->half; /* not in use yet */
+    double *norm = factor->half; /* used as scratch space here; measure() fills it in */
     bool enough = true;
     for (size_t i = 0; i < len; i++)
         norm[i] = sqrt(products[i * len + i]);
@@ -122,7 +125,7 @@ static void transpose(double *matrix, size_t len)
         }
 }
 
-static enum eps_status make_full(struct eps__mc_factor *factor, const struct eps__bins *bins, double **gram_upper)
+static enum eps_status make_full(struct eps__mc_factor *factor, const struct eps__bin_gram *bins, double **gram_upper)
 {
     size_t len = bins->len;
     double *matrix = malloc(len * len * sizeof *matrix), *products = malloc(len * len * sizeof *products);
@@ -144,6 +147,7 @@ static enum eps_status make_full(struct eps__mc_factor *factor, const struct eps
     return status;
 }
 
+/* Fills in `half` and the maxima. */
 static void measure(struct eps__mc_factor *factor)
 {
     for (size_t i = 0; i < factor->len; i++) {
@@ -162,7 +166,8 @@ static void measure(struct eps__mc_factor *factor)
     }
 }
 
-enum eps_status eps__mc_factor_make(struct eps__mc_factor *factor, const struct eps__bins *bins, double **gram_upper)
+enum eps_status eps__mc_factor_make(struct eps__mc_factor *factor, const struct eps__bin_gram *bins,
+                                    double **gram_upper)
 {
     assert(!bins->count);
     if (gram_upper)

@@ -9,10 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/accountants/monte_carlo/laws/cumulative.h"
 #include "lib/numerics/bound.h"
 
-#define ROUNDED 1e-10 /* an entry this small may be a rounding of 0 */
+#define ROUNDED 1e-10 /* an entry this small may be 0 up to rounding */
 
 double eps__mc_tilted_log_most(unsigned order, double log_moment, double eps)
 {
@@ -33,6 +33,7 @@ void eps__mc_multisets_clear(struct eps__mc_multisets *sets)
     *sets = (struct eps__mc_multisets){0};
 }
 
+/* The table of all bins. */
 static enum eps_status make_any(struct eps__mc_multisets *sets)
 {
     sets->any = malloc(sets->bins * sizeof *sets->any);
@@ -40,19 +41,19 @@ static enum eps_status make_any(struct eps__mc_multisets *sets)
         return EPS_NO_MEMORY;
     for (size_t i = 0; i < sets->bins; i++)
         sets->any[i] = 1;
-    sets->any_sum = eps__wheel_make(sets->any, sets->any, sets->bins);
+    sets->any_sum = eps__cumulative_make(sets->any, sets->any, sets->bins);
     return EPS_OK;
 }
 
 static uint32_t draw_any(const struct eps__mc_multisets *sets, const struct eps__stream *stream, uint32_t draw,
                          size_t index)
 {
-    return (uint32_t)eps__wheel_turn(sets->any, sets->bins, eps__uniform(stream, draw, index));
+    return (uint32_t)eps__cumulative_draw(sets->any, sets->bins, eps__uniform(stream, draw, index));
 }
 
-/* ------------------------------------------------------------ pairs, whatever the matrix */
+/* ------------------------------------------------------------ pairs, for any matrix */
 
-/* An upper end of <f_i, f_j>. */
+/* An upper bound on <f_i, f_j>. */
 static double product_upper(const struct eps__mc_factor *factor, const double *gram_upper, size_t i, size_t j)
 {
     if (gram_upper)
@@ -61,6 +62,7 @@ static double product_upper(const struct eps__mc_factor *factor, const double *g
     return i == j ? eps__multiply_up(own, own) : 0;
 }
 
+/* Whether bins i and j share a coordinate. */
 static bool meet(const struct eps__mc_factor *factor, size_t i, size_t j)
 {
     return i > j ? factor->first[i] <= j : factor->first[j] <= i;
@@ -75,7 +77,7 @@ static size_t count_partners(const struct eps__mc_factor *factor)
     return count;
 }
 
-/* The wheel of the partners of bin i, those it shares a coordinate with. Returns its sum. */
+/* Makes the cumulative table of the partners of bin i, weighted by e^g - 1. Returns its sum. */
 static double make_row(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor, const double *gram_upper,
                        size_t i)
 {
@@ -87,7 +89,7 @@ static double make_row(struct eps__mc_multisets *sets, const struct eps__mc_fact
             sets->ends[end++] = fmax(eps__add_up(eps__exp_bound(EPS__UPPER, product, 0), -1), 0);
         }
     sets->start[i + 1] = end;
-    return eps__wheel_make(sets->ends + from, sets->ends + from, end - from);
+    return eps__cumulative_make(sets->ends + from, sets->ends + from, end - from);
 }
 
 static enum eps_status make_pairs(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
@@ -104,10 +106,10 @@ static enum eps_status make_pairs(struct eps__mc_multisets *sets, const struct e
     sets->start[0] = 0;
     for (size_t i = 0; i < bins; i++)
         sets->row[i] = make_row(sets, factor, gram_upper, i);
-    assert(sets->start[bins] == partners); /* every pair that meets is counted */
+    assert(sets->start[bins] == partners);
     sets->part[0] = eps__multiply_up(sets->any_sum, sets->any_sum);
-    sets->part[1] = eps__wheel_make(sets->row, sets->row, bins);
-    double sum = eps__wheel_make(sets->part, sets->part, 2);
+    sets->part[1] = eps__cumulative_make(sets->row, sets->row, bins);
+    double sum = eps__cumulative_make(sets->part, sets->part, 2);
     if (isinf(sum))
         return EPS_UNSUPPORTED;
     sets->log_moment = eps__shift(EPS__UPPER, eps__log_bound(EPS__UPPER, sum, 2) - 2 * log((double)bins),
@@ -118,20 +120,20 @@ static enum eps_status make_pairs(struct eps__mc_multisets *sets, const struct e
 static void draw_pair(uint32_t *chosen, const struct eps__mc_multisets *sets, const struct eps__stream *stream,
                       uint32_t draw)
 {
-    if (eps__wheel_turn(sets->part, 2, eps__uniform(stream, draw, 0)) == 0) {
+    if (eps__cumulative_draw(sets->part, 2, eps__uniform(stream, draw, 0)) == 0) {
         chosen[0] = draw_any(sets, stream, draw, 1);
         chosen[1] = draw_any(sets, stream, draw, 2);
         return;
     }
-    size_t i = eps__wheel_turn(sets->row, sets->bins, eps__uniform(stream, draw, 1)), from = sets->start[i];
+    size_t i = eps__cumulative_draw(sets->row, sets->bins, eps__uniform(stream, draw, 1)), from = sets->start[i];
     chosen[0] = (uint32_t)i;
-    chosen[1] = sets->partner[from + eps__wheel_turn(sets->ends + from, sets->start[i + 1] - from,
-                                                     eps__uniform(stream, draw, 2))];
+    chosen[1] = sets->partner[from + eps__cumulative_draw(sets->ends + from, sets->start[i + 1] - from,
+                                                          eps__uniform(stream, draw, 2))];
 }
 
 /* ------------------------------------------------------------ orthogonal vectors of one length */
 
-/* Whether they are. */
+/* Whether all vectors are orthogonal and of one length. */
 static bool alike(const struct eps__mc_factor *factor)
 {
     for (size_t i = 0; i < factor->len; i++)
@@ -140,15 +142,16 @@ static bool alike(const struct eps__mc_factor *factor)
     return true;
 }
 
-/* The wheel for `left` draws, `used` bins in use: item s - 1 is s of them. */
-static double *wheel_of(const struct eps__mc_multisets *sets, unsigned used, unsigned left)
+/* The cumulative table for `left` remaining draws and `used` bins in use. Item s - 1: s draws fall into one bin. */
+static double *table_of(const struct eps__mc_multisets *sets, unsigned used, unsigned left)
 {
     return sets->together + ((size_t)used * EPS__MC_ORDER_MAX + (left - 1)) * EPS__MC_ORDER_MAX;
 }
 
 /*
- * sum[left], of b^-left e^(..) over the ways of `left` draws into bins that are not in use: the first of them and s - 1 others are in one of
- * b - used, and the rest somewhere else.
+ * Makes the tables for `used` bins in use. sum[left] becomes the sum of the weights over all ways to put `left` draws
+ * into unused bins: the first draw and s - 1 others share one of the b - used bins, and the rest are in other bins.
+ * after: the sums for used + 1; same[s]: the weight of s draws in one bin.
  */
 static void fill_together(struct eps__mc_multisets *sets, const double *same, unsigned used, const double *after,
                           double *sum)
@@ -156,16 +159,17 @@ static void fill_together(struct eps__mc_multisets *sets, const double *same, un
     double free = eps__raise(fmax(sets->any_sum - used, 0) / (double)sets->bins, 4);
     sum[0] = 1;
     for (unsigned left = 1; left + used <= EPS__MC_ORDER_MAX; left++) {
-        double *wheel = wheel_of(sets, used, left), ways = 1; /* C(left - 1, s - 1) */
+        double *table = table_of(sets, used, left), ways = 1; /* C(left - 1, s - 1) */
         for (unsigned s = 1; s <= left; s++) {
             bool possible = used < sets->bins && after[left - s] > 0;
-            wheel[s - 1] = possible ? fmax(eps__raise(ways * same[s] * free * after[left - s], 8), DBL_MIN) : 0;
+            table[s - 1] = possible ? fmax(eps__raise(ways * same[s] * free * after[left - s], 8), DBL_MIN) : 0;
             ways = eps__raise(ways * (left - s) / s, 4);
         }
-        sum[left] = eps__wheel_make(wheel, wheel, left);
+        sum[left] = eps__cumulative_make(table, table, left);
     }
 }
 
+/* Makes all tables for orthogonal vectors with this squared norm, and chooses the order. */
 static enum eps_status make_powers(struct eps__mc_multisets *sets, double square, double eps)
 {
     double same[EPS__MC_ORDER_MAX + 1], sums[2][EPS__MC_ORDER_MAX + 1] = {{1}, {1}}, least = INFINITY;
@@ -191,7 +195,7 @@ static enum eps_status make_powers(struct eps__mc_multisets *sets, double square
     return isinf(least) ? EPS_UNSUPPORTED : EPS_OK;
 }
 
-/* A bin that is none of the first `used` of those chosen. */
+/* Draws a bin that is not one of bin[0] .. bin[used - 1]. */
 static uint32_t draw_other(const struct eps__mc_multisets *sets, const uint32_t *bin, unsigned used,
                            const struct eps__stream *stream, uint32_t draw, size_t *index)
 {
@@ -212,7 +216,7 @@ static void draw_powers(uint32_t *chosen, const struct eps__mc_multisets *sets, 
     unsigned used = 0, left = sets->order;
     for (size_t index = 0; left > 0; used++) {
         double turn = eps__uniform(stream, draw, index++);
-        unsigned s = 1 + (unsigned)eps__wheel_turn(wheel_of(sets, used, left), left, turn);
+        unsigned s = 1 + (unsigned)eps__cumulative_draw(table_of(sets, used, left), left, turn);
         bin[used] = draw_other(sets, bin, used, stream, draw, &index);
         assert(s <= left);
         for (; s > 0; s--)
@@ -220,9 +224,9 @@ static void draw_powers(uint32_t *chosen, const struct eps__mc_multisets *sets, 
     }
 }
 
-/* ------------------------------------------------------------ few bins that meet */
+/* ------------------------------------------------------------ chains */
 
-/* The order for which log_most is least; 0 where none is finite. */
+/* The order whose bound on values is below *least and least; 0: none. Lowers *least to it. */
 static unsigned best_order(const struct eps__mc_chain *chain, double eps, double *least)
 {
     unsigned order = 0;
@@ -236,20 +240,20 @@ static unsigned best_order(const struct eps__mc_chain *chain, double eps, double
     return order;
 }
 
-/* The largest entry at a cyclic distance of `width` or more; with 0, the largest that is no more than a rounding. */
+/* The largest entry at a cyclic distance of `width` or more; for width 0, the largest entry of at most ROUNDED. */
 static double tau_of(const double *gram, size_t bins, size_t width)
 {
     double tau = 0;
     for (size_t i = 0; i < bins; i++)
         for (size_t j = 0; j < i; j++) {
             double entry = gram[i * bins + j];
-            if (width > 0 ? eps__bins_distance(bins, i, j) >= width : entry <= ROUNDED)
+            if (width > 0 ? eps__bin_distance(bins, i, j) >= width : entry <= ROUNDED)
                 tau = fmax(tau, entry);
         }
     return tau;
 }
 
-/* Over the whole matrix where it may be, else over the band that is best. */
+/* Tries a chain over the whole matrix and over bands of it, with the entries outside cut to tau, and keeps the best. */
 static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *gram_upper, double eps, double *least)
 {
     static const size_t widths[] = {0, 12, 8, 6, 5, 4, 3, 2, 1};
@@ -272,13 +276,13 @@ static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *
         } else if (status == EPS_OK) {
             eps__mc_chain_clear(&chain);
         }
-        if (w == 0 && order > 0 && order < most) /* no higher order would be better, and no other matrix is less */
+        if (w == 0 && order > 0 && order < most) /* neither a higher order nor a band can be better */
             break;
     }
     return EPS_OK;
 }
 
-/* ------------------------------------------------------------ any of them */
+/* ------------------------------------------------------------ the interface */
 
 enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
                                        const double *gram_upper, double eps)

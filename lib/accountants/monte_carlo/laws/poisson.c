@@ -1,14 +1,15 @@
 /*
- * Draws where rounds are coins and the strategy has few bands. Let c_k be the column of the example's k-th round over sigma, G_kj =
- * <c_k, c_j>, and x_k its coin: y = sum of x_k c_k + z, and
+ * Draws under Poisson and cyclic Poisson sampling, for strategies with few bands. Let c_k be the column of the
+ * example's round k over sigma, G_kj = <c_k, c_j>, and x_k = 1 if the example takes part in round k, else 0. Then y =
+ * sum_k x_k c_k + z, and
  *     P/Q = E_x exp(sum over k of x_k (<c_k, y> - G_kk/2 - sum over j < k of x_j G_kj)).
- * Only the last m rounds j have a row in common with round k, so that with s = (x_(k-1), .., x_(k-m)) it is a recursion backward in time
- * over 2^m states (A33),
+ * Only the m rounds before round k share rows with it. With the state s = (x_(k-1), .., x_(k-m)) this gives a recursion
+ * backward in time over 2^m states (A33),
  *     f_k(s) = (1-p) f_(k+1)(s, 0) + p exp(<c_k, y> - G_kk/2) exp(-sum_d s_d G_k,k-d) f_(k+1)(s, 1),    P/Q = f_0(0).
- * Where groups take turns, the rounds are those of the first part (A35).
+ * Under cyclic Poisson sampling the rounds are those of the first part of the data set, which is the worst (A35).
  *
- * The recursion runs in numbers, scaled by powers of two; where it would leave the range in which nothing is lost it is run again with
- * an exponent for each number (A34).
+ * The recursion uses plain numbers that are scaled by powers of two. If a number leaves the range in which no precision
+ * is lost, the recursion runs again with a separate exponent for each number (A34).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/accountants/monte_carlo/laws/coins_drift.h"
+#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
 #include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/base/error.h"
@@ -27,54 +28,57 @@
 #include "lib/numerics/sum.h"
 #include "lib/sampling/sampling.h"
 
-enum { MEMORY_MAX = 11 };
+enum { MEMORY_MAX = 11 }; /* the largest m */
 
-#define SCALE 200 /* what is over 2^SCALE or under its inverse is divided by it */
-#define LARGE 0x1p200
-#define LARGEST 0x1p500
+#define SCALE 200       /* a lane whose first state is above 2^SCALE or below 2^-SCALE is scaled by it */
+#define LARGE 0x1p200   /* 2^SCALE */
+#define LARGEST 0x1p500 /* the range of plain numbers after a step */
 #define LEAST 0x1p-600
-#define EXPONENT_MOST 600.0 /* of a weight, for plain numbers */
-#define OPERATIONS 60.0     /* of a normal and an exponential, in multiply-adds */
+#define EXPONENT_MOST 600.0 /* plain numbers are used if weights are at least e^-EXPONENT_MOST */
+#define OPERATIONS 60.0     /* cost of a normal and an exponential, in multiply-adds */
 
-struct coins_law {
+struct poisson_law {
     struct eps__mc_law base;
     struct eps__mc_columns columns;
-    struct eps__spaced_steps rounds;
-    size_t groups, memory;         /* memory: m, at least 1 */
-    size_t rows;                   /* of the products below that are not alike */
-    double *met;                   /* row k, d - 1: G_k,k-d, `memory` of them */
-    double *parted;                /* e^-met */
-    double keep;                   /* 1 - p */
-    bool in_range;                 /* no weight is too small for plain numbers */
-    struct eps__coins_drift drift; /* tilted: of y, by columns.drift */
-    double log_base;               /* half the square of it */
+    struct eps__b_min_sep_steps rounds;
+    size_t groups;
+    size_t memory;                      /* m, at least 1 */
+    size_t rows;                        /* rows of `met` and `parted`; equal rounds share one */
+    double *met;                        /* rows x memory; entry d - 1 of round k's row is G_k,k-d */
+    double *parted;                     /* e^-met */
+    double keep;                        /* 1 - p */
+    bool in_range;                      /* weights are large enough for plain numbers */
+    struct eps__mc_poisson_drift drift; /* tilted: the drift, which is stored in columns.drift */
+    double log_base;                    /* half the squared norm of columns.drift */
 };
 
-/* Where draw() works. The exponents of states and weights are used only where each has its own. */
+/* The scratch space of draw(), divided up. exponents and weight_exponent are used only with separate exponents. */
 struct work {
-    double *y, *states[2], *exponents[2], *weight, *weight_exponent, *scale, *own;
+    double *y, *states[2], *exponents[2], *weight, *weight_exponent;
+    double *scale; /* the common binary exponent of a lane's states */
+    double *own;   /* <c_k, y> - G_kk/2, or its exponential */
     struct eps__mc_steps steps;
-    size_t row; /* whose weights they are */
+    size_t row; /* the row of `parted` or `met` that the weights belong to */
 };
 
-static size_t states_of(const struct coins_law *law)
+static size_t states_of(const struct poisson_law *law)
 {
     return (size_t)1 << law->memory;
 }
 
-static size_t slots_of(const struct coins_law *law)
+static size_t slots_of(const struct poisson_law *law)
 {
-    return (eps__spaced_steps_most(&law->rounds) * sizeof(struct eps__participated) + sizeof(double) - 1) /
+    return (eps__b_min_sep_steps_most(&law->rounds) * sizeof(struct eps__participated) + sizeof(double) - 1) /
            sizeof(double);
 }
 
-static size_t scratch_of(const struct coins_law *law)
+static size_t scratch_of(const struct poisson_law *law)
 {
     return eps__mc_columns_scratch(&law->columns) + (4 * states_of(law) + 2 + slots_of(law)) * EPS__LANES +
            2 * states_of(law);
 }
 
-static struct work work_of(const struct coins_law *law, double *scratch)
+static struct work work_of(const struct poisson_law *law, double *scratch)
 {
     size_t states = states_of(law);
     struct work work = {.y = scratch, .row = law->rows};
@@ -92,8 +96,8 @@ static struct work work_of(const struct coins_law *law, double *scratch)
     return work;
 }
 
-/* The row of met that is round k's: where all columns begin alike, only those at the end are cut. */
-static size_t row_of(const struct coins_law *law, size_t k)
+/* The row of `met` for round k. If all columns begin alike, only those of the last rounds are cut off and differ. */
+static size_t row_of(const struct poisson_law *law, size_t k)
 {
     size_t after = law->rounds.n - 1 - k;
     if (law->columns.stride > 0)
@@ -101,10 +105,10 @@ static size_t row_of(const struct coins_law *law, size_t k)
     return after < law->rows ? after : law->rows - 1;
 }
 
-/* ------------------------------------------------------------ in numbers */
+/* ------------------------------------------------------------ the recursion in plain numbers */
 
-/* p exp(-sum_d s_d G_k,k-d) for all s, bit d - 1 of s being s_d; and p at 0. */
-static void make_weights(const struct coins_law *law, struct work *work, size_t row)
+/* weight[s] = p exp(-sum_d s_d G_k,k-d) for all s, where s_d is bit d - 1 of s. */
+static void make_weights(const struct poisson_law *law, struct work *work, size_t row)
 {
     const double *parted = law->parted + row * law->memory;
     if (work->row == row)
@@ -116,23 +120,24 @@ static void make_weights(const struct coins_law *law, struct work *work, size_t 
             work->weight[s + bit] = work->weight[s] * parted[d];
 }
 
-/* A round: s and its later states (s, 0), (s, 1) without the oldest bit. own: exp(<c_k, y> - G_kk/2). */
+/* One round of the recursion. States s and s + states/2 differ in the oldest bit, which is dropped, so both lead to the
+ * states (s, 0) and (s, 1). own: exp(<c_k, y> - G_kk/2). */
 static void step(double *now, const double *after, const double *weight, size_t states, double keep, const double *own)
 {
     size_t half = states / 2;
     for (size_t s = 0; s < half; s++) {
         const double *none = after + 2 * s * EPS__LANES, *taken = none + EPS__LANES;
-        double *new = now + s *EPS__LANES, *old = new + half *EPS__LANES;
+        double *new = now + (s * EPS__LANES), *old = new + (half * EPS__LANES);
         double rare = weight[s], rarer = weight[s + half];
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             double left = keep * none[lane], term = own[lane] * taken[lane];
-            new[lane] = left + rare *term;
-            old[lane] = left + rarer * term;
+            new[lane] = left + (rare * term);
+            old[lane] = left + (rarer * term);
         }
     }
 }
 
-/* Brings a lane back into the middle of the range; false where it has left it. */
+/* Scales a lane back into the middle of the range. False if it has left the range. */
 static bool rescale(double *values, size_t states, size_t lane, double *scale)
 {
     double most = values[lane], *least = &values[(states - 1) * EPS__LANES + lane];
@@ -147,7 +152,8 @@ static bool rescale(double *values, size_t states, size_t lane, double *scale)
     return *least >= LEAST;
 }
 
-/* The first state is the largest, the last one the smallest. */
+/* Whether all lanes are in range, after scaling those that need it. The first state is the largest, the last one the
+ * smallest (A34). */
 static bool in_range(double *values, size_t states, double *scale)
 {
     const double *most = values, *least = values + (states - 1) * EPS__LANES;
@@ -159,9 +165,9 @@ static bool in_range(double *values, size_t states, double *scale)
     return safe;
 }
 
-/* ------------------------------------------------------------ with an exponent for each */
+/* ------------------------------------------------------------ the recursion with separate exponents */
 
-static void make_scaled_weights(const struct coins_law *law, struct work *work, size_t row)
+static void make_scaled_weights(const struct poisson_law *law, struct work *work, size_t row)
 {
     struct eps__scaled first = eps__scaled_of(law->rounds.p, 0);
     if (work->row == row)
@@ -180,8 +186,8 @@ static void make_scaled_weights(const struct coins_law *law, struct work *work, 
     }
 }
 
-/* As step(); own: <c_k, y> - G_kk/2. */
-static void step_scaled(const struct coins_law *law, struct work *work, int into)
+/* Like step(), with own = <c_k, y> - G_kk/2. */
+static void step_scaled(const struct poisson_law *law, struct work *work, int into)
 {
     size_t states = states_of(law);
     for (size_t lane = 0; lane < EPS__LANES; lane++) {
@@ -201,25 +207,25 @@ static void step_scaled(const struct coins_law *law, struct work *work, int into
 
 /* ------------------------------------------------------------ a draw */
 
-/* Rounds whose first row is under `row`. */
-static size_t rounds_before(const struct coins_law *law, size_t row)
+/* The number of rounds whose first row is below `row`. */
+static size_t rounds_before(const struct poisson_law *law, size_t row)
 {
     return (row + law->groups - 1) / law->groups;
 }
 
-/* The coins of a lane, as steps. */
-static void draw_steps(const struct coins_law *law, const struct eps__stream *stream, uint32_t draw, struct work *work,
-                       uint32_t lane)
+/* Draws the steps in which the example of a lane takes part; none for add. */
+static void draw_steps(const struct poisson_law *law, const struct eps__stream *stream, uint32_t draw,
+                       struct work *work, uint32_t lane)
 {
     struct eps__participated *slots = work->steps.slots + lane * work->steps.most;
-    size_t len = law->base.direction == EPS_REMOVE ? eps__spaced_draw(slots, &law->rounds, stream, draw) : 0;
+    size_t len = law->base.direction == EPS_REMOVE ? eps__b_min_sep_draw(slots, &law->rounds, stream, draw) : 0;
     for (size_t i = 0; i < len; i++)
         slots[i].step *= (uint32_t)law->groups;
     work->steps.len[lane] = len;
 }
 
-/* <c_k, y> - G_kk/2 */
-static void make_own(const struct coins_law *law, struct work *work, size_t step, size_t from)
+/* own = <c_k, y> - G_kk/2 for the round at this step. */
+static void make_own(const struct poisson_law *law, struct work *work, size_t step, size_t from)
 {
     const struct eps__mc_columns *columns = &law->columns;
     eps__correlate_lanes(work->own, work->y + (step - from) * EPS__LANES, columns->entries + step * columns->stride, 0,
@@ -228,15 +234,16 @@ static void make_own(const struct coins_law *law, struct work *work, size_t step
         work->own[lane] -= columns->half[step];
 }
 
-/* Less <d, y> of rows that were drawn from N(d, 1): what they add to ln dQ/dR, but for log_base. */
-static void add_weights(double *log_weight, const struct coins_law *law, const double *y, size_t from, size_t end)
+/* Subtracts <v, y> over the rows of a tile, v the drift: the part of these rows in ln dQ/dR = |v|^2/2 - <v, y>. */
+static void add_weights(double *log_weight, const struct poisson_law *law, const double *y, size_t from, size_t end)
 {
     for (size_t r = from; law->base.tilted && r < end; r++)
         for (size_t lane = 0; lane < EPS__LANES; lane++)
             log_weight[lane] -= law->columns.drift[r] * y[(r - from) * EPS__LANES + lane];
 }
 
-static bool run(const struct coins_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
+/* Draws y and computes the losses. scaled: with separate exponents. False if a number leaves the range. */
+static bool run(const struct poisson_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
                 bool scaled, double *loss, double *log_weight)
 {
     struct work work = work_of(law, scratch);
@@ -282,7 +289,7 @@ static bool run(const struct coins_law *law, const struct eps__stream *stream, u
 static void draw(const struct eps__mc_law *base, const struct eps__stream *stream, uint32_t first, double *scratch,
                  double *loss, double *log_weight)
 {
-    const struct coins_law *law = (const struct coins_law *)base;
+    const struct poisson_law *law = (const struct poisson_law *)base;
     if (!law->in_range || !run(law, stream, first, scratch, false, loss, log_weight))
         (void)run(law, stream, first, scratch, true, loss, log_weight);
 }
@@ -291,17 +298,17 @@ void eps__mc_poisson_exponents(const struct eps__mc_law *law, const struct eps__
                                double *scratch, double *loss)
 {
     double log_weight[EPS__LANES];
-    (void)run((const struct coins_law *)law, stream, first, scratch, true, loss, log_weight);
+    (void)run((const struct poisson_law *)law, stream, first, scratch, true, loss, log_weight);
 }
 
-/* ------------------------------------------------------------ the kind */
+/* ------------------------------------------------------------ the class */
 
 static bool tree(const struct eps__setting *setting)
 {
     return eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE;
 }
 
-/* m: the earlier rounds of a part that have a row in common with one. */
+/* m, the number of earlier rounds of a part that share rows with a round; at least 1. */
 static size_t memory_of(const struct eps__setting *setting)
 {
     size_t groups = eps__sampling_groups(&setting->job->mechanism);
@@ -311,10 +318,10 @@ static size_t memory_of(const struct eps__setting *setting)
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__sampling_coins(mechanism);
+    return eps__sampling_independent_rounds(mechanism);
 }
 
-/* What is drawn of any strategy. */
+/* The conditions on sampling that hold for every strategy. */
 static bool serves_sampling(const struct eps_sampling *sampling, struct eps_error *error)
 {
     if (sampling->truncation)
@@ -322,7 +329,8 @@ static bool serves_sampling(const struct eps_sampling *sampling, struct eps_erro
                             "monte_carlo does not serve truncated batches; leave truncation out");
     if (sampling->examples_per_user > 1)
         return eps__decline(error, "/sampling/examples_per_user",
-                            "monte_carlo serves one example per user where rounds are coins; use b_min_sep for more");
+                            "monte_carlo serves one example per user under poisson and cyclic_poisson; use b_min_sep "
+                            "for more");
     if (sampling->last_iterate)
         return eps__decline(error, "/sampling/last_iterate", "monte_carlo accounts for every iterate; use pld");
     return true;
@@ -335,24 +343,27 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!serves_sampling(&mechanism->sampling, error))
         return false;
     if (!eps__strategy_lower_triangular(setting->strategy))
-        return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy where rounds are coins");
+        return eps__decline(error, "/matrix",
+                            "monte_carlo needs a lower-triangular strategy under poisson and cyclic_poisson");
     if (tree(setting))
         return eps__sampling_parts(mechanism) == 1 ||
-               eps__decline(error, "/matrix", "monte_carlo serves trees under poisson, without groups that take turns");
+               eps__decline(error, "/matrix", "monte_carlo serves trees under poisson, not under cyclic_poisson");
     if (memory_of(setting) > MEMORY_MAX)
-        return eps__decline(error, "/matrix/bands",
-                            "monte_carlo serves coins only where a round shares rows with at most 11 others of its "
-                            "part: 12 bands, or 12 times the groups; use fewer bands");
+        return eps__decline(
+            error, "/matrix/bands",
+            "monte_carlo serves at most 12 bands under poisson, and 12 times the number of groups under "
+            "cyclic_poisson; use fewer bands");
     if (eps__sampling_parts(mechanism) > 1 && (blocks.shape != EPS__SHAPE_TOEPLITZ || blocks.stamps > 1))
-        return eps__decline(error, "/matrix",
-                            "monte_carlo knows which part of the data set is the worst only where the strategy is "
-                            "Toeplitz, without stamps; use mmcc or pld");
+        return eps__decline(
+            error, "/matrix",
+            "under cyclic_poisson monte_carlo needs a Toeplitz strategy without stamps, where the first "
+            "part of the data set is the worst; use mmcc or pld");
     return true;
 }
 
 static bool exact(const struct eps__setting *setting)
 {
-    return !tree(setting) || eps__mc_tree_exact(setting);
+    return !tree(setting) || eps__mc_poisson_tree_exact(setting);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
@@ -362,7 +373,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double rounds = ceil(n / (double)eps__sampling_groups(mechanism)), states = ldexp(1, (int)memory_of(setting));
     bool alike = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TOEPLITZ;
     if (tree(setting)) {
-        eps__mc_tree_cost(setting, operations, bytes);
+        eps__mc_poisson_tree_cost(setting, operations, bytes);
         return;
     }
     *operations = n * OPERATIONS + rounds * (bands + OPERATIONS + 2 * states);
@@ -372,9 +383,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 
 static void destroy(struct eps__mc_law *base)
 {
-    struct coins_law *law = (struct coins_law *)base;
-    if (base->kind == &eps__mc_tree) {
-        eps__mc_tree.destroy(base);
+    struct poisson_law *law = (struct poisson_law *)base;
+    if (base->class == &eps__mc_poisson_tree) {
+        eps__mc_poisson_tree.destroy(base);
         return;
     }
     eps__mc_columns_clear(&law->columns);
@@ -383,8 +394,8 @@ static void destroy(struct eps__mc_law *base)
     free(law);
 }
 
-/* G_k,k-d of the rows that there are; 0 where round k - d is none. */
-static double product_of(const struct coins_law *law, size_t k, size_t d)
+/* G_k,k-d over the rows below n; 0 if there is no round k - d. */
+static double product_of(const struct poisson_law *law, size_t k, size_t d)
 {
     const struct eps__mc_columns *columns = &law->columns;
     size_t step = k * law->groups, shift = d * law->groups;
@@ -398,8 +409,8 @@ static double product_of(const struct coins_law *law, size_t k, size_t d)
     return sum;
 }
 
-/* met, parted; the largest sum of a row's products into *most. */
-static enum eps_status make_products(struct coins_law *law, double *most)
+/* Fills in met and parted. *most: the largest sum of a row of met. */
+static enum eps_status make_products(struct poisson_law *law, double *most)
 {
     size_t rounds = law->rounds.n, memory = law->memory;
     law->rows = law->columns.stride > 0 || rounds < memory + 2 ? rounds : memory + 2;
@@ -423,8 +434,9 @@ static enum eps_status make_products(struct coins_law *law, double *most)
     return EPS_OK;
 }
 
-/* A34: relative errors of a sum of products are those of the longest product. */
-static double error_of(const struct coins_law *law, double met)
+/* The loss error of A34. The relative error of a sum of products is at most that of its longest product. met: the
+ * largest sum of a row of `met`. */
+static double error_of(const struct poisson_law *law, double met)
 {
     double rounds = (double)law->rounds.n, width = (double)law->columns.width, memory = (double)law->memory;
     double log_keep = law->keep > 0 ? fabs(law->rounds.log_keep) : 0;
@@ -433,8 +445,9 @@ static double error_of(const struct coins_law *law, double met)
     return eps__raise(rounds * (taken + EPS__UNIT_ROUNDOFF * (16 + 4 * log_keep)), 64);
 }
 
-/* The sum of the columns of all rounds, row by row. EPS_OK, EPS_NO_MEMORY; EPS_UNSUPPORTED: no drift helps. */
-static enum eps_status make_drift(struct coins_law *law, double eps)
+/* Makes the drift, a multiple of the sum of the columns of all rounds. EPS_OK, EPS_NO_MEMORY, EPS_UNSUPPORTED (no drift
+ * is better than plain draws). */
+static enum eps_status make_drift(struct poisson_law *law, double eps)
 {
     struct eps__mc_columns *columns = &law->columns;
     struct eps__sum own = {0}, all = {0}, square = {0};
@@ -449,9 +462,9 @@ static enum eps_status make_drift(struct coins_law *law, double eps)
     }
     for (size_t r = 0; r < columns->n; r++)
         eps__sum_add(&all, columns->drift[r] * columns->drift[r]);
-    if (!eps__coins_drift_choose(&law->drift, (double)law->rounds.n, law->rounds.p,
-                                 eps__raise(eps__sum_value(&own), units), eps__raise(eps__sum_value(&all), 2 * units),
-                                 eps))
+    if (!eps__mc_poisson_drift_choose(&law->drift, (double)law->rounds.n, law->rounds.p,
+                                      eps__raise(eps__sum_value(&own), units),
+                                      eps__raise(eps__sum_value(&all), 2 * units), eps))
         return EPS_UNSUPPORTED;
     for (size_t r = 0; r < columns->n; r++) {
         columns->drift[r] *= -law->drift.times * law->drift.q;
@@ -463,8 +476,8 @@ static enum eps_status make_drift(struct coins_law *law, double eps)
     return EPS_OK;
 }
 
-/* Of ln w, and what all roundings of a value may add to its logarithm (A45). */
-static void set_weight_error(struct coins_law *law)
+/* Sets the error bound of ln w, and the allowance for rounding in the logarithm of a value (A45). */
+static void set_weight_error(struct poisson_law *law)
 {
     struct eps__mc_law *base = &law->base;
     double sum = 0, n = (double)law->columns.n;
@@ -478,8 +491,8 @@ static void set_weight_error(struct coins_law *law)
 
 static double log_most(const struct eps__mc_law *base, double eps)
 {
-    const struct coins_law *law = (const struct coins_law *)base;
-    return base->tilted ? eps__coins_drift_log_most(&law->drift, eps) : 0;
+    const struct poisson_law *law = (const struct poisson_law *)base;
+    return base->tilted ? eps__mc_poisson_drift_log_most(&law->drift, eps) : 0;
 }
 
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
@@ -489,15 +502,15 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     if (aim->tilted && aim->direction == EPS_REMOVE)
         return EPS_UNSUPPORTED;
     if (tree(setting))
-        return eps__mc_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
-    struct coins_law *law = calloc(1, sizeof *law);
+        return eps__mc_poisson_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
+    struct poisson_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
     law->groups = eps__sampling_groups(mechanism);
     law->memory = memory_of(setting);
-    law->rounds = (struct eps__spaced_steps){
+    law->rounds = (struct eps__b_min_sep_steps){
         .n = (mechanism->n - 1) / law->groups + 1, .separation = 1, .p = setting->p, .examples = 1};
-    eps__spaced_steps_fill(&law->rounds);
+    eps__b_min_sep_steps_fill(&law->rounds);
     law->keep = 1 - setting->p;
     assert(law->memory <= MEMORY_MAX);
     double met, unused;
@@ -510,7 +523,7 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
         destroy(&law->base);
         return status;
     }
-    law->base = (struct eps__mc_law){.kind = &eps__mc_poisson,
+    law->base = (struct eps__mc_law){.class = &eps__mc_poisson,
                                      .direction = aim->direction,
                                      .tilted = aim->tilted,
                                      .loss_error = error_of(law, met),
@@ -524,11 +537,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     return EPS_OK;
 }
 
-const struct eps__mc_kind eps__mc_poisson = {.concerns = concerns,
-                                             .serves = serves,
-                                             .exact = exact,
-                                             .cost = cost,
-                                             .open = open_law,
-                                             .draw = draw,
-                                             .log_most = log_most,
-                                             .destroy = destroy};
+const struct eps__mc_law_class eps__mc_poisson = {.concerns = concerns,
+                                                  .serves = serves,
+                                                  .exact = exact,
+                                                  .cost = cost,
+                                                  .open = open_law,
+                                                  .draw = draw,
+                                                  .log_most = log_most,
+                                                  .destroy = destroy};

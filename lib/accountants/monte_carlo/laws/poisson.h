@@ -1,5 +1,5 @@
 /*
- * The draws of coins by the shape of the strategy: poisson.c, where it has few bands; tree.c.
+ * Draws under Poisson sampling. The shape of the strategy decides: poisson.c serves few bands, poisson_tree.c trees.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,24 +10,26 @@
 
 enum { EPS__MC_HEIGHT_MAX = 48 };
 
-#define EPS__MC_TREE_RARE 45.0
-#define EPS__MC_CERTAIN 1e9 /* the loss of a draw that is worth all that it can be: e^epsilon is nothing to it */
+#define EPS__MC_TREE_RARE 45.0 /* patterns left out have a total probability below e^-45 */
+#define EPS__MC_CERTAIN 1e9    /* the loss of a draw whose value is 1 at every epsilon in range */
 
-/* Of trees, without groups that take turns: what the kind asks. The law's own kind is eps__mc_tree. */
-extern const struct eps__mc_kind eps__mc_tree;
-bool eps__mc_tree_exact(const struct eps__setting *setting);
-void eps__mc_tree_cost(const struct eps__setting *setting, double *operations, double *bytes);
-/* Plain, or tilted in the add direction. Patterns so rare, as the caps below have it, are left out. EPS_OK, EPS_NO_MEMORY;
- * EPS_UNSUPPORTED: no tilt helps. */
-enum eps_status eps__mc_tree_open(struct eps__mc_law **law, const struct eps__setting *setting,
-                                  const struct eps__mc_aim *aim, double rare);
-/* By height: under none of a tree's nodes do more take part, but with a probability of less than e^-rare in all the stamps. */
-void eps__mc_tree_caps(size_t *cap, size_t leaves, size_t height, size_t stamps, double p, double rare);
+/* The part of the class in poisson.c for trees, which have no groups. The opened law's class is
+ * eps__mc_poisson_tree. */
+extern const struct eps__mc_law_class eps__mc_poisson_tree;
+bool eps__mc_poisson_tree_exact(const struct eps__setting *setting);
+void eps__mc_poisson_tree_cost(const struct eps__setting *setting, double *operations, double *bytes);
+/* Opens a plain law, or one tilted for add. rare: as in eps__mc_poisson_tree_caps(). EPS_OK, EPS_NO_MEMORY,
+ * EPS_UNSUPPORTED (no tilt is better than plain draws). */
+enum eps_status eps__mc_poisson_tree_open(struct eps__mc_law **law, const struct eps__setting *setting,
+                                          const struct eps__mc_aim *aim, double rare);
+/* cap[h] = the cap of nodes of height h, h <= height: the number of leaves under a node that may take part. In all
+ * stamps together, some node exceeds its cap with probability less than e^-rare. */
+void eps__mc_poisson_tree_caps(size_t *cap, size_t leaves, size_t height, size_t stamps, double p, double rare);
 
-/* The same losses as draw()'s with an exponent for each number, whether or not that is needed. For tests. */
+/* For tests: the losses of draw(), computed with a separate exponent for each number even if that is not needed. */
 void eps__mc_poisson_exponents(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first,
                                double *scratch, double *loss);
-void eps__mc_tree_exponents(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first,
-                            double *scratch, double *loss);
+void eps__mc_poisson_tree_exponents(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first,
+                                    double *scratch, double *loss);
 
 #endif

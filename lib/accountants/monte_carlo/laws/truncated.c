@@ -1,12 +1,13 @@
 /*
- * Draws under b-min-sep sampling with truncated batches (BMS appendix D), zero_out. How many of the other examples are drawn at each
- * step, r_i, is taken to be public. A batch that they fill, r_i >= B, holds an example that is drawn with probability s_i = B/(r_i + 1), in the
- * place of another one: 2 against -1. One that they do not fill holds it for certain: 1 against 0. Against R = N(0, sigma^2 I),
- *     P/R: f_i = (1-p) f_(i+1) + p e_i f_(i+b),    e_i = N(c_i)/N(0), or s_i N(2 c_i)/N(0) + 1 - s_i where they fill it,
- *     Q/R: g_i = (1-p) g_(i+1) + p d_i g_(i+b),    d_i = 1,           or s_i N(-c_i)/N(0) + 1 - s_i where they fill it;
- * P/Q is the quotient of the two (A37, A38). Who is drawn and then left out sits out all the same.
+ * Draws under b-min-sep sampling with truncated batches (BMS appendix D), for the adjacency zero_out. The number r_i of
+ * other examples that are drawn at step i is taken to be public. If they fill the batch (r_i >= B), the example, once
+ * drawn, is kept with probability s_i = B/(r_i + 1) and displaces another one: its row is 2 under P and -1 under Q. If
+ * not, it is kept for certain: 1 under P and 0 under Q. With R = N(0, sigma^2 I),
+ *     P/R: f_i = (1-p) f_(i+1) + p e_i f_(i+b),    e_i = N(c_i)/N(0) if r_i < B, else s_i N(2 c_i)/N(0) + 1 - s_i,
+ *     Q/R: g_i = (1-p) g_(i+1) + p d_i g_(i+b),    d_i = 1 if r_i < B,           else s_i N(-c_i)/N(0) + 1 - s_i,
+ * and P/Q is their quotient (A37, A38). An example that is drawn and then cut from the batch sits out as well.
  *
- * Every number has an exponent of its own: drawing the r_i costs more than that does.
+ * Every number has a separate exponent; drawing the r_i costs more than that.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,28 +26,28 @@
 #include "lib/sampling/counts.h"
 #include "lib/sampling/scheme.h"
 
-/* About the operations of a step: two recursions, and a binomial number from its mode outwards, by its deviation. */
-#define OPERATIONS 200.0
-#define OUTWARDS 20.0
-#define SHIFT_MOST 2 /* of an example in a full batch */
+#define OPERATIONS 200.0 /* cost of a step of both recursions, in multiply-adds */
+#define OUTWARDS 20.0    /* cost of drawing r_i, for each unit of its standard deviation */
+#define SHIFT_MOST 2     /* the row of an example in a full batch, under P */
 
 struct truncated_law {
     struct eps__mc_law base;
     struct eps__mc_columns columns;
-    struct eps__spaced_steps steps;
+    struct eps__b_min_sep_steps steps;
     double keep, log_p, others, limit;
 };
 
-/* Where draw() works. */
+/* The scratch space of draw(), divided up. */
 struct work {
-    double *y, *product, *count; /* count: r_i, row after row; 0 where no batch is ever full */
-    struct eps__scaled *with, *without;
+    double *y, *product;
+    double *count;                      /* r_i, in row i; 0 if no batch can be full */
+    struct eps__scaled *with, *without; /* f_i and g_i, in row i mod separation */
     struct eps__mc_steps steps;
 };
 
 static size_t slots_of(const struct truncated_law *law)
 {
-    return (eps__spaced_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
+    return (eps__b_min_sep_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
            sizeof(double);
 }
 
@@ -71,17 +72,18 @@ static struct work work_of(const struct truncated_law *law, double *scratch)
 
 /* ------------------------------------------------------------ a draw */
 
-/* The counts of a lane, and how the example shifts its batches: by what with P, by minus that with Q. */
+/* Draws the counts of a lane, and the steps at which the example shifts the batch: by 1 or 2 for remove. For add, the
+ * rows -1 are drawn as 1 and the sign of y is changed later (A38). */
 static void draw_steps(struct work *work, const struct truncated_law *law, const struct eps__stream *stream,
                        uint32_t first, uint32_t lane)
 {
     struct eps__participated *slots = work->steps.slots + lane * work->steps.most;
-    size_t own = 2 * eps__spaced_steps_most(&law->steps) + 4; /* uniforms that the example's steps take */
-    size_t drawn = eps__spaced_draw(slots, &law->steps, stream, first + lane), len = 0;
+    size_t own = 2 * eps__b_min_sep_steps_most(&law->steps) + 4; /* uniform numbers that the example's steps use */
+    size_t drawn = eps__b_min_sep_draw(slots, &law->steps, stream, first + lane), len = 0;
     bool remove = law->base.direction == EPS_REMOVE;
     double *count = work->count + lane;
     if (law->others >= law->limit)
-        eps__spaced_counts(count, EPS__LANES, &law->steps, law->others, stream, first + lane, own + law->steps.n);
+        eps__b_min_sep_counts(count, EPS__LANES, &law->steps, law->others, stream, first + lane, own + law->steps.n);
     for (size_t i = 0; i < drawn; i++) {
         size_t step = slots[i].step;
         double r = count[step * EPS__LANES];
@@ -123,7 +125,8 @@ static void recur(const struct truncated_law *law, const struct work *work, size
         }
 }
 
-/* ln of the mean over the first step at which the example waits, but for a factor that both recursions have. */
+/* ln of the mean of a recursion over the first step at which the example waits, up to a factor that is the same for
+ * both recursions. */
 static double log_mean(const struct truncated_law *law, const struct eps__scaled *ring, size_t lane)
 {
     struct eps__scaled sum = ring[lane];
@@ -159,11 +162,11 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
     }
 }
 
-/* ------------------------------------------------------------ the kind */
+/* ------------------------------------------------------------ the class */
 
 static bool concerns(const struct eps_mechanism *mechanism)
 {
-    return eps__scheme_of(mechanism)->spaced && mechanism->sampling.truncation;
+    return eps__scheme_of(mechanism)->min_separation && mechanism->sampling.truncation;
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
@@ -174,21 +177,23 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
                               mechanism->adjacency))
         return false;
     if (sampling->examples_per_user > 1)
-        return eps__decline(error, "/sampling/examples_per_user",
-                            "monte_carlo serves truncated batches for one example a user; leave it out");
+        return eps__decline(
+            error, "/sampling/examples_per_user",
+            "monte_carlo serves truncated batches with one example per user; leave examples_per_user out");
     if ((double)sampling->dataset_size > EPS__OTHERS_MAX)
-        return eps__decline(error, "/sampling/dataset_size", "monte_carlo serves truncated batches of at most 2^40");
+        return eps__decline(error, "/sampling/dataset_size",
+                            "monte_carlo serves truncated batches with at most 2^40 examples");
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
         return eps__decline(error, "/matrix", "monte_carlo needs a lower-triangular strategy under b_min_sep");
     if (eps_strategy_bands(setting->strategy) > sampling->separation)
         return eps__decline(error, "/sampling/separation",
-                            "monte_carlo serves truncated batches where the separation is at least the strategy's "
-                            "bands; raise it, or use fewer bands");
+                            "monte_carlo serves truncated batches if the separation is at least the number of bands of "
+                            "the strategy; raise the separation or use fewer bands");
     return true;
 }
 
-/* The counts are not public in truth. */
+/* The counts r_i are not really public, so the bound is not attained unless no batch can be full. */
 static bool exact(const struct eps__setting *setting)
 {
     const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
@@ -210,8 +215,8 @@ static void assume(struct eps__sentences *list, const struct eps__setting *setti
 {
     (void)setting;
     eps__sentence(list,
-                  "how many of the other examples are drawn at each step, before a batch is cut, may be public; who "
-                  "is drawn and cut from the batch sits out as if it were in it");
+                  "the number of other examples that are drawn at each step, before a batch is cut, may be public; an "
+                  "example that is drawn and cut from the batch sits out as if it were in it");
 }
 
 static void destroy(struct eps__mc_law *base)
@@ -221,22 +226,33 @@ static void destroy(struct eps__mc_law *base)
     free(law);
 }
 
+/* A38: the sum over the two recursions, each as in A26. */
+static double error_of(const struct truncated_law *law)
+{
+    const struct eps__b_min_sep_steps *steps = &law->steps;
+    double n = (double)steps->n, starts = (double)eps__b_min_sep_steps_most(steps);
+    double log_keep = steps->p < 1 ? fabs(steps->log_keep) : 0;
+    double warm = steps->warm ? (double)steps->separation + 16 : 0;
+    double units = n * (16 + 8 * log_keep) + starts * (1024 + 12 * fmax(-law->log_p, log_keep)) + warm;
+    return eps__raise(2 * (units * EPS__UNIT_ROUNDOFF + starts * eps__mc_columns_error(&law->columns, SHIFT_MOST)), 64);
+}
+
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
                                 const struct eps__mc_aim *aim)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (aim->tilted) /* Q is a mixture */
+    if (aim->tilted) /* no tilt is known, as Q is a mixture */
         return EPS_UNSUPPORTED;
     struct truncated_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
-    law->steps = (struct eps__spaced_steps){.n = mechanism->n,
-                                            .separation = sampling->separation,
-                                            .p = setting->p,
-                                            .examples = 1,
-                                            .warm = sampling->warm_start};
-    eps__spaced_steps_fill(&law->steps);
+    law->steps = (struct eps__b_min_sep_steps){.n = mechanism->n,
+                                               .separation = sampling->separation,
+                                               .p = setting->p,
+                                               .examples = 1,
+                                               .warm = sampling->warm_start};
+    eps__b_min_sep_steps_fill(&law->steps);
     enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, sampling->separation, SHIFT_MOST);
     if (status != EPS_OK) {
         destroy(&law->base);
@@ -246,14 +262,8 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     law->log_p = Sleef_cinz_logd1_u10purec(law->steps.p);
     law->others = (double)(sampling->dataset_size - 1);
     law->limit = (double)sampling->max_batch_size;
-    double n = (double)mechanism->n, starts = (double)eps__spaced_steps_most(&law->steps);
-    double log_keep = law->keep > 0 ? fabs(law->steps.log_keep) : 0;
-    law->base = (struct eps__mc_law){.kind = &eps__mc_truncated, .direction = aim->direction};
-    /* A38: of two recursions */
-    law->base.loss_error =
-        eps__raise(2 * (n * (16 + 2 * log_keep) * EPS__UNIT_ROUNDOFF +
-                        starts * (eps__mc_columns_error(&law->columns, SHIFT_MOST) + 1024 * EPS__UNIT_ROUNDOFF)),
-                   64);
+    law->base =
+        (struct eps__mc_law){.class = &eps__mc_truncated, .direction = aim->direction, .loss_error = error_of(law)};
     law->base.scratch = scratch_of(law);
     double bytes;
     cost(setting, &law->base.operations, &bytes);
@@ -262,11 +272,11 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     return EPS_OK;
 }
 
-const struct eps__mc_kind eps__mc_truncated = {.concerns = concerns,
-                                               .serves = serves,
-                                               .exact = exact,
-                                               .cost = cost,
-                                               .assume = assume,
-                                               .open = open_law,
-                                               .draw = draw,
-                                               .destroy = destroy};
+const struct eps__mc_law_class eps__mc_truncated = {.concerns = concerns,
+                                                    .serves = serves,
+                                                    .exact = exact,
+                                                    .cost = cost,
+                                                    .assume = assume,
+                                                    .open = open_law,
+                                                    .draw = draw,
+                                                    .destroy = destroy};

@@ -107,26 +107,26 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     struct eps__mc_aim aim = {.sigma = sigma, .direction = direction};
     struct eps__stream stream = {.key = {7, (uint32_t)draw_below(&state, 1000)}, .chunk = 3};
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
-    struct eps__spaced_steps steps = {.n = example->n,
-                                      .separation = sampling->separation,
-                                      .p = sampling->p,
-                                      .examples = (unsigned)sampling->examples_per_user,
-                                      .warm = sampling->warm_start};
+    struct eps__b_min_sep_steps steps = {.n = example->n,
+                                         .separation = sampling->separation,
+                                         .p = sampling->p,
+                                         .examples = (unsigned)sampling->examples_per_user,
+                                         .warm = sampling->warm_start};
     double loss[EPS__LANES], weight[EPS__LANES], z[(STEPS_MAX + 2) * EPS__LANES];
     if (eps__setting_open(&setting, &error, NULL, &example->job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
     eps__setting_as_asked(&setting);
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&example->job.mechanism);
-    assert_true(kind->serves(&setting, &error));
-    assert_int_equal(kind->open(&law, &setting, &aim), EPS_OK);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&example->job.mechanism);
+    assert_true(class->serves(&setting, &error));
+    assert_int_equal(class->open(&law, &setting, &aim), EPS_OK);
     double *scratch = malloc(law->scratch * sizeof *scratch);
-    law->kind->draw(law, &stream, 32, scratch, loss, weight);
-    eps__spaced_steps_fill(&steps);
+    law->class->draw(law, &stream, 32, scratch, loss, weight);
+    eps__b_min_sep_steps_fill(&steps);
     eps__normals(z, &stream, 32, 0, example->n + example->n % 2);
     for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
         struct eps__participated taken[STEPS_MAX];
         double y[STEPS_MAX];
-        size_t len = direction == EPS_REMOVE ? eps__spaced_draw(taken, &steps, &stream, 32 + lane) : 0;
+        size_t len = direction == EPS_REMOVE ? eps__b_min_sep_draw(taken, &steps, &stream, 32 + lane) : 0;
         for (size_t i = 0; i < example->n; i++) {
             y[i] = z[i * EPS__LANES + lane];
             for (size_t t = 0; t < len; t++)
@@ -141,7 +141,7 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     }
     assert_true(law->loss_error < 1e-11 * (1 + 4 / (sigma * sigma)) * (double)example->n);
     free(scratch);
-    kind->destroy(law);
+    class->destroy(law);
     eps__setting_close(&setting);
 }
 
@@ -179,14 +179,14 @@ static void participations_have_their_probabilities(void **unused)
     (void)unused;
     enum { DRAWS = 100000 };
     for (int i = 0; i < 6; i++) {
-        struct eps__spaced_steps steps = {.n = 7,
-                                          .separation = 1 + draw_below(&state, 4),
-                                          .p = 0.1 + 0.8 * draw_unit(&state),
-                                          .examples = i < 3 ? 1 : 2,
-                                          .warm = i < 2};
+        struct eps__b_min_sep_steps steps = {.n = 7,
+                                             .separation = 1 + draw_below(&state, 4),
+                                             .p = 0.1 + 0.8 * draw_unit(&state),
+                                             .examples = i < 3 ? 1 : 2,
+                                             .warm = i < 2};
         double waits[7 + 8] = {0}, seen[7] = {0}, both = 0;
         struct eps__stream stream = {.key = {(uint32_t)i, 5}, .chunk = 0};
-        eps__spaced_steps_fill(&steps);
+        eps__b_min_sep_steps_fill(&steps);
         double any = -expm1(steps.log_keep);
         double start = steps.warm ? 1 / (1 + (double)(steps.separation - 1) * steps.p) : 1;
         /* the probability of waiting at each step, forward */
@@ -200,7 +200,7 @@ static void participations_have_their_probabilities(void **unused)
         }
         for (uint32_t draw = 0; draw < DRAWS; draw++) {
             struct eps__participated taken[7];
-            size_t len = eps__spaced_draw(taken, &steps, &stream, draw);
+            size_t len = eps__b_min_sep_draw(taken, &steps, &stream, draw);
             for (size_t t = 0; t < len; t++) {
                 assert_true(taken[t].step < 7 && (t == 0 || taken[t].step >= taken[t - 1].step + steps.separation));
                 seen[taken[t].step]++;

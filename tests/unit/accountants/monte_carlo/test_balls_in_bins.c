@@ -17,7 +17,7 @@
 #include "lib/accountants/monte_carlo/laws/factor.h"
 #include "lib/accountants/monte_carlo/law.h"
 #include "lib/accountants/monte_carlo/laws/multisets.h"
-#include "lib/accountants/monte_carlo/laws/wheel.h"
+#include "lib/accountants/monte_carlo/laws/cumulative.h"
 #include "lib/accountants/merged_bins.h"
 #include "lib/moments/laws/balls_in_bins.h"
 #include "lib/job/setting.h"
@@ -158,12 +158,12 @@ static struct mean drawn(const struct eps__mc_law *law, double eps, size_t sampl
 {
     struct eps__stream stream = {.key = {(uint32_t)seed, 7}};
     double *scratch = scratch_for(law), sum = 0, squares = 0, largest = 0;
-    double log_most = law->kind->log_most ? law->kind->log_most(law, eps) : 0;
+    double log_most = law->class->log_most ? law->class->log_most(law, eps) : 0;
     assert_true(law->loss_error >= 0 && law->loss_error < 1e-9 && law->log_weight_error < 1e-8);
     for (size_t s = 0; s < samples; s += EPS__LANES) {
         double loss[EPS__LANES], log_weight[EPS__LANES];
         stream.chunk = s / 1024;
-        law->kind->draw(law, &stream, s % 1024, scratch, loss, log_weight);
+        law->class->draw(law, &stream, s % 1024, scratch, loss, log_weight);
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             double l = loss[lane] + law->loss_error, log_w = log_weight[lane] + law->log_weight_error;
             double value = l > eps ? exp(log_w) * -expm1(eps - l) : 0;
@@ -187,7 +187,7 @@ static struct eps__mc_law *law_of(const struct eps__setting *setting, double sig
     struct eps__mc_aim aim = {sigma, direction, tilted, eps};
     struct eps__mc_law *law = NULL;
     assert_int_equal(eps__mc_balls_in_bins.open(&law, setting, &aim), EPS_OK);
-    assert_true(law->direction == direction && law->tilted == tilted && law->kind == &eps__mc_balls_in_bins);
+    assert_true(law->direction == direction && law->tilted == tilted && law->class == &eps__mc_balls_in_bins);
     return law;
 }
 
@@ -211,11 +211,11 @@ static void the_factor_dominates(void **unused)
             struct eps_job job = job_of(&designs[d]);
             struct columns m = columns_of(&designs[d], sigma);
             struct eps__setting setting;
-            struct eps__bins bins;
+            struct eps__bin_gram bins;
             struct eps__mc_factor factor;
             double *upper;
             assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
-            assert_true(eps__mc_kind_of(&job.mechanism) == &eps__mc_balls_in_bins);
+            assert_true(eps__mc_law_class_of(&job.mechanism) == &eps__mc_balls_in_bins);
             assert_int_equal(eps__merged_bins(&bins, &setting, sigma, 1), EPS_OK);
             assert_int_equal(eps__mc_factor_make(&factor, &bins, &upper), EPS_OK);
             size_t b = bins.len;
@@ -228,7 +228,7 @@ static void the_factor_dominates(void **unused)
                     __float128 exact = 0;
                     for (size_t k = 0; k < b; k++)
                         exact += (__float128)rows[i][k] * rows[j][k];
-                    double told = eps__bins_entry(&bins, i, j), own = gram_entry(&m, i, j),
+                    double told = eps__bin_gram_entry(&bins, i, j), own = gram_entry(&m, i, j),
                            size = 1e-11 * sqrt(gram_entry(&m, i, i) * gram_entry(&m, j, j));
                     if (!(exact >= told && (double)exact <= own + size && told >= own - 1e-4 * size))
                         fail_msg("%s, %zu and %zu: %.17g for %.17g and %.17g", designs[d].name, i, j, (double)exact,
@@ -237,7 +237,7 @@ static void the_factor_dominates(void **unused)
                 }
             free(upper);
             eps__mc_factor_clear(&factor);
-            eps__bins_clear(&bins);
+            eps__bin_gram_clear(&bins);
             eps__setting_close(&setting);
         }
 }
@@ -249,7 +249,7 @@ static void the_factor_is_narrow(void **unused)
     for (size_t d = 0; d < 4; d++) {
         struct eps_job job = job_of(&designs[d]);
         struct eps__setting setting;
-        struct eps__bins bins;
+        struct eps__bin_gram bins;
         struct eps__mc_factor factor;
         assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
         assert_int_equal(eps__merged_bins(&bins, &setting, 1, 1), EPS_OK);
@@ -260,7 +260,7 @@ static void the_factor_is_narrow(void **unused)
             assert_true(width <= bands || (d == 3 && i + bands > b));
         }
         eps__mc_factor_clear(&factor);
-        eps__bins_clear(&bins);
+        eps__bin_gram_clear(&bins);
         eps__setting_close(&setting);
     }
 }
@@ -274,7 +274,7 @@ static void the_ratio_is_that_of_its_definition(void **unused)
         for (double sigma = 0.01; sigma < 30; sigma *= 10) {
             struct eps_job job = job_of(&designs[d]);
             struct eps__setting setting;
-            struct eps__bins bins;
+            struct eps__bin_gram bins;
             struct eps__mc_factor factor;
             assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
             assert_int_equal(eps__merged_bins(&bins, &setting, sigma, 1), EPS_OK);
@@ -303,7 +303,7 @@ static void the_ratio_is_that_of_its_definition(void **unused)
                              error);
             }
             eps__mc_factor_clear(&factor);
-            eps__bins_clear(&bins);
+            eps__bin_gram_clear(&bins);
             eps__setting_close(&setting);
         }
 }
@@ -318,7 +318,7 @@ static void every_draw_has_its_own_bin(void **unused)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct eps_job job = job_of(&designs[d]);
             struct eps__setting setting;
-            struct eps__bins bins;
+            struct eps__bin_gram bins;
             struct eps__mc_factor factor;
             assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
             assert_int_equal(eps__merged_bins(&bins, &setting, 1, 1), EPS_OK);
@@ -326,7 +326,7 @@ static void every_draw_has_its_own_bin(void **unused)
             struct eps__mc_law *law = law_of(&setting, 1, direction, false, NAN);
             double *scratch = scratch_for(law), loss[EPS__LANES], log_weight[EPS__LANES], expected[EPS__LANES],
                    y[(BINS_MOST + 1) * EPS__LANES], work[BINS_MOST * EPS__LANES];
-            law->kind->draw(law, &stream, first, scratch, loss, log_weight);
+            law->class->draw(law, &stream, first, scratch, loss, log_weight);
             eps__normals(y, &stream, first, 0, bins.len + bins.len % 2);
             for (uint32_t lane = 0; lane < EPS__LANES && direction == EPS_REMOVE; lane++)
                 eps__mc_factor_add(y, &factor, (size_t)(eps__uniform(&stream, first + lane, 0) * (double)bins.len), 1,
@@ -335,9 +335,9 @@ static void every_draw_has_its_own_bin(void **unused)
             for (size_t lane = 0; lane < EPS__LANES; lane++)
                 assert_true(loss[lane] == (direction == EPS_REMOVE ? expected[lane] : -expected[lane]));
             free(scratch);
-            law->kind->destroy(law);
+            law->class->destroy(law);
             eps__mc_factor_clear(&factor);
-            eps__bins_clear(&bins);
+            eps__bin_gram_clear(&bins);
             eps__setting_close(&setting);
         }
 }
@@ -354,7 +354,7 @@ static void plain_draws_are_of_the_mechanism(void **unused)
             assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
             struct eps__mc_law *law = law_of(&setting, sigma, direction, false, NAN);
             assert_near(designs[d].name, drawn(law, eps, 1 << 15), direct(&m, direction, eps, 1 << 15), 0.03);
-            law->kind->destroy(law);
+            law->class->destroy(law);
             eps__setting_close(&setting);
         }
 }
@@ -374,14 +374,14 @@ static void plain_draws_agree_with_the_exact_law(void **unused)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct eps__mc_law *law = law_of(&setting, sigma, direction, false, NAN);
             assert_near(designs[d].name, drawn(law, eps, 1 << 16), (struct mean){.value = exact[direction]}, 0.05);
-            law->kind->destroy(law);
+            law->class->destroy(law);
         }
         eps__setting_close(&setting);
     }
 }
 
 /* A31: no item is drawn less often than its weight says, and the sum is that of the weights. */
-static void a_wheel_is_never_short(void **unused)
+static void a_cumulative_table_is_never_short(void **unused)
 {
     (void)unused;
     uint64_t state = seed;
@@ -393,7 +393,7 @@ static void a_wheel_is_never_short(void **unused)
             weight[k] = draw_below(&state, 4) == 0 ? 0 : draw_log(&state, c % 2 ? 1e-300 : 1e-3, 1e3);
             total += weight[k];
         }
-        double sum = eps__wheel_make(ends, weight, n), before = 0;
+        double sum = eps__cumulative_make(ends, weight, n), before = 0;
         if (!(total > 0)) {
             assert_true(sum == 0);
             continue;
@@ -405,15 +405,15 @@ static void a_wheel_is_never_short(void **unused)
             assert_true((weight[k] > 0) == (values > 0));
             if (values > 0) { /* the first and the last of its values */
                 drawn_items++;
-                assert_true(eps__wheel_turn(ends, n, (before + 0.5) * 0x1p-52) == k);
-                assert_true(eps__wheel_turn(ends, n, (ends[k] - 0.5) * 0x1p-52) == k);
+                assert_true(eps__cumulative_draw(ends, n, (before + 0.5) * 0x1p-52) == k);
+                assert_true(eps__cumulative_draw(ends, n, (ends[k] - 0.5) * 0x1p-52) == k);
             }
             before = ends[k];
         }
         assert_true(before == 0x1p52 && drawn_items > 0);
     }
     double none[2] = {0, 0}, over[2] = {1e308, 1e308};
-    assert_true(eps__wheel_make(none, none, 2) == 0 && isinf(eps__wheel_make(over, over, 2)));
+    assert_true(eps__cumulative_make(none, none, 2) == 0 && isinf(eps__cumulative_make(over, over, 2)));
 }
 
 /* What multisets are drawn from, and the matrix of their weights. */
@@ -429,7 +429,7 @@ static void tilt_of(struct tilt *tilt, const struct design *design, double sigma
 {
     struct eps_job job = job_of(design);
     struct eps__setting setting;
-    struct eps__bins bins;
+    struct eps__bin_gram bins;
     struct eps__orders orders;
     const struct eps__effort effort = {.operations = 1e7};
     double *upper;
@@ -440,13 +440,13 @@ static void tilt_of(struct tilt *tilt, const struct design *design, double sigma
     tilt->bins = bins.len;
     for (size_t i = 0; i < bins.len; i++)
         for (size_t j = 0; j < bins.len; j++)
-            tilt->gram[i][j] = eps__bins_entry(&bins, i, j);
-    assert_int_equal(eps__bins_orders(NULL, &orders, &bins, &effort), EPS_OK);
+            tilt->gram[i][j] = eps__bin_gram_entry(&bins, i, j);
+    assert_int_equal(eps__bin_gram_orders(NULL, &orders, &bins, &effort), EPS_OK);
     for (unsigned a = 0; a <= EPS__MC_ORDER_MAX; a++)
         tilt->log_upper[a] = a <= orders.len ? orders.log_upper[a] : INFINITY;
     eps__orders_clear(&orders);
     free(upper);
-    eps__bins_clear(&bins);
+    eps__bin_gram_clear(&bins);
     eps__setting_close(&setting);
 }
 
@@ -635,12 +635,12 @@ static void tilted_draws_are_few(void **unused)
             for (int r = 1; r <= a; r++)
                 coefficient[a] += coefficient[a - r] * exp(r * (r - 1) / 0.72) / tgamma(r + 1);
     moment_most = 24e-8 * coefficient[4] * exp(-12) * pow(0.75, 4) / 3;
-    double most = exp(law->kind->log_most(law, 4));
+    double most = exp(law->class->log_most(law, 4));
     print_message("# order %u, at most %.4g, %.4g by %.2g, exact %.4g\n", law->order, most, own.value, own.error,
                   exact[EPS_REMOVE]);
     assert_true(law->order == 4 && fabs(most / moment_most - 1) < 1e-10 && most > 1.35e-5 && most < 1.365e-5);
     assert_near("prototype", own, (struct mean){.value = exact[EPS_REMOVE]}, 0.015);
-    law->kind->destroy(law);
+    law->class->destroy(law);
     eps__setting_close(&setting);
 }
 
@@ -658,7 +658,7 @@ static void tilted_draws_are_of_the_mechanism(void **unused)
                 assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
                 struct eps__mc_law *plain = law_of(&setting, sigmas[k], direction, false, NAN),
                                    *tilted = law_of(&setting, sigmas[k], direction, true, epses[k]);
-                double most = exp(tilted->kind->log_most(tilted, epses[k])), exact[EPS_DIRECTIONS];
+                double most = exp(tilted->class->log_most(tilted, epses[k])), exact[EPS_DIRECTIONS];
                 if (most < 1) { /* else the plain ones are better, and the others too far apart */
                     struct mean own = drawn(tilted, epses[k], 1 << 13);
                     compared++;
@@ -672,8 +672,8 @@ static void tilted_draws_are_of_the_mechanism(void **unused)
                         assert_near(designs[d].name, own, (struct mean){.value = exact[direction]}, 0.1);
                     }
                 }
-                plain->kind->destroy(plain);
-                tilted->kind->destroy(tilted);
+                plain->class->destroy(plain);
+                tilted->class->destroy(tilted);
                 eps__setting_close(&setting);
             }
     assert_true(compared > 30);
@@ -693,12 +693,12 @@ static void tilted_draws_reach_far(void **unused)
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         struct eps__mc_law *law = law_of(&setting, sigma, direction, true, eps);
         struct mean own = drawn(law, eps, 1 << 15);
-        double most = exp(law->kind->log_most(law, eps));
+        double most = exp(law->class->log_most(law, eps));
         print_message("# direction %d, order %u: at most %.4g, %.4g by %.2g, exact %.4g\n", direction, law->order, most,
                       own.value, own.error, exact[direction]);
         assert_true(exact[direction] < 1e-5 && most < 400 * exact[direction]);
         assert_near("a far tail", own, (struct mean){.value = exact[direction]}, 0.05);
-        law->kind->destroy(law);
+        law->class->destroy(law);
     }
     eps__setting_close(&setting);
 }
@@ -727,7 +727,7 @@ int main(void)
         cmocka_unit_test(every_draw_has_its_own_bin),
         cmocka_unit_test(plain_draws_are_of_the_mechanism),
         cmocka_unit_test(plain_draws_agree_with_the_exact_law),
-        cmocka_unit_test(a_wheel_is_never_short),
+        cmocka_unit_test(a_cumulative_table_is_never_short),
         cmocka_unit_test(multisets_have_their_weights),
         cmocka_unit_test(pairs_have_their_weights),
         cmocka_unit_test(a_cut_matrix_is_told),

@@ -1,5 +1,5 @@
 /*
- * What samples prove: the probabilities against exact ones of coins, and the answers against a scan.
+ * What samples prove: the probabilities against exact ones of Bernoulli draws, and the answers against a scan.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,8 +15,8 @@
 
 #include "lib/accountants/monte_carlo/guarantee.h"
 
-/* Coins are values in [0, 1]: no bound is under their exact tail, and none is far above it. */
-static void failures_are_those_of_coins(void **unused)
+/* Bernoulli draws are values in [0, 1]: no bound is under their exact tail, and none is far above it. */
+static void failures_are_those_of_bernoulli_draws(void **unused)
 {
     (void)unused;
     for (double samples = 10; samples <= 1e5; samples *= 10)
@@ -28,11 +28,16 @@ static void failures_are_those_of_coins(void **unused)
                 assert_true(bound >= exact * (1 - 1e-9));
                 if (exact > 1e-300)
                     assert_true(bound <= exact * 20 * sqrt(samples * d + 1));
-                /* values in [0, M] are coins, scaled */
+                /* values in [0, M] are Bernoulli draws, scaled */
                 double scaled = eps__mc_log_failure(samples, 1e-3 * t, 1e-3 * d, 1e-3);
                 assert_true(fabs(scaled - own) <= 1e-9 * (1 + fabs(scaled)));
             }
     assert_true(eps__mc_log_failure(1e6, 0.5, 0.5, 1) == 0 && eps__mc_log_failure(1e6, 0.5, 0.4, 1) == 0);
+    /* so near each other that the order of their quotients is not sure */
+    for (double most = 0.7; most > 1e-3; most *= 0.9) {
+        double t = 0.3 * most;
+        assert_true(eps__mc_log_failure(1e40, t, nextafter(t, 1), most) == 0);
+    }
     /* near each other both terms cancel */
     double near = eps__mc_log_failure(1e30, 1e-5, 1e-5 * (1 + 1e-9), 1);
     assert_true(near < -0.99 * 1e30 * 1e-5 * 1e-18 / 2 && near > -1.01 * 1e30 * 1e-5 * 1e-18 / 2);
@@ -116,7 +121,7 @@ static void a_ladder_costs_no_more_than_delta(void **unused)
             }
 }
 
-/* Of coins, the lower end is under the truth as often as it says: by exact tails. */
+/* For Bernoulli draws, the lower end is under the truth as often as it says: by exact tails. */
 static void what_the_truth_is_at_least(void **unused)
 {
     (void)unused;
@@ -142,9 +147,9 @@ static void what_the_truth_is_at_least(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures_are_those_of_coins),       cmocka_unit_test(the_guarantee_is_the_least),
-        cmocka_unit_test(samples_are_as_many_as_needed),     cmocka_unit_test(a_candidate_keeps_what_is_left),
-        cmocka_unit_test(a_ladder_costs_no_more_than_delta), cmocka_unit_test(what_the_truth_is_at_least),
+        cmocka_unit_test(failures_are_those_of_bernoulli_draws), cmocka_unit_test(the_guarantee_is_the_least),
+        cmocka_unit_test(samples_are_as_many_as_needed),         cmocka_unit_test(a_candidate_keeps_what_is_left),
+        cmocka_unit_test(a_ladder_costs_no_more_than_delta),     cmocka_unit_test(what_the_truth_is_at_least),
     };
     return cmocka_run_group_tests_name("mc_guarantee", tests, NULL, NULL);
 }

@@ -183,7 +183,7 @@ static void low_means_are_as_rare_as_chernoff_says(void **unused)
     assert_int_equal(eps__setting_open(&setting, &error, NULL, &job), EPS_OK);
     assert_int_equal(eps__mc_b_min_sep.open(&law, &setting, &aim), EPS_OK);
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        struct eps__mc_tally tally;
+        struct eps__mc_estimator estimator;
         bool complete, over;
         struct eps__mc_run run = {.setting = &setting,
                                   .law = law,
@@ -192,12 +192,12 @@ static void low_means_are_as_rare_as_chernoff_says(void **unused)
                                   .samples = 1024,
                                   .enough = INFINITY,
                                   .until = INFINITY};
-        assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
-        assert_int_equal(eps__mc_draw(&tally, &complete, &over, &run), EPS_OK);
-        assert_true(complete && !over && tally.count == 1024 && tally.largest <= 1);
+        assert_int_equal(eps__mc_estimator_make(&estimator, &grid, EPS__UPPER), EPS_OK);
+        assert_int_equal(eps__mc_draw(&estimator, &complete, &over, &run), EPS_OK);
+        assert_true(complete && !over && estimator.count == 1024 && estimator.largest <= 1);
         for (size_t i = 0; i < 4; i++)
-            under[i] += eps__mc_tally_mean(&tally, 0) <= thresholds[i] * exact[EPS_REMOVE];
-        eps__mc_tally_clear(&tally);
+            under[i] += eps__mc_estimator_mean(&estimator, 0) <= thresholds[i] * exact[EPS_REMOVE];
+        eps__mc_estimator_clear(&estimator);
     }
     for (size_t i = 0; i < 3; i++) {
         double allowed = exp(eps__mc_log_failure(1024, thresholds[i] * exact[EPS_REMOVE], exact[EPS_REMOVE], 1));
@@ -220,10 +220,10 @@ static void sums_are_those_of_the_draws(void **unused)
     enum { DRAWS = 64 * EPS__LANES, POINTS = 9 };
     struct eps__mc_law law = {.tilted = true, .loss_error = 0.03, .log_weight_error = 0.01};
     struct eps__mc_grid grid = {0.25, 0.37, POINTS};
-    struct eps__mc_tally tally;
+    struct eps__mc_estimator estimator;
     long double sums[POINTS] = {0}, squares[POINTS] = {0}, largest = 0;
     uint64_t state = 5;
-    assert_int_equal(eps__mc_tally_make(&tally, &grid, EPS__UPPER), EPS_OK);
+    assert_int_equal(eps__mc_estimator_make(&estimator, &grid, EPS__UPPER), EPS_OK);
     for (int i = 0; i < DRAWS; i += EPS__LANES) {
         double loss[EPS__LANES], log_weight[EPS__LANES];
         for (int lane = 0; lane < EPS__LANES; lane++) {
@@ -238,20 +238,49 @@ static void sums_are_those_of_the_draws(void **unused)
                 largest = fmaxl(largest, value);
             }
         }
-        eps__mc_tally_add(&tally, &law, loss, log_weight);
+        eps__mc_estimator_add(&estimator, &law, loss, log_weight);
     }
     for (size_t k = 0; k < POINTS; k++) {
         long double mean = sums[k] / DRAWS, error = sqrtl((squares[k] / DRAWS - mean * mean) / DRAWS);
-        double own = eps__mc_tally_mean(&tally, k);
+        double own = eps__mc_estimator_mean(&estimator, k);
         assert_true(own >= mean * (1 - 1e-15L) && own <= mean * (1 + 1e-11L));
-        assert_true(fabsl(eps__mc_tally_error(&tally, k) - error) <= 1e-6L * error);
+        assert_true(fabsl(eps__mc_estimator_error(&estimator, k) - error) <= 1e-6L * error);
     }
-    assert_true(fabsl(tally.largest - largest) <= 1e-12L * largest && tally.count == DRAWS);
+    assert_true(fabsl(estimator.largest - largest) <= 1e-12L * largest && estimator.count == DRAWS);
     double bad[EPS__LANES] = {0}, weight[EPS__LANES] = {0};
     bad[3] = NAN;
-    eps__mc_tally_add(&tally, &law, bad, weight);
-    assert_true(isinf(tally.largest));
-    eps__mc_tally_clear(&tally);
+    eps__mc_estimator_add(&estimator, &law, bad, weight);
+    assert_true(isinf(estimator.largest));
+    eps__mc_estimator_clear(&estimator);
+}
+
+/* A27: where a loss is a cell's start, or a hair more, a division may take it for one of the cell before. */
+static void losses_are_in_the_last_cell_that_they_reach(void **unused)
+{
+    (void)unused;
+    enum { POINTS = 500 };
+    const struct eps__mc_law law = {.tilted = true};
+    uint64_t state = 7;
+    double log_weight[EPS__LANES] = {0}, loss[EPS__LANES];
+    for (int c = 0; c < 40; c++) {
+        enum eps__estimate estimate = c % 2 ? EPS__UPPER : EPS__LOWER;
+        struct eps__mc_grid grid = {draw_between(&state, 0, 3), draw_log(&state, 1e-3, 1), POINTS};
+        struct eps__mc_estimator estimator;
+        assert_int_equal(eps__mc_estimator_make(&estimator, &grid, estimate), EPS_OK);
+        for (size_t k = 1; k < POINTS; k++) {
+            double at = eps__mc_grid_at(&grid, k), least = at * (1 - 1e-14);
+            while (eps__shift(estimate, least, 0) < at) /* the least that is in the cell as the estimator rounds it */
+                least = nextafter(least, INFINITY);
+            for (size_t lane = 0; lane < EPS__LANES; lane++)
+                loss[lane] = lane % 2 ? least : nextafter(least, 0);
+            eps__mc_estimator_reset(&estimator);
+            eps__mc_estimator_add(&estimator, &law, loss, log_weight);
+            double own = estimator.sums[k * EPS__MC_SUMS + EPS__MC_REST],
+                   before = estimator.sums[(k - 1) * EPS__MC_SUMS];
+            assert_true(fabs(own - EPS__LANES / 2) < 1e-9 && before > 0); /* w e = 1 of half of them */
+        }
+        eps__mc_estimator_clear(&estimator);
+    }
 }
 
 /* The noise that is used is one whose own draws passed. */
@@ -556,6 +585,7 @@ int main(void)
         cmocka_unit_test(it_fails_no_more_often_than_it_says),
         cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
         cmocka_unit_test(sums_are_those_of_the_draws),
+        cmocka_unit_test(losses_are_in_the_last_cell_that_they_reach),
         cmocka_unit_test(the_ladder_ends_before_the_first_failure),
         cmocka_unit_test(a_ladder_without_a_candidate_is_proven_for_what_is_left),
         cmocka_unit_test(an_audit_is_under_the_truth),

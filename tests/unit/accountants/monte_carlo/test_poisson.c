@@ -1,6 +1,6 @@
 /*
- * Draws of coins against sums over all patterns, at the y that the stream gives: the loss, to the error that it claims, in both
- * directions; and the means of their values against quadrature and against pld.
+ * Draws of Poisson sampling against sums over all patterns, at the y that the stream gives: the loss, to the error that
+ * it claims, in both directions; and the means of their values against quadrature and against pld.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,7 +31,7 @@ static const uint64_t seed = 314159;
 struct opened {
     struct eps_job job;
     struct eps__setting setting;
-    const struct eps__mc_kind *kind;
+    const struct eps__mc_law_class *class;
     struct eps__mc_law *law;
     double *scratch;
 };
@@ -58,10 +58,10 @@ static void open_law(struct opened *opened, const struct eps_job *job, double si
     eps_job_defaults(&opened->job);
     if (eps__setting_open(&opened->setting, &error, NULL, &opened->job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
-    opened->kind = eps__mc_kind_of(&opened->job.mechanism);
-    if (!opened->kind->serves(&opened->setting, &error))
+    opened->class = eps__mc_law_class_of(&opened->job.mechanism);
+    if (!opened->class->serves(&opened->setting, &error))
         fail_msg("%s: %s", error.pointer, error.message);
-    assert_int_equal(opened->kind->open(&opened->law, &opened->setting, &aim), EPS_OK);
+    assert_int_equal(opened->class->open(&opened->law, &opened->setting, &aim), EPS_OK);
     size_t bytes = (opened->law->scratch * sizeof(double) + 63) / 64 * 64;
     opened->scratch = aligned_alloc(64, bytes);
     memset(opened->scratch, 0xff, bytes);
@@ -69,7 +69,7 @@ static void open_law(struct opened *opened, const struct eps_job *job, double si
 
 static void close_law(struct opened *opened)
 {
-    opened->kind->destroy(opened->law);
+    opened->class->destroy(opened->law);
     eps__setting_close(&opened->setting);
     free(opened->scratch);
 }
@@ -82,7 +82,7 @@ static struct eps__stream stream_of(uint64_t chunk)
 static void draw_losses(const struct opened *opened, const struct eps__stream *stream, uint32_t first, double *loss)
 {
     double log_weight[EPS__LANES];
-    opened->law->kind->draw(opened->law, stream, first, opened->scratch, loss, log_weight);
+    opened->law->class->draw(opened->law, stream, first, opened->scratch, loss, log_weight);
     for (size_t lane = 0; lane < EPS__LANES; lane++)
         assert_true(log_weight[lane] == 0);
 }
@@ -149,15 +149,15 @@ static long double log_ratio(const struct columns *columns, double p, const long
     return most + logl(sum);
 }
 
-/* The rows that lane `lane` drew: normals, and the columns of its coins, which are returned. */
+/* The rows that lane `lane` drew: normals, and the columns of its rounds, which are returned. */
 static size_t rows_of(long double *y, const struct columns *columns, double p, bool taken,
                       const struct eps__stream *stream, uint32_t first, uint32_t lane)
 {
     double normals[(2 * STEPS_MAX + 2) * EPS__LANES];
     struct eps__participated slots[STEPS_MAX];
-    struct eps__spaced_steps steps = {.n = columns->rounds, .separation = 1, .p = p, .examples = 1};
-    eps__spaced_steps_fill(&steps);
-    size_t len = taken ? eps__spaced_draw(slots, &steps, stream, first + lane) : 0;
+    struct eps__b_min_sep_steps steps = {.n = columns->rounds, .separation = 1, .p = p, .examples = 1};
+    eps__b_min_sep_steps_fill(&steps);
+    size_t len = taken ? eps__b_min_sep_draw(slots, &steps, stream, first + lane) : 0;
     eps__normals(normals, stream, first, 0, columns->rows + columns->rows % 2);
     for (size_t r = 0; r < columns->rows; r++) {
         y[r] = (long double)normals[r * EPS__LANES + lane];
@@ -283,11 +283,11 @@ static void patterns_over_the_caps_are_certain(void **unused)
         struct opened opened;
         long double y[2 * STEPS_MAX];
         open_law(&opened, &job, sigma, direction);
-        opened.kind->destroy(opened.law);
-        assert_int_equal(eps__mc_tree_open(&opened.law, &opened.setting, &aim, rare), EPS_OK);
+        opened.class->destroy(opened.law);
+        assert_int_equal(eps__mc_poisson_tree_open(&opened.law, &opened.setting, &aim, rare), EPS_OK);
         struct columns columns = columns_of(opened.setting.strategy, 1, sigma);
         size_t height = eps__strategy_blocks(opened.setting.strategy).height;
-        eps__mc_tree_caps(cap, n, height, 1, p, rare);
+        eps__mc_poisson_tree_caps(cap, n, height, 1, p, rare);
         assert_true(cap[height] < n);
         struct eps__stream stream = stream_of(trial);
         draw_losses(&opened, &stream, 0, loss);
@@ -307,7 +307,7 @@ static void patterns_over_the_caps_are_certain(void **unused)
     assert_true(over > 10 && inside > 100);
 }
 
-/* Of m coins no more than the cap are 1, but for e^-rare. */
+/* No more than the cap of m leaves take part, but for e^-rare. */
 static void caps_are_rarely_met(void **unused)
 {
     (void)unused;
@@ -318,7 +318,7 @@ static void caps_are_rarely_met(void **unused)
         double p = draw_log(&state, 1e-5, 1), rare = 5 + 40 * draw_unit(&state), sum = 0;
         while ((size_t)1 << height < leaves)
             height++;
-        eps__mc_tree_caps(cap, leaves, height, stamps, p, rare);
+        eps__mc_poisson_tree_caps(cap, leaves, height, stamps, p, rare);
         for (size_t h = 0; h <= height; h++) {
             size_t under = (size_t)1 << h < leaves ? (size_t)1 << h : leaves;
             assert_true(cap[h] >= 1 && cap[h] <= under);
@@ -367,7 +367,7 @@ static void both_forms_of_trees_agree(void **unused)
             struct eps__stream stream = stream_of(3);
             open_law(&opened, &job, trial < 3 ? 8 : 1.5, direction);
             draw_losses(&opened, &stream, 32, loss);
-            eps__mc_tree_exponents(opened.law, &stream, 32, opened.scratch, expected);
+            eps__mc_poisson_tree_exponents(opened.law, &stream, 32, opened.scratch, expected);
             for (size_t lane = 0; lane < EPS__LANES; lane++)
                 if (!(fabs(loss[lane] - expected[lane]) <= opened.law->loss_error && opened.law->loss_error < 1e-8))
                     fail_msg("%.17g and %.17g, claimed %g", loss[lane], expected[lane], opened.law->loss_error);
@@ -522,14 +522,14 @@ static void check_tilted(const struct eps_job *job, double sigma, double aim, do
     struct eps__mc_aim tilted = {.sigma = sigma, .direction = EPS_ADD, .tilted = true, .eps = aim};
     double sum = 0, square = 0, largest = 0, draws = 16.0 * CHUNK, loss[EPS__LANES], log_weight[EPS__LANES];
     open_law(&opened, job, sigma, EPS_ADD);
-    assert_true(!opened.law->kind->log_most || opened.law->kind->log_most(opened.law, eps) == 0); /* of plain draws */
-    opened.kind->destroy(opened.law);
-    assert_int_equal(opened.kind->open(&opened.law, &opened.setting, &tilted), EPS_OK);
+    assert_true(!opened.law->class->log_most || opened.law->class->log_most(opened.law, eps) == 0); /* of plain draws */
+    opened.class->destroy(opened.law);
+    assert_int_equal(opened.class->open(&opened.law, &opened.setting, &tilted), EPS_OK);
     assert_true(opened.law->tilted && opened.law->log_weight_error < 1e-9);
-    double most = exp(opened.law->kind->log_most(opened.law, eps));
+    double most = exp(opened.law->class->log_most(opened.law, eps));
     for (uint32_t first = 0; first < draws; first += EPS__LANES) {
         struct eps__stream stream = stream_of(11);
-        opened.law->kind->draw(opened.law, &stream, first, opened.scratch, loss, log_weight);
+        opened.law->class->draw(opened.law, &stream, first, opened.scratch, loss, log_weight);
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             double value = exp(log_weight[lane]) * fmax(-expm1(eps - loss[lane]), 0);
             largest = fmax(largest, value);
@@ -596,16 +596,16 @@ static void tilted_trees_with_caps_are_bounded(void **unused)
     double loss[2][EPS__LANES], log_weight[2][EPS__LANES];
     struct opened opened;
     open_law(&opened, &job, 6, EPS_ADD);
-    opened.kind->destroy(opened.law);
+    opened.class->destroy(opened.law);
     struct eps__mc_law *capped;
-    assert_int_equal(eps__mc_tree_open(&opened.law, &opened.setting, &aim, 45), EPS_OK);
-    assert_int_equal(eps__mc_tree_open(&capped, &opened.setting, &aim, -5), EPS_OK);
-    double most = exp(capped->kind->log_most(capped, 0.9));
+    assert_int_equal(eps__mc_poisson_tree_open(&opened.law, &opened.setting, &aim, 45), EPS_OK);
+    assert_int_equal(eps__mc_poisson_tree_open(&capped, &opened.setting, &aim, -5), EPS_OK);
+    double most = exp(capped->class->log_most(capped, 0.9));
     size_t lower = 0, held = 0;
     for (uint32_t first = 0; first < CHUNK; first += EPS__LANES) {
         struct eps__stream stream = stream_of(12);
-        opened.law->kind->draw(opened.law, &stream, first, opened.scratch, loss[0], log_weight[0]);
-        capped->kind->draw(capped, &stream, first, opened.scratch, loss[1], log_weight[1]);
+        opened.law->class->draw(opened.law, &stream, first, opened.scratch, loss[0], log_weight[0]);
+        capped->class->draw(capped, &stream, first, opened.scratch, loss[1], log_weight[1]);
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             assert_true(log_weight[0][lane] == log_weight[1][lane]);
             assert_true(loss[1][lane] >= loss[0][lane] - capped->loss_error);
@@ -615,7 +615,7 @@ static void tilted_trees_with_caps_are_bounded(void **unused)
         }
     }
     assert_true(lower > 10 && held > 10);
-    capped->kind->destroy(capped);
+    capped->class->destroy(capped);
     close_law(&opened);
 }
 

@@ -27,7 +27,7 @@ enum { CHUNK = 1024 };
 static const uint64_t seed = 20261122;
 
 /* Scheme b_min_sep, a cold start. */
-static struct eps_job spaced_job(size_t n, double p, size_t separation, const double *column, size_t len)
+static struct eps_job b_min_sep_job(size_t n, double p, size_t separation, const double *column, size_t len)
 {
     struct eps_job job;
     eps_job_init(&job);
@@ -51,13 +51,13 @@ static struct eps_job spaced_job(size_t n, double p, size_t separation, const do
 enum { STEPS_MAX = 6, PATTERNS_MAX = 1 << STEPS_MAX, COPIES = 4, KEYS = 1 << 2 * STEPS_MAX };
 
 /* All patterns of one example, bit i for step i; and how likely each is. */
-static size_t patterns_of(unsigned *patterns, double *weights, const struct eps__spaced *spaced)
+static size_t patterns_of(unsigned *patterns, double *weights, const struct eps__b_min_sep *b_min_sep)
 {
-    size_t n = spaced->coins.len, b = spaced->separation, len = 0;
-    double p = spaced->coins.p, waits = spaced->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
+    size_t n = b_min_sep->banded.len, b = b_min_sep->separation, len = 0;
+    double p = b_min_sep->banded.p, waits = b_min_sep->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
     for (unsigned pattern = 0; pattern < 1u << n; pattern++) {
         double weight = 0;
-        for (size_t first = 0; first < (spaced->warm ? b : 1); first++) { /* the first step at which it waits */
+        for (size_t first = 0; first < (b_min_sep->warm ? b : 1); first++) { /* the first step at which it waits */
             double own = first > 0 ? p * waits : waits;
             for (size_t i = 0, free = first; i < n; i++) {
                 bool taken = pattern >> i & 1;
@@ -79,11 +79,11 @@ static size_t patterns_of(unsigned *patterns, double *weights, const struct eps_
 }
 
 /* The law of how many copies take each step, two bits a step; returns Z. */
-static double law_of(double *law, const struct eps__spaced *spaced, unsigned copies)
+static double law_of(double *law, const struct eps__b_min_sep *b_min_sep, unsigned copies)
 {
     unsigned patterns[PATTERNS_MAX];
     double weights[PATTERNS_MAX], z = 0;
-    size_t len = patterns_of(patterns, weights, spaced), tuple[COPIES] = {0}, n = spaced->coins.len;
+    size_t len = patterns_of(patterns, weights, b_min_sep), tuple[COPIES] = {0}, n = b_min_sep->banded.len;
     memset(law, 0, KEYS * sizeof *law);
     for (bool more = true; more;) {
         double weight = 1, exponent = 0;
@@ -96,8 +96,8 @@ static double law_of(double *law, const struct eps__spaced *spaced, unsigned cop
                 for (unsigned e = 0; taken && e < c; e++)
                     for (size_t j = 0; j < n; j++) {
                         size_t d = i > j ? i - j : j - i, row = i > j ? i : j;
-                        if (d < spaced->coins.width && patterns[tuple[e]] >> j & 1)
-                            exponent += spaced->coins.gram[row * spaced->coins.width + d];
+                        if (d < b_min_sep->banded.width && patterns[tuple[e]] >> j & 1)
+                            exponent += b_min_sep->banded.gram[row * b_min_sep->banded.width + d];
                     }
             }
         }
@@ -113,7 +113,7 @@ static double law_of(double *law, const struct eps__spaced *spaced, unsigned cop
 }
 
 /* So many draws beside their law: the sum of squares is as it should be, of those that are expected often. */
-static void assert_drawn(const struct eps__spaced_draws *draws, const double *law, double z, int trial)
+static void assert_drawn(const struct eps__b_min_sep_draws *draws, const double *law, double z, int trial)
 {
     static double seen[KEYS];
     struct eps__participated out[COPIES * STEPS_MAX];
@@ -123,7 +123,7 @@ static void assert_drawn(const struct eps__spaced_draws *draws, const double *la
     for (size_t chunk = 0; chunk < chunks; chunk++)
         for (uint32_t draw = 0; draw < CHUNK; draw++) {
             struct eps__stream stream = {.key = {(uint32_t)trial, (uint32_t)seed}, .chunk = chunk};
-            size_t len = eps__spaced_draws_next(out, draws, &stream, draw);
+            size_t len = eps__b_min_sep_draws_next(out, draws, &stream, draw);
             unsigned key = 0;
             assert_true(len <= draws->most);
             for (size_t i = 0; i < len; i++) {
@@ -153,26 +153,26 @@ static void copies_are_drawn_by_their_law(void **unused)
     static double law[KEYS];
     uint64_t state = seed;
     for (int trial = 0; trial < 40; trial++) {
-        struct eps__spaced spaced = {.separation = 1 + draw_below(&state, 4), .examples = 1, .warm = trial % 2};
+        struct eps__b_min_sep b_min_sep = {.separation = 1 + draw_below(&state, 4), .examples = 1, .warm = trial % 2};
         unsigned copies = trial % 5 == 4 ? 3 : 2;
         size_t n = 1 + draw_below(&state, STEPS_MAX);
-        spaced.coins.len = n;
-        spaced.coins.width = 1 + draw_below(&state, spaced.separation);
-        spaced.coins.p = trial % 7 == 3 ? 1 : draw_between(&state, 0.1, 0.8);
-        spaced.coins.gram = malloc(n * spaced.coins.width * sizeof(double));
-        assert_non_null(spaced.coins.gram);
-        for (size_t i = 0; i < n * spaced.coins.width; i++)
-            spaced.coins.gram[i] = 1.5 * draw_unit(&state);
-        struct eps__spaced_draws *draws = NULL;
-        assert_true(isfinite(eps__spaced_draws_bytes(&spaced, copies)));
-        assert_int_equal(eps__spaced_draws_make(NULL, &draws, &spaced, copies, 0), EPS_OK);
-        double z = law_of(law, &spaced, copies);
+        b_min_sep.banded.len = n;
+        b_min_sep.banded.width = 1 + draw_below(&state, b_min_sep.separation);
+        b_min_sep.banded.p = trial % 7 == 3 ? 1 : draw_between(&state, 0.1, 0.8);
+        b_min_sep.banded.gram = malloc(n * b_min_sep.banded.width * sizeof(double));
+        assert_non_null(b_min_sep.banded.gram);
+        for (size_t i = 0; i < n * b_min_sep.banded.width; i++)
+            b_min_sep.banded.gram[i] = 1.5 * draw_unit(&state);
+        struct eps__b_min_sep_draws *draws = NULL;
+        assert_true(isfinite(eps__b_min_sep_draws_bytes(&b_min_sep, copies)));
+        assert_int_equal(eps__b_min_sep_draws_make(NULL, &draws, &b_min_sep, copies, 0), EPS_OK);
+        double z = law_of(law, &b_min_sep, copies);
         assert_true(draws->log_z_error < 1e-11 && draws->log_density_error < 1e-9);
         if (!(fabs(draws->log_z - log(z)) <= draws->log_z_error + 1e-13))
             fail_msg("%d: ln Z %.17g, not %.17g", trial, draws->log_z, log(z));
         assert_drawn(draws, law, z, trial);
-        eps__spaced_draws_free(draws);
-        free(spaced.coins.gram);
+        eps__b_min_sep_draws_free(draws);
+        free(b_min_sep.banded.gram);
     }
 }
 
@@ -195,9 +195,9 @@ static struct found draw_some(const struct eps_job *job, const struct eps__mc_ai
     if (eps__setting_open(&setting, &error, NULL, job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
     eps__setting_as_asked(&setting);
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&job->mechanism);
-    assert_true(kind && kind->serves(&setting, &error));
-    enum eps_status status = kind->open(&law, &setting, aim);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&job->mechanism);
+    assert_true(class && class->serves(&setting, &error));
+    enum eps_status status = class->open(&law, &setting, aim);
     if (status == EPS_UNSUPPORTED && aim->tilted) {
         eps__setting_close(&setting);
         return (struct found){.most = 1};
@@ -206,13 +206,13 @@ static struct found draw_some(const struct eps_job *job, const struct eps__mc_ai
     double *scratch = aligned_alloc(64, (law->scratch * sizeof(double) + 63) / 64 * 64);
     double loss[EPS__LANES], log_weight[EPS__LANES], sum = 0, squares = 0, draws = (double)(chunks * CHUNK);
     assert_non_null(scratch);
-    found.most = kind->log_most ? exp(kind->log_most(law, aim->eps)) : 1;
+    found.most = class->log_most ? exp(class->log_most(law, aim->eps)) : 1;
     found.order = law->order;
     assert_true(law->tilted == aim->tilted && law->loss_error < 1e-7 && law->log_weight_error < 1e-6);
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         struct eps__stream stream = {.key = {7, (uint32_t)seed}, .chunk = chunk};
         for (uint32_t first = 0; first < CHUNK; first += EPS__LANES) {
-            kind->draw(law, &stream, first, scratch, loss, log_weight);
+            class->draw(law, &stream, first, scratch, loss, log_weight);
             for (size_t lane = 0; lane < EPS__LANES; lane++) {
                 double value = exp(log_weight[lane] + law->log_weight_error) *
                                fmax(-expm1(aim->eps - loss[lane] - law->loss_error), 0);
@@ -225,7 +225,7 @@ static struct found draw_some(const struct eps_job *job, const struct eps__mc_ai
         }
     }
     free(scratch);
-    kind->destroy(law);
+    class->destroy(law);
     eps__setting_close(&setting);
     found.mean = sum / draws;
     found.variance = squares / draws - found.mean * found.mean;
@@ -250,7 +250,7 @@ static void tilted_means_are_plain_means(enum eps_direction direction)
     for (int trial = 0; trial < 12; trial++) {
         size_t n = 1 + draw_below(&state, 50), bands = 1 + draw_below(&state, n < 5 ? n : 5);
         struct eps_job job =
-            spaced_job(n, draw_between(&state, 0.05, 0.4), bands + draw_below(&state, 4), column, bands);
+            b_min_sep_job(n, draw_between(&state, 0.05, 0.4), bands + draw_below(&state, 4), column, bands);
         job.mechanism.sampling.warm_start = trial % 3 == 1;
         if (trial % 3 == 2 && direction == EPS_ADD)
             job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 4);
@@ -289,7 +289,7 @@ static void tilted_means_are_the_truth(enum eps_direction direction)
     for (int trial = 0; trial < 9; trial++) {
         size_t n = 1 + (size_t)trial % 3, bands = 1 + draw_below(&state, n);
         struct eps_job job =
-            spaced_job(n, draw_between(&state, 0.05, 0.6), bands + draw_below(&state, 3), column, bands);
+            b_min_sep_job(n, draw_between(&state, 0.05, 0.6), bands + draw_below(&state, 3), column, bands);
         job.mechanism.sampling.warm_start = trial / 3 == 1;
         if (trial / 3 == 2 && direction == EPS_ADD)
             job.mechanism.sampling.examples_per_user = 2;
@@ -340,7 +340,7 @@ static void fewer_are_needed(enum eps_direction direction, const double sigmas[2
     static const double one = 1;
     for (int trial = 0; trial < 4; trial++) {
         bool bins = trial / 2;
-        struct eps_job job = bins ? spaced_job(40, 1, 10, &one, 1) : spaced_job(200, 0.1, 1, &one, 1);
+        struct eps_job job = bins ? b_min_sep_job(40, 1, 10, &one, 1) : b_min_sep_job(200, 0.1, 1, &one, 1);
         job.mechanism.sampling.warm_start = bins;
         struct eps__mc_aim aim = {
             .sigma = sigmas[bins], .direction = direction, .tilted = true, .eps = epsilons[bins] * (1 + trial % 2)};
@@ -364,9 +364,9 @@ static void added_values_reach_their_most(void **unused)
     static const double column[] = {1, 0.5};
     for (int trial = 0; trial < 6; trial++) {
         bool certain = trial < 3;
-        struct eps_job job = certain ? spaced_job(4, 1, 1, column, 1) : spaced_job(1, 0.5, 1, column, 1);
+        struct eps_job job = certain ? b_min_sep_job(4, 1, 1, column, 1) : b_min_sep_job(1, 0.5, 1, column, 1);
         if (trial == 2)
-            job = spaced_job(5, 1, 2, column, 2);
+            job = b_min_sep_job(5, 1, 2, column, 2);
         job.mechanism.sampling.examples_per_user = trial == 1 ? 2 : 1;
         struct eps__mc_aim aim = {
             .sigma = certain ? 2 : 0.3 + 0.1 * trial, .direction = EPS_ADD, .tilted = true, .eps = certain ? 1.5 : 0.5};
@@ -393,19 +393,19 @@ static void what_nobody_derived_is_not_tilted(void **unused)
 {
     (void)unused;
     static const double column[] = {1, 0.5};
-    struct eps_job job = spaced_job(20, 0.1, 3, column, 2);
+    struct eps_job job = b_min_sep_job(20, 0.1, 3, column, 2);
     struct eps__mc_aim aim = {.sigma = 1, .direction = EPS_REMOVE, .tilted = true, .eps = 3};
     assert_true(draw_some(&job, &aim, 1).order >= 2);
     job.mechanism.sampling.examples_per_user = 2;
     assert_int_equal(draw_some(&job, &aim, 1).order, 0);
-    struct eps__spaced spaced = {.coins = {.len = 1000, .width = 2, .p = 0.1}, .separation = 100, .examples = 1};
-    assert_true(eps__spaced_draws_bytes(&spaced, 2) < 2e6 && eps__spaced_draws_bytes(&spaced, 3) < 6e7);
-    assert_true(isinf(eps__spaced_draws_bytes(&spaced, 4)) && isinf(eps__spaced_draws_bytes(&spaced, 1)));
-    spaced.examples = 2;
-    assert_true(isinf(eps__spaced_draws_bytes(&spaced, 2)));
-    spaced = (struct eps__spaced){.coins = {.len = 1, .width = 1, .p = 0.1}, .separation = 1, .examples = 1};
-    assert_true(isfinite(eps__spaced_draws_bytes(&spaced, EPS__SPACED_DRAWN_MAX)));
-    assert_true(isinf(eps__spaced_draws_bytes(&spaced, EPS__SPACED_DRAWN_MAX + 1)));
+    struct eps__b_min_sep b_min_sep = {.banded = {.len = 1000, .width = 2, .p = 0.1}, .separation = 100, .examples = 1};
+    assert_true(eps__b_min_sep_draws_bytes(&b_min_sep, 2) < 2e6 && eps__b_min_sep_draws_bytes(&b_min_sep, 3) < 6e7);
+    assert_true(isinf(eps__b_min_sep_draws_bytes(&b_min_sep, 4)) && isinf(eps__b_min_sep_draws_bytes(&b_min_sep, 1)));
+    b_min_sep.examples = 2;
+    assert_true(isinf(eps__b_min_sep_draws_bytes(&b_min_sep, 2)));
+    b_min_sep = (struct eps__b_min_sep){.banded = {.len = 1, .width = 1, .p = 0.1}, .separation = 1, .examples = 1};
+    assert_true(isfinite(eps__b_min_sep_draws_bytes(&b_min_sep, EPS__B_MIN_SEP_DRAWN_MAX)));
+    assert_true(isinf(eps__b_min_sep_draws_bytes(&b_min_sep, EPS__B_MIN_SEP_DRAWN_MAX + 1)));
 }
 
 int main(void)

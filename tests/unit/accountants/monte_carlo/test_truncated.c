@@ -65,15 +65,15 @@ static void random_example(struct example *example, size_t n, size_t bands)
     eps_job_defaults(&example->job);
 }
 
-static struct eps__spaced_steps steps_of(const struct example *example)
+static struct eps__b_min_sep_steps steps_of(const struct example *example)
 {
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
-    struct eps__spaced_steps steps = {.n = example->n,
-                                      .separation = sampling->separation,
-                                      .p = sampling->p,
-                                      .examples = 1,
-                                      .warm = sampling->warm_start};
-    eps__spaced_steps_fill(&steps);
+    struct eps__b_min_sep_steps steps = {.n = example->n,
+                                         .separation = sampling->separation,
+                                         .p = sampling->p,
+                                         .examples = 1,
+                                         .warm = sampling->warm_start};
+    eps__b_min_sep_steps_fill(&steps);
     return steps;
 }
 
@@ -145,17 +145,17 @@ static void open_law(struct opened *opened, const struct example *example, doubl
     if (eps__setting_open(&opened->setting, &error, NULL, &example->job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
     eps__setting_as_asked(&opened->setting);
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&example->job.mechanism);
-    if (!kind->serves(&opened->setting, &error))
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&example->job.mechanism);
+    if (!class->serves(&opened->setting, &error))
         fail_msg("%s: %s", error.pointer, error.message);
-    assert_int_equal(kind->open(&opened->law, &opened->setting, &aim), EPS_OK);
+    assert_int_equal(class->open(&opened->law, &opened->setting, &aim), EPS_OK);
     opened->scratch = malloc(opened->law->scratch * sizeof *opened->scratch);
 }
 
 static void close_law(struct opened *opened)
 {
     free(opened->scratch);
-    opened->law->kind->destroy(opened->law);
+    opened->law->class->destroy(opened->law);
     eps__setting_close(&opened->setting);
 }
 
@@ -173,7 +173,7 @@ static struct means mean_of(const struct example *example, double sigma, enum ep
     for (uint32_t i = 0; i < draws; i += EPS__LANES) {
         struct eps__stream stream = {.key = {11, 12}, .chunk = i / 1024};
         double loss[EPS__LANES], weight[EPS__LANES];
-        opened.law->kind->draw(opened.law, &stream, i % 1024, opened.scratch, loss, weight);
+        opened.law->class->draw(opened.law, &stream, i % 1024, opened.scratch, loss, weight);
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             double value = fmax(-expm1(eps - loss[lane]), 0), inverse = exp(-loss[lane]);
             sums[0] += value;
@@ -199,18 +199,18 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     const struct shifts *own = direction == EPS_REMOVE ? &with : &without;
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
     struct eps__stream stream = {.key = {7, (uint32_t)draw_below(&state, 1000)}, .chunk = 3};
-    struct eps__spaced_steps steps = steps_of(example);
-    size_t n = example->n, base = 2 * eps__spaced_steps_most(&steps) + 4;
+    struct eps__b_min_sep_steps steps = steps_of(example);
+    size_t n = example->n, base = 2 * eps__b_min_sep_steps_most(&steps) + 4;
     double loss[EPS__LANES], weight[EPS__LANES], z[(STEPS_MAX + 2) * EPS__LANES];
     open_law(&opened, example, sigma, direction);
-    opened.law->kind->draw(opened.law, &stream, 32, opened.scratch, loss, weight);
+    opened.law->class->draw(opened.law, &stream, 32, opened.scratch, loss, weight);
     eps__normals(z, &stream, 32, 0, n + n % 2);
     for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
         struct eps__participated taken[STEPS_MAX];
         double y[STEPS_MAX], count[STEPS_MAX] = {0};
-        size_t len = eps__spaced_draw(taken, &steps, &stream, 32 + lane);
+        size_t len = eps__b_min_sep_draw(taken, &steps, &stream, 32 + lane);
         if (sampling->max_batch_size < sampling->dataset_size)
-            eps__spaced_counts(count, 1, &steps, (double)(sampling->dataset_size - 1), &stream, 32 + lane, base + n);
+            eps__b_min_sep_counts(count, 1, &steps, (double)(sampling->dataset_size - 1), &stream, 32 + lane, base + n);
         /* the law draws -C x + z with add as -(C x + z) */
         for (size_t i = 0; i < n; i++)
             y[i] = (direction == EPS_REMOVE ? 1 : -1) * z[i * EPS__LANES + lane];
@@ -266,7 +266,7 @@ static void draws_are_of_the_law(void **unused)
 }
 
 /* The numbers of examples that are drawn at each step, each a pattern of its own: ever[which way] of the first `len` steps. */
-static double ways_of(const struct eps__spaced_steps *steps, unsigned pattern)
+static double ways_of(const struct eps__b_min_sep_steps *steps, unsigned pattern)
 {
     double barred = (double)(steps->separation - 1), total = 0;
     for (size_t start = 0; start < (steps->warm ? steps->separation : 1); start++) {
@@ -290,7 +290,7 @@ static double ways_of(const struct eps__spaced_steps *steps, unsigned pattern)
 enum { COUNTS_STEPS = 4, COUNTS_CELLS = 4 * 4 * 4 * 4 }; /* of three others, 0 to 3 a step */
 
 /* The law of all counts together, by what each example does. */
-static void law_of_counts(double *cells, const struct eps__spaced_steps *steps, size_t others)
+static void law_of_counts(double *cells, const struct eps__b_min_sep_steps *steps, size_t others)
 {
     memset(cells, 0, COUNTS_CELLS * sizeof *cells);
     cells[0] = 1;
@@ -313,19 +313,19 @@ static void counts_are_those_of_examples(void **unused)
     (void)unused;
     enum { DRAWS = 60000 };
     for (int i = 0; i < 8; i++) {
-        struct eps__spaced_steps steps = {.n = COUNTS_STEPS,
-                                          .separation = 1 + draw_below(&state, 6),
-                                          .p = i == 7 ? 1 : 0.1 + 0.8 * draw_unit(&state),
-                                          .examples = 1,
-                                          .warm = i % 2 == 0};
+        struct eps__b_min_sep_steps steps = {.n = COUNTS_STEPS,
+                                             .separation = 1 + draw_below(&state, 6),
+                                             .p = i == 7 ? 1 : 0.1 + 0.8 * draw_unit(&state),
+                                             .examples = 1,
+                                             .warm = i % 2 == 0};
         double cells[COUNTS_CELLS], seen[COUNTS_CELLS] = {0}, total = 0;
         struct eps__stream stream = {.key = {(uint32_t)i, 9}, .chunk = 0};
-        eps__spaced_steps_fill(&steps);
+        eps__b_min_sep_steps_fill(&steps);
         law_of_counts(cells, &steps, 3);
         for (uint32_t draw = 0; draw < DRAWS; draw++) {
             double count[COUNTS_STEPS];
             size_t cell = 0;
-            eps__spaced_counts(count, 1, &steps, 3, &stream, draw, 5);
+            eps__b_min_sep_counts(count, 1, &steps, 3, &stream, draw, 5);
             for (size_t s = 0; s < COUNTS_STEPS; s++)
                 cell += (size_t)count[s] << 2 * s;
             seen[cell]++;
@@ -354,7 +354,9 @@ static void binomial_numbers_have_their_probabilities(void **unused)
         static double seen[FIRST];
         memset(seen, 0, sizeof seen);
         for (int i = 0; i < POINTS; i++) {
-            double k = eps__binomial_of(laws[l].size, laws[l].p, (i + 0.5) / POINTS);
+            double k, u = (i + 0.5) / POINTS;
+            if (!eps__binomial_of(&k, laws[l].size, laws[l].p, u))
+                k = eps__binomial_closely(laws[l].size, laws[l].p, u, 0.5);
             assert_true(k >= 0 && k <= laws[l].size && k >= low && k < low + FIRST);
             seen[(size_t)(k - low)]++;
         }
@@ -363,7 +365,50 @@ static void binomial_numbers_have_their_probabilities(void **unused)
             assert_true(fabs(seen[k] - POINTS * chance) <= 2);
         }
     }
-    assert_true(eps__binomial_of(7, 1, 0.5) == 7 && eps__binomial_of(0, 0.5, 0.5) == 0);
+    double k;
+    assert_true(eps__binomial_of(&k, 7, 1, 0.5) && k == 7 && eps__binomial_of(&k, 0, 0.5, 0.5) && k == 0);
+}
+
+/* S8: about the sums of probabilities at which the number changes, found by another form of them. */
+static void rounding_decides_no_binomial_number(void **unused)
+{
+    (void)unused;
+    static const struct {
+        double size;
+        eps__quad p;
+    } laws[] = {{1, 0.3},        {5, 0.9},      {17, 0.02},     {60, 0.5},
+                {3000, 0.999},   {15, 0.0666},  {100000, 1e-4}, {14745599, 1.25e-4},
+                {0x1p40, 1e-10}, {20000, 0.03}, {2, 0x1p-70L},  {3000, 1 - 0x1p-70L}};
+    unsigned doubts = 0;
+    for (size_t l = 0; l < sizeof laws / sizeof *laws; l++) {
+        eps__quad size = laws[l].size, p = laws[l].p, sum = 0;
+        double mode = fmin(floor((laws[l].size + 1) * (double)p), laws[l].size), last = mode;
+        for (double turn = 0; turn < 400 && sum < 1 - (eps__quad)1e-9; turn++) {
+            double k = fmod(turn, 2) == 0 ? mode - turn / 2 : mode + (turn + 1) / 2;
+            if (k < 0 || k > laws[l].size)
+                continue;
+            eps__quad x = k, rest = size - x;
+            if (sum > 0)
+                for (int move = -3; move <= 3; move++) {
+                    /* the cell of the uniform that holds the sum, and cells beside it */
+                    double u = (floor((double)sum * 0x1p52) + move + 0.5) * 0x1p-52, found;
+                    if (!(u > 0 && u < 1))
+                        continue;
+                    bool told = eps__binomial_of(&found, laws[l].size, p, u);
+                    for (double v = 0.01; v < 1; v += 0.07) {
+                        eps__quad exact = u + (v - 0.5) * (eps__quad)0x1p-52;
+                        double closely = eps__binomial_closely(laws[l].size, p, u, v);
+                        if (fabsq(exact - sum) > 1e-18L)
+                            assert_true(exact < sum ? closely != k : closely != last);
+                        assert_true(!told || found == closely);
+                    }
+                    doubts += !told;
+                }
+            sum += expq(lgammaq(size + 1) - lgammaq(x + 1) - lgammaq(rest + 1) + x * logq(p) + rest * log1pq(-p));
+            last = k;
+        }
+    }
+    assert_true(doubts > 1000);
 }
 
 /* delta of the definition for two steps: all counts of the others, and y on a grid. */
@@ -371,7 +416,7 @@ static double grid_delta(const struct example *example, double sigma, enum eps_d
 {
     enum { SIDE = 130 };
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
-    struct eps__spaced_steps steps = steps_of(example);
+    struct eps__b_min_sep_steps steps = steps_of(example);
     double cells[COUNTS_CELLS], width = 20.0 / SIDE, total = 0;
     law_of_counts(cells, &steps, (size_t)sampling->dataset_size - 1);
     for (size_t c = 0; c < 16; c++)
@@ -452,7 +497,7 @@ static void a_limit_of_all_is_none(void **unused)
                 if (direction == EPS_REMOVE) {
                     open_law(&opened, &example, 0.7, direction);
                     struct eps__stream stream = {.key = {1, 2}, .chunk = 3};
-                    opened.law->kind->draw(opened.law, &stream, 0, opened.scratch, loss[plain], weight);
+                    opened.law->class->draw(opened.law, &stream, 0, opened.scratch, loss[plain], weight);
                     error += opened.law->loss_error;
                     close_law(&opened);
                 } else {
@@ -485,16 +530,16 @@ static void what_is_not_derived_is_declined(void **unused)
             example.job.mechanism.sampling.separation = separation;
             assert_int_equal(eps__setting_open(&setting, &error, NULL, &example.job), EPS_OK);
             eps__setting_as_asked(&setting);
-            const struct eps__mc_kind *kind = eps__mc_kind_of(&example.job.mechanism);
-            assert_ptr_equal(kind, &eps__mc_truncated);
+            const struct eps__mc_law_class *class = eps__mc_law_class_of(&example.job.mechanism);
+            assert_ptr_equal(class, &eps__mc_truncated);
             bool known = adjacency == EPS_ADJACENCY_ZERO_OUT && separation == 2;
-            assert_int_equal(kind->serves(&setting, &error), known);
+            assert_int_equal(class->serves(&setting, &error), known);
             if (!known)
                 assert_string_equal(error.pointer,
                                     adjacency == EPS_ADJACENCY_ZERO_OUT ? "/sampling/separation" : "/adjacency");
             else
-                assert_int_equal(kind->open(&law, &setting, &aim), EPS_UNSUPPORTED);
-            assert_false(known && kind->exact(&setting));
+                assert_int_equal(class->open(&law, &setting, &aim), EPS_UNSUPPORTED);
+            assert_false(known && class->exact(&setting));
             eps__setting_close(&setting);
         }
 }
@@ -506,6 +551,7 @@ int main(void)
         cmocka_unit_test(draws_are_of_the_law),
         cmocka_unit_test(counts_are_those_of_examples),
         cmocka_unit_test(binomial_numbers_have_their_probabilities),
+        cmocka_unit_test(rounding_decides_no_binomial_number),
         cmocka_unit_test(means_are_those_of_the_definition),
         cmocka_unit_test(separation_one_is_poisson),
         cmocka_unit_test(a_limit_of_all_is_none),

@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "lib/accountants/monte_carlo/law.h"
-#include "lib/accountants/monte_carlo/laws/spaced_minorant.h"
+#include "lib/accountants/monte_carlo/laws/b_min_sep_minorant.h"
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
 
@@ -146,9 +146,9 @@ static void open_law(struct eps__mc_law **law, struct eps__setting *setting, con
     if (eps__setting_open(setting, &error, NULL, &example->job) != EPS_OK)
         fail_msg("%s: %s", error.pointer, error.message);
     eps__setting_as_asked(setting);
-    const struct eps__mc_kind *kind = eps__mc_kind_of(&example->job.mechanism);
-    assert_true(kind->serves(setting, &error));
-    assert_int_equal(kind->open(law, setting, &aim), EPS_OK);
+    const struct eps__mc_law_class *class = eps__mc_law_class_of(&example->job.mechanism);
+    assert_true(class->serves(setting, &error));
+    assert_int_equal(class->open(law, setting, &aim), EPS_OK);
 }
 
 static void hold_remove(const struct example *example, double sigma, size_t bands, double *apart)
@@ -157,23 +157,23 @@ static void hold_remove(const struct example *example, double sigma, size_t band
     struct eps__mc_law *law;
     struct eps__stream stream = {.key = {7, (uint32_t)draw_below(&state, 1000)}, .chunk = 3};
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
-    struct eps__spaced_steps steps = {.n = example->n,
-                                      .separation = sampling->separation,
-                                      .p = sampling->p,
-                                      .examples = (unsigned)sampling->examples_per_user,
-                                      .warm = sampling->warm_start};
+    struct eps__b_min_sep_steps steps = {.n = example->n,
+                                         .separation = sampling->separation,
+                                         .p = sampling->p,
+                                         .examples = (unsigned)sampling->examples_per_user,
+                                         .warm = sampling->warm_start};
     double loss[EPS__LANES], weight[EPS__LANES], z[(STEPS_MAX + 2) * EPS__LANES];
     open_law(&law, &setting, example, sigma, EPS_REMOVE);
-    const struct eps__mc_kind *kind = law->kind;
-    assert_int_equal(kind->exact(&setting), bands <= sampling->separation);
+    const struct eps__mc_law_class *class = law->class;
+    assert_int_equal(class->exact(&setting), bands <= sampling->separation);
     double *scratch = malloc(law->scratch * sizeof *scratch);
-    kind->draw(law, &stream, 16, scratch, loss, weight);
-    eps__spaced_steps_fill(&steps);
+    class->draw(law, &stream, 16, scratch, loss, weight);
+    eps__b_min_sep_steps_fill(&steps);
     eps__normals(z, &stream, 16, 0, example->n + example->n % 2);
     for (uint32_t lane = 0; lane < EPS__LANES; lane++) {
         struct eps__participated taken[STEPS_MAX];
         double y[STEPS_MAX];
-        size_t len = eps__spaced_draw(taken, &steps, &stream, 16 + lane);
+        size_t len = eps__b_min_sep_draw(taken, &steps, &stream, 16 + lane);
         for (size_t i = 0; i < example->n; i++) {
             y[i] = z[i * EPS__LANES + lane];
             for (size_t t = 0; t < len; t++)
@@ -191,7 +191,7 @@ static void hold_remove(const struct example *example, double sigma, size_t band
     }
     assert_true(law->loss_error < 1e-11 * (1 + 20 / (sigma * sigma)) * (double)example->n);
     free(scratch);
-    kind->destroy(law);
+    class->destroy(law);
     eps__setting_close(&setting);
 }
 
@@ -211,31 +211,31 @@ static void whole_columns_are_over_the_ratio(void **unused)
 
 /* ------------------------------------------------------------ add */
 
-static struct eps__spaced_minorant minorant_of(const struct example *example, double sigma)
+static struct eps__b_min_sep_minorant minorant_of(const struct example *example, double sigma)
 {
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
     struct eps__setting setting;
     struct eps_error error = {0};
     struct eps__mc_columns columns;
-    struct eps__spaced_minorant minorant;
-    struct eps__spaced_steps steps = {.n = example->n,
-                                      .separation = sampling->separation,
-                                      .p = sampling->p,
-                                      .examples = (unsigned)sampling->examples_per_user,
-                                      .warm = sampling->warm_start};
-    eps__spaced_steps_fill(&steps);
+    struct eps__b_min_sep_minorant minorant;
+    struct eps__b_min_sep_steps steps = {.n = example->n,
+                                         .separation = sampling->separation,
+                                         .p = sampling->p,
+                                         .examples = (unsigned)sampling->examples_per_user,
+                                         .warm = sampling->warm_start};
+    eps__b_min_sep_steps_fill(&steps);
     assert_int_equal(eps__setting_open(&setting, &error, NULL, &example->job), EPS_OK);
     eps__setting_as_asked(&setting);
     assert_int_equal(eps__mc_columns_make(&columns, &setting, sigma, steps.separation, steps.examples), EPS_OK);
     assert_int_equal(columns.stride == 0, example->toeplitz);
-    assert_int_equal(eps__spaced_minorant(&minorant, NULL, &columns, &steps), EPS_OK);
+    assert_int_equal(eps__b_min_sep_minorant(&minorant, NULL, &columns, &steps), EPS_OK);
     eps__mc_columns_clear(&columns);
     eps__setting_close(&setting);
     return minorant;
 }
 
 /* ln of the minorant at the standard normal z */
-static double log_minorant(const struct eps__spaced_minorant *minorant, double z)
+static double log_minorant(const struct eps__b_min_sep_minorant *minorant, double z)
 {
     return log(minorant->never + (1 - minorant->never) * exp(minorant->slope * z - minorant->level));
 }
@@ -250,7 +250,7 @@ static void the_minorant_is_under_the_ratio(void **unused)
         double sigma = draw_log(&state, 0.4, 5), none[STEPS_MAX] = {0};
         random_example(&example, n, bands, 1 + draw_below(&state, bands + 1), i % 3 == 0);
         const struct eps_sampling *sampling = &example.job.mechanism.sampling;
-        struct eps__spaced_minorant minorant = minorant_of(&example, sigma);
+        struct eps__b_min_sep_minorant minorant = minorant_of(&example, sigma);
         struct sums sums = sums_of(&example, none, sigma);
         double rest = 1 - minorant.never, norm = 0;
         for (size_t r = 0; r < n; r++)
@@ -287,13 +287,13 @@ static void a_draw_is_one_normal(void **unused)
         double sum = 0, squares = 0, eps = 0.2, scratch[4 * EPS__LANES];
         random_example(&example, 6, 5, 2, i % 2 == 0);
         example.job.mechanism.sampling.p = 0.3 + 0.1 * i; /* at 0.8 and 12 steps or more nothing is left of `never` */
-        struct eps__spaced_minorant minorant = minorant_of(&example, 1.5);
+        struct eps__b_min_sep_minorant minorant = minorant_of(&example, 1.5);
         open_law(&law, &setting, &example, 1.5, EPS_ADD);
         assert_true(law->scratch <= sizeof scratch / sizeof *scratch);
         for (uint32_t draw = 0; draw < DRAWS; draw += EPS__LANES) {
             struct eps__stream stream = {.key = {3, 4}, .chunk = 0};
             double loss[EPS__LANES], weight[EPS__LANES], z[2 * EPS__LANES];
-            law->kind->draw(law, &stream, draw, scratch, loss, weight);
+            law->class->draw(law, &stream, draw, scratch, loss, weight);
             eps__normals(z, &stream, draw, 0, 2);
             for (size_t lane = 0; lane < EPS__LANES; lane++) {
                 double value = fmax(-expm1(eps - loss[lane]), 0);
@@ -313,7 +313,7 @@ static void a_draw_is_one_normal(void **unused)
         double mean = sum / DRAWS, error = sqrt((squares / DRAWS - mean * mean) / DRAWS);
         assert_true(delta > 1e-3 && fabs(mean - delta) <= 4 * error);
         assert_true(law->loss_error < 1e-12 * (1 + minorant.level));
-        eps__mc_kind_of(&example.job.mechanism)->destroy(law); /* by the table's row, too */
+        eps__mc_law_class_of(&example.job.mechanism)->destroy(law); /* by the table's row, too */
         eps__setting_close(&setting);
     }
 }

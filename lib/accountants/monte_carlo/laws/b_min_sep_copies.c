@@ -1,0 +1,137 @@
+/*
+ * See b_min_sep_copies.h. The law is that of the columns as they are stored in doubles, and Z belongs to this law.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "lib/accountants/monte_carlo/laws/b_min_sep_copies.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include <sleef.h>
+
+#include "lib/base/error.h"
+#include "lib/numerics/bound.h"
+#include "lib/base/progress.h"
+
+#define PRODUCTS_MAX 4e9 /* multiply-adds for the Gram matrix, at most */
+
+/* gram[i width + d] = <h_i, h_(i-d)>, a sum of at most `width` products >= 0. */
+static enum eps_status make_gram(const struct eps_context *context, double *gram, const struct eps__mc_columns *columns)
+{
+    size_t n = columns->n, width = columns->width;
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; status == EPS_OK && i < n; i++) {
+        const double *own = columns->entries + i * columns->stride;
+        size_t rows = n - i < width ? n - i : width;
+        bool same = columns->stride == 0 && i > 0 && n - i >= width;
+        for (size_t d = 0; d < width; d++) {
+            double sum = same ? gram[(i - 1) * width + d] : 0;
+            const double *other = own - (d <= i ? d : 0) * columns->stride;
+            for (size_t e = 0; !same && e < rows && e + d < width; e++)
+                sum += own[e] * other[e + d];
+            gram[i * width + d] = sum;
+        }
+        status = eps__poll(context);
+    }
+    return status;
+}
+
+/* ln of the maximum of r^(a-1) (1 - r): a ln(1 - 1/a) - ln(a - 1). */
+static double peak(double a)
+{
+    return a * Sleef_cinz_log1pd1_u10purec(-1 / a) - Sleef_cinz_logd1_u10purec(a - 1);
+}
+
+/* ln of the bound on values at eps, before rounding. */
+static double log_value(const struct eps__b_min_sep_draws *draws, double eps)
+{
+    double a = draws->layout.copies;
+    return draws->log_z - (a - 1) * eps + peak(a);
+}
+
+/* Makes tables of 2, 3, ... copies as long as the bound on values falls, and keeps the best. */
+static enum eps_status choose(const struct eps_context *context, struct eps__mc_b_min_sep_copies *copies,
+                              const struct eps__b_min_sep *b_min_sep, double eps)
+{
+    double least = 0;
+    for (unsigned a = 2; isfinite(eps__b_min_sep_draws_bytes(b_min_sep, a)); a++) {
+        struct eps__b_min_sep_draws *draws = NULL;
+        enum eps_status status =
+            eps__b_min_sep_draws_make(context, &draws, b_min_sep, a, (double)b_min_sep->banded.width + 4);
+        if (status == EPS_UNSUPPORTED)
+            break;
+        if (status != EPS_OK)
+            return status;
+        if (!(log_value(draws, eps) < least)) {
+            eps__b_min_sep_draws_free(draws);
+            if (copies->draws)
+                break;
+            continue;
+        }
+        least = log_value(draws, eps);
+        eps__b_min_sep_draws_free(copies->draws);
+        copies->draws = draws;
+        copies->order = a;
+    }
+    return copies->draws ? EPS_OK : EPS_UNSUPPORTED;
+}
+
+double eps__mc_b_min_sep_copies_bytes(const struct eps__b_min_sep *b_min_sep)
+{
+    double most = 0, matrix = 8 * (double)b_min_sep->banded.len * (double)b_min_sep->banded.width;
+    for (unsigned a = 2; isfinite(eps__b_min_sep_draws_bytes(b_min_sep, a)); a++)
+        most = fmax(most, matrix + 2 * eps__b_min_sep_draws_bytes(b_min_sep, a));
+    return most;
+}
+
+enum eps_status eps__mc_b_min_sep_copies_make(const struct eps_context *context,
+                                              struct eps__mc_b_min_sep_copies *copies,
+                                              const struct eps__mc_columns *columns,
+                                              const struct eps__b_min_sep_steps *steps, double eps)
+{
+    struct eps__b_min_sep b_min_sep = {.banded = {.len = steps->n, .width = columns->width, .p = steps->p},
+                                       .separation = steps->separation,
+                                       .examples = steps->examples,
+                                       .warm = steps->warm};
+    double width = (double)columns->width;
+    *copies = (struct eps__mc_b_min_sep_copies){0};
+    assert(columns->n == steps->n && columns->width <= steps->separation && !columns->drift);
+    if (isinf(eps__b_min_sep_draws_bytes(&b_min_sep, 2)) ||
+        (columns->stride > 0 && 0.5 * (double)steps->n * width * width > PRODUCTS_MAX))
+        return EPS_UNSUPPORTED;
+    copies->gram = malloc(steps->n * columns->width * sizeof *copies->gram);
+    if (!copies->gram)
+        return EPS_NO_MEMORY;
+    b_min_sep.banded.gram = copies->gram;
+    enum eps_status status = make_gram(context, copies->gram, columns);
+    return status == EPS_OK ? choose(context, copies, &b_min_sep, eps) : status;
+}
+
+void eps__mc_b_min_sep_copies_clear(struct eps__mc_b_min_sep_copies *copies)
+{
+    eps__b_min_sep_draws_free(copies->draws);
+    free(copies->gram);
+    *copies = (struct eps__mc_b_min_sep_copies){0};
+}
+
+double eps__mc_b_min_sep_copies_log_weight(const struct eps__mc_b_min_sep_copies *copies, double loss)
+{
+    return copies->draws->log_z - (copies->order - 1.0) * loss;
+}
+
+double eps__mc_b_min_sep_copies_error(const struct eps__mc_b_min_sep_copies *copies, double loss_error)
+{
+    /* one loss_error for the loss itself, one for the rounding of its multiple */
+    return eps__raise(2 * (copies->order - 1.0) * loss_error + copies->draws->log_z_error +
+                          copies->draws->log_density_error + 4 * EPS__UNIT_ROUNDOFF * fabs(copies->draws->log_z),
+                      8);
+}
+
+double eps__mc_b_min_sep_copies_most(const struct eps__mc_b_min_sep_copies *copies, double eps, double loss_error)
+{
+    double a = copies->order, off = eps__mc_b_min_sep_copies_error(copies, loss_error) + 2 * (a - 1) * loss_error;
+    double size = fabs(copies->draws->log_z) + (a - 1) * eps - peak(a) + off;
+    return eps__shift(EPS__UPPER, log_value(copies->draws, eps), eps__raise(off + 32 * EPS__UNIT_ROUNDOFF * size, 4));
+}

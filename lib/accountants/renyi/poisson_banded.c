@@ -1,0 +1,171 @@
+/*
+ * The law of X for plain Poisson sampling with a banded strategy.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/renyi/banded.h"
+#include "lib/accountants/renyi/poisson.h"
+#include "lib/base/error.h"
+#include "lib/moments/laws/poisson.h"
+
+/* For cost(): the profiles and the starting points that a search for a noise multiplier computes, and the polynomials
+ * that a search for epsilon and a curve certify. */
+enum { OPENED = 4, TRIED = 30, SOUGHT = 25, CURVE = 220 };
+
+#define SECOND 1.2e8     /* the most operations for E X^2 at one sigma, in either direction */
+#define FURTHER 1.1e7    /* times bands^2: the most operations for all orders, about as many as mmcc takes */
+#define FURTHER_MOST 4e8 /* an upper limit on that product */
+#define POLISH 1.2e4     /* times the number of moments squared: the operations that certify a polynomial */
+#define TRIAL 1e6        /* the operations for a starting point */
+
+struct poisson_law {
+    struct eps__renyi_law base;
+    const struct eps__setting *setting;
+    struct eps__banded_gram banded;
+};
+
+/* The limit on operations for all orders. In the add direction few moments improve on the geometric mean. */
+static double further_of(size_t bands, enum eps_direction direction)
+{
+    double all = fmin(FURTHER * (double)bands * (double)bands, FURTHER_MOST);
+    return direction == EPS_REMOVE ? all : all / 4;
+}
+
+/* The largest order within the limits, approximately; 1 if there is none. *spent is the number of operations. */
+static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *spent)
+{
+    size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)eps__banded_changes(setting);
+    unsigned most = 1;
+    *spent = 0;
+    for (unsigned a = 2; a <= EPS__POISSON_MOMENTS_MAX && bands <= EPS__POISSON_WIDTH_MAX; a++) {
+        double more = eps__poisson_operations(setting->job->mechanism.n, bands, changes, a);
+        if (*spent + more > (a == 2 ? SECOND : further_of(bands, direction)))
+            break;
+        *spent += more;
+        most = a;
+    }
+    return most;
+}
+
+static bool concerns(const struct eps__setting *setting)
+{
+    return eps__poisson_concerns(setting, false);
+}
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    double spent;
+    if (!eps__poisson_serves(setting, error))
+        return false;
+    if (!eps__strategy_lower_triangular(setting->strategy))
+        return eps__decline(error, "/matrix", "renyi under poisson needs a lower-triangular strategy");
+    if (fits(setting, EPS_REMOVE, &spent) < 2)
+        return eps__decline(error, "/matrix/bands",
+                            "renyi under poisson serves only strategies with few bands, about 9 if Toeplitz and 6 if "
+                            "not: use fewer bands");
+    return true;
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
+    bool noise = eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER;
+    double opened = noise ? OPENED : 1;
+    double polynomials = noise ? OPENED + TRIED : setting->job->query.curve ? CURVE : SOUGHT;
+    *operations = noise ? TRIED * TRIAL : 0;
+    *bytes = 1e6;
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        double spent, most = fits(setting, direction, &spent);
+        *operations += opened * (spent + n * bands * bands) + polynomials * POLISH * most * most;
+        *bytes += 24 * n * bands + spent / 4;
+    }
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    return eps__strategy_largest_norm(setting->strategy) / EPS__RENYI_SHIFT_MOST;
+}
+
+static void destroy(struct eps__renyi_law *base)
+{
+    struct poisson_law *law = (struct poisson_law *)base;
+    eps__banded_gram_clear(&law->banded);
+    free(law);
+}
+
+static void make_geometrics(struct poisson_law *law)
+{
+    const struct eps__banded_gram *banded = &law->banded;
+    struct eps__sum diagonal = {0}, total = {0};
+    for (size_t i = 0; i < banded->len; i++) {
+        eps__sum_add(&diagonal, banded->gram[i * banded->width]);
+        eps__sum_add(&total, banded->gram[i * banded->width]);
+        for (size_t d = 1; d < banded->width && d <= i; d++)
+            eps__sum_add(&total, 2 * banded->gram[i * banded->width + d]);
+    }
+    eps__poisson_geometrics(&law->base, banded->len, banded->p, eps__sum_interval(&diagonal, 0),
+                            eps__sum_interval(&total, 0));
+}
+
+static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__setting *setting, double sigma)
+{
+    struct poisson_law *law = calloc(1, sizeof *law);
+    enum eps_status status = law ? eps__banded_make(&law->banded, setting, sigma) : EPS_NO_MEMORY;
+    if (status != EPS_OK) {
+        free(law);
+        return status;
+    }
+    law->base.class = &eps__renyi_poisson_banded;
+    make_geometrics(law);
+    law->setting = setting;
+    *out = &law->base;
+    return EPS_OK;
+}
+
+static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
+{
+    const struct poisson_law *law = (const struct poisson_law *)base;
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    enum eps_direction direction = orders ? EPS_REMOVE : EPS_ADD;
+    double further = further_of(law->banded.width, direction), spent;
+    enum eps_status status =
+        eps__poisson_moments(law->setting->context, orders, laws, &law->banded, SECOND, further, max_order);
+    if (status == EPS_OK && law->setting->meter) {
+        (void)fits(law->setting, direction, &spent);
+        eps__meter_add(law->setting->meter, spent);
+    }
+    return status;
+}
+
+static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
+                                          double *variance)
+{
+    const struct poisson_law *law = (const struct poisson_law *)base;
+    const struct eps__banded_gram *banded = &law->banded;
+    double spent, mean[EPS__POISSON_WIDTH_MAX];
+    unsigned max_order = law->setting->job->query.accountant.max_order, most = fits(law->setting, EPS_REMOVE, &spent);
+    assert(banded->width <= EPS__POISSON_WIDTH_MAX);
+    eps__banded_means(banded, mean);
+    *variance = banded->p < 1 ? expm1(eps__banded_log_order(banded, mean, banded->p, 2)) : INFINITY;
+    if (!orders)
+        return EPS_OK;
+    if (max_order > 0 && max_order < most)
+        most = max_order;
+    enum eps_status status = eps__orders_alloc(orders, most);
+    for (unsigned a = 2; status == EPS_OK && a <= most && banded->p < 1; a++)
+        orders->log_upper[a] = orders->log_lower[a] = eps__banded_log_order(banded, mean, banded->p, a);
+    return status;
+}
+
+const struct eps__renyi_law_class eps__renyi_poisson_banded = {.concerns = concerns,
+                                                               .serves = serves,
+                                                               .cost = cost,
+                                                               .least_sigma = least_sigma,
+                                                               .open = open_law,
+                                                               .know = know,
+                                                               .approximate_orders = approximate_orders,
+                                                               .destroy = destroy};

@@ -1,0 +1,500 @@
+/*
+ * Epochs of balls in bins in which the bin is drawn anew, and a Gaussian beside them: the composition of curves against
+ * closed forms, quadrature, samples, the one epoch there may be, and against what must hold of any of them; and the points of a
+ * curve, connected, against the curve, also where they are known badly.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "lib/numerics/normal.h"
+#include "lib/pld/known/balls_in_bins.h"
+#include "lib/pld/known/curves.h"
+#include "tests/unit/draw.h"
+
+static const uint64_t seed = 24077;
+
+/* ------------------------------------------------------------ a curve that has a formula */
+
+/* A Gaussian of a shift between the two, > 0, in units of sigma: either direction is the other. */
+
+struct gaussian {
+    struct eps__curve base;
+    double shift[2]; /* by estimate */
+};
+
+static enum eps_status gaussian_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate,
+                                          double eps, double tolerance, double *log_delta)
+{
+    const struct gaussian *gaussian = (const struct gaussian *)curve;
+    double error, value = eps__gaussian_log_delta(gaussian->shift[estimate], eps, &error);
+    (void)reversed;
+    (void)tolerance;
+    *log_delta = eps__certain(estimate, fmin(eps__shift(estimate, value, error), 0));
+    return EPS_OK;
+}
+
+static enum eps_status gaussian_guess(struct eps__curve *curve, bool reversed, double log_delta, double *eps)
+{
+    double shift = ((const struct gaussian *)curve)->shift[EPS__UPPER];
+    (void)reversed;
+    *eps = shift * (0.5 * shift + fmax(eps__normal_tail_quantile(log_delta), 0)); /* delta is less than this tail */
+    return EPS_OK;
+}
+
+static void gaussian_destroy(struct eps__curve *curve)
+{
+    free(curve);
+}
+
+static const struct eps__curve_class gaussian_class = {gaussian_log_delta, gaussian_guess, gaussian_destroy};
+
+static struct eps__curve *curve_gaussian(double shift_lower, double shift_upper)
+{
+    struct gaussian *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->base.class = &gaussian_class;
+    made->shift[EPS__LOWER] = shift_lower;
+    made->shift[EPS__UPPER] = shift_upper;
+    return &made->base;
+}
+
+/* ------------------------------------------------------------ cases */
+
+struct bracket {
+    double upper, lower; /* logarithms */
+};
+
+struct case_ {
+    enum eps_direction direction;
+    size_t bins;
+    uint64_t epochs;
+    double shift, gaussian; /* gaussian: the shift of a Gaussian beside them; 0: there is none */
+};
+
+static struct eps__curves *open_case(const struct case_ *c, double tolerance)
+{
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, tolerance, NAN};
+    struct eps__curves *curves;
+    assert_int_equal(eps__curves_create(&curves, NULL, &accuracy), EPS_OK);
+    if (c->epochs)
+        assert_int_equal(eps__curves_add(curves,
+                                         eps__curve_balls_in_bins(NULL, c->direction, c->bins, c->shift, c->shift),
+                                         c->epochs),
+                         EPS_OK);
+    if (c->gaussian > 0)
+        assert_int_equal(eps__curves_add(curves, curve_gaussian(c->gaussian, c->gaussian), 1), EPS_OK);
+    return curves;
+}
+
+static struct bracket bracket_of(struct eps__curves *curves, double eps)
+{
+    struct bracket found;
+    assert_int_equal(eps__curves_log_delta(curves, EPS__UPPER, eps, &found.upper), EPS_OK);
+    assert_int_equal(eps__curves_log_delta(curves, EPS__LOWER, eps, &found.lower), EPS_OK);
+    return found;
+}
+
+/* The bracket holds the truth, whose own logarithm is known to `error`, and is as narrow as was asked. */
+static void holds(const struct case_ *c, double eps, double truth, double error, double tolerance)
+{
+    struct eps__curves *curves = open_case(c, tolerance);
+    struct bracket found = bracket_of(curves, eps);
+    for (int i = 0; i < 3 && !(found.upper - found.lower < tolerance) && eps__curves_refine(curves, 1.5); i++)
+        found = bracket_of(curves, eps);
+    eps__curves_destroy(curves);
+    if (!(found.lower <= truth + error && truth - error <= found.upper))
+        fail_msg("%s, %zu bins, %d epochs, shifts %g and %g, eps %g: %.15g not in [%.15g, %.15g]",
+                 c->direction == EPS_ADD ? "add" : "remove", c->bins, (int)c->epochs, c->shift, c->gaussian, eps, truth,
+                 found.lower, found.upper);
+    if (!(found.upper - found.lower < tolerance))
+        fail_msg("%s, %zu bins, %d epochs, shifts %g and %g, eps %g: a width of %g, not %g",
+                 c->direction == EPS_ADD ? "add" : "remove", c->bins, (int)c->epochs, c->shift, c->gaussian, eps,
+                 found.upper - found.lower, tolerance);
+}
+
+/* ------------------------------------------------------------ closed forms */
+
+static void gaussians_are_a_gaussian(void **unused)
+{
+    (void)unused;
+    const uint64_t counts[] = {1, 7, 60};
+    for (size_t i = 0; i < 3; i++)
+        for (double total = 0.2; total < 5; total *= 16)
+            for (double eps = 0; eps < 30; eps = 6 * eps + 0.5) {
+                double shift = total / sqrt((double)counts[i]), error;
+                double exact = eps__gaussian_log_delta(total * M_SQRT2, eps, &error);
+                const struct case_ c = {i % 2, 1, counts[i], shift, total};
+                if (exact > -60)
+                    holds(&c, eps, exact, error, 1e-3);
+            }
+    for (double eps = 0.1; eps < 10; eps *= 4) {
+        double error, exact = eps__gaussian_log_delta(1, eps, &error);
+        const struct case_ c = {EPS_ADD, 1, 0, 0, 1};
+        holds(&c, eps, exact, error, 1e-4);
+    }
+}
+
+static void one_epoch_is_itself(void **unused)
+{
+    (void)unused;
+    for (size_t bins = 2; bins <= 50; bins *= 25)
+        for (double eps = 0.1; eps < 4; eps *= 10)
+            for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+                const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-5, NAN};
+                struct eps__balls_in_bins *alone;
+                double upper, lower;
+                assert_int_equal(eps__balls_in_bins_create(&alone, NULL, d, bins, 0.8, 0.8, &accuracy), EPS_OK);
+                assert_int_equal(eps__balls_in_bins_log_delta(alone, EPS__UPPER, eps, &upper), EPS_OK);
+                assert_int_equal(eps__balls_in_bins_log_delta(alone, EPS__LOWER, eps, &lower), EPS_OK);
+                eps__balls_in_bins_destroy(alone);
+                const struct case_ c = {d, bins, 1, 0.8, 0};
+                if (lower > -30)
+                    holds(&c, eps, 0.5 * (upper + lower), 0.5 * (upper - lower), 1e-3);
+            }
+}
+
+/* ------------------------------------------------------------ quadrature */
+
+/* E[(V - k)_+] of a lognormal. */
+static double call(double s, double k)
+{
+    double error;
+    return k > 0 ? exp(eps__gaussian_log_delta(s, log(k), &error)) : 1 - k;
+}
+
+enum { NODES = 60, INNER = 300 };
+static const double reach = 9;
+
+static double node(int i, int nodes)
+{
+    return -reach + (i + 0.5) * 2 * reach / nodes;
+}
+
+static double weight(int i, int nodes)
+{
+    double z = node(i, nodes);
+    return exp(-0.5 * z * z - EPS__LOG_SQRT_2PI) * 2 * reach / nodes;
+}
+
+/* E[(X - k)_+] of the mean of two, by the rule of midpoints; there is a bend where one alone reaches k. */
+static double call_of_mean(double s, double k)
+{
+    double total = 0;
+    for (int i = 0; i < INNER; i++)
+        total += weight(i, INNER) * 0.5 * call(s, 2 * k - exp(s * node(i, INNER) - 0.5 * s * s));
+    return total;
+}
+
+/* E[(X Y - k)_+], X the mean of two, Y the same (g = 0) or a lognormal. */
+static double call_of_product(double s, double g, double k)
+{
+    double total = 0;
+    for (int i = 0; i < NODES; i++)
+        for (int j = 0; j <= i; j++) {
+            double x = 0.5 * (exp(s * node(i, NODES) - 0.5 * s * s) + exp(s * node(j, NODES) - 0.5 * s * s));
+            double w = weight(i, NODES) * weight(j, NODES) * (i == j ? 1 : 2);
+            if (w * x > 1e-13)
+                total += w * x * (g > 0 ? call(g, k / x) : call_of_mean(s, k / x));
+        }
+    return total;
+}
+
+static double exact_log_delta(enum eps_direction direction, double s, double g, double eps)
+{
+    if (direction == EPS_REMOVE)
+        return log(call_of_product(s, g, exp(eps)));
+    return eps + log(call_of_product(s, g, exp(-eps)) - 1 + exp(-eps)); /* parity: the mean is 1 */
+}
+
+static void two_epochs_of_two_bins_are_an_integral(void **unused)
+{
+    (void)unused;
+    for (double s = 0.5; s < 2; s *= 2.4)
+        for (double eps = 0.4; eps < 5; eps *= 6)
+            for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+                double exact = exact_log_delta(d, s, 0, eps);
+                const struct case_ c = {d, 2, 2, s, 0};
+                if (exact > -15)
+                    holds(&c, eps, exact, 1e-4, 1e-3);
+            }
+}
+
+static void an_epoch_and_a_gaussian_are_an_integral(void **unused)
+{
+    (void)unused;
+    for (double g = 0.3; g < 3; g *= 3)
+        for (double eps = 0.1; eps < 8; eps *= 4)
+            for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+                double exact = exact_log_delta(d, 0.9, g, eps);
+                const struct case_ c = {d, 2, 1, 0.9, g};
+                if (exact > -15)
+                    holds(&c, eps, exact, 1e-4, 1e-3);
+            }
+}
+
+/* ------------------------------------------------------------ samples */
+
+static double draw_normal(uint64_t *state)
+{
+    return sqrt(-2 * log(1 - draw_unit(state))) * cos(2 * M_PI * draw_unit(state));
+}
+
+/* Five epochs of ten bins: P/Q of each is drawn under P. */
+static void ten_bins_are_sampled(void **unused)
+{
+    (void)unused;
+    enum { BINS = 10, EPOCHS = 5, SAMPLES = 60000 };
+    const double s = 1, at[] = {0.05, 0.5, 1.5};
+    double sum[EPS_DIRECTIONS][3] = {{0}}, square[EPS_DIRECTIONS][3] = {{0}};
+    uint64_t state = seed;
+    for (int n = 0; n < SAMPLES; n++)
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            double log_ratio = 0;
+            for (int e = 0; e < EPOCHS; e++) {
+                double mean = 0;
+                for (int b = 0; b < BINS; b++)
+                    mean += exp(s * (draw_normal(&state) + (b == 0 && d == EPS_REMOVE ? s : 0)) - 0.5 * s * s) / BINS;
+                log_ratio += log(mean);
+            }
+            for (int i = 0; i < 3; i++) {
+                double loss = d == EPS_REMOVE ? log_ratio : -log_ratio, value = fmax(-expm1(at[i] - loss), 0);
+                sum[d][i] += value;
+                square[d][i] += value * value;
+            }
+        }
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        for (int i = 0; i < 3; i++) {
+            double mean = sum[d][i] / SAMPLES, error = sqrt((square[d][i] / SAMPLES - mean * mean) / SAMPLES) / mean;
+            const struct case_ c = {d, BINS, EPOCHS, s, 0};
+            assert_true(error < 0.03);
+            holds(&c, at[i], log(mean), 4 * error, 1e-3);
+        }
+}
+
+/* ------------------------------------------------------------ what must hold */
+
+static double upper_at(enum eps_direction d, size_t bins, uint64_t epochs, double shift, double eps)
+{
+    const struct case_ c = {d, bins, epochs, shift, 0};
+    struct eps__curves *curves = open_case(&c, 1e-3);
+    struct bracket found = bracket_of(curves, eps);
+    eps__curves_destroy(curves);
+    assert_true(found.lower <= found.upper);
+    return found.upper;
+}
+
+static void delta_is_monotone(void **unused)
+{
+    (void)unused;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        double base = upper_at(d, 20, 10, 0.8, 1), error;
+        assert_true(upper_at(d, 20, 12, 0.8, 1) > base + 0.01);
+        assert_true(upper_at(d, 25, 10, 0.8, 1) < base - 0.01);
+        assert_true(upper_at(d, 20, 10, 0.85, 1) > base + 0.01);
+        assert_true(upper_at(d, 20, 10, 0.8, 1.1) < base - 0.01);
+        assert_true(base < eps__gaussian_log_delta(0.8 * sqrt(10), 1, &error));
+    }
+    /* many epochs, each next to nothing: in the limit a Gaussian of the variance of P/Q */
+    double total = sqrt(1000 * expm1(0.09) / 1000), error;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        assert_true(fabs(upper_at(d, 1000, 1000, 0.3, 0.5) - eps__gaussian_log_delta(total, 0.5, &error)) < 0.1);
+}
+
+/* ------------------------------------------------------------ points */
+
+/* A Gaussian's curve, of which some points, drawn, are known to a share of themselves only. */
+struct noisy {
+    struct eps__curve base;
+    double shift, share;
+    uint64_t state;
+};
+
+static enum eps_status noisy_log_delta(struct eps__curve *curve, bool reversed, enum eps__estimate estimate, double eps,
+                                       double tolerance, double *log_delta)
+{
+    struct noisy *noisy = (struct noisy *)curve;
+    double error, off = draw_unit(&noisy->state) < 0.7 ? 0 : noisy->share; /* mostly exact */
+    (void)reversed;
+    (void)tolerance;
+    *log_delta = eps__gaussian_log_delta(noisy->shift, eps, &error) + (estimate == EPS__UPPER ? off : -off);
+    return EPS_OK;
+}
+
+static const struct eps__curve_class noisy_class = {.log_delta = noisy_log_delta};
+
+static double gaussian_curve(double shift, double eps)
+{
+    double error;
+    return eps >= 0 ? eps__gaussian_log_delta(shift, eps, &error)
+                    : log(-expm1(eps) + exp(eps + eps__gaussian_log_delta(shift, -eps, &error)));
+}
+
+static void check_points(struct noisy *noisy, double spacing, double worst)
+{
+    const struct eps__curve_points_plan plan = {.spacing = spacing,
+                                                .log_above = -40,
+                                                .log_below = -25,
+                                                .most = 4000,
+                                                .tolerance = noisy->share,
+                                                .least_tolerance = noisy->share};
+    struct eps__curve_points points;
+    assert_int_equal(eps__curve_points_ask(NULL, &points, &noisy->base, &plan), EPS_OK);
+    assert_int_equal(eps__curve_points_ask_lower(NULL, &points, &noisy->base, &plan), EPS_OK);
+    for (enum eps__estimate estimate = EPS__UPPER; estimate <= EPS__LOWER; estimate++) {
+        struct eps__pld pld;
+        assert_int_equal(eps__curve_points_connect(&points, estimate, &pld), EPS_OK);
+        double total = pld.infinity;
+        for (size_t i = 0; i < pld.len; i++) {
+            assert_true(pld.mass[i] >= 0 && (i == 0 || pld.index[i] > pld.index[i - 1]));
+            total += pld.mass[i];
+        }
+        assert_true(fabs(total - 1) < 1e-9);
+        for (int i = 0; i < 300; i++) {
+            double eps = draw_between(&noisy->state, -8 * noisy->shift, 8 * noisy->shift);
+            double exact = gaussian_curve(noisy->shift, eps), found = eps__pld_log_delta(&pld, eps);
+            double off = estimate == EPS__UPPER ? found - exact : exact - found;
+            if (!(off > -1e-13 * (1 + fabs(exact))) || (exact > -12 && !(off < worst) && worst < INFINITY))
+                fail_msg("shift %g, spacing %g, noise %g, estimate %d, eps %g: %.15g, exactly %.15g", noisy->shift,
+                         spacing, noisy->share, (int)estimate, eps, found, exact);
+        }
+        eps__pld_clear(&pld);
+    }
+    eps__curve_points_clear(&points);
+}
+
+static void connected_points_enclose_the_curve(void **unused)
+{
+    (void)unused;
+    for (double shift = 0.02; shift < 3; shift *= 5)
+        for (double fine = 0.01; fine < 0.7; fine *= 4)
+            for (double share = 0; share < 0.3; share = 20 * share + 1e-5) {
+                struct noisy noisy = {.base = {&noisy_class}, .shift = shift, .share = share, .state = seed};
+                check_points(&noisy, fine * shift,
+                             fine < 0.3 && share < 1e-3 ? 40 * fine * fine + 40 * share + 1e-5 : INFINITY);
+            }
+}
+
+/* ------------------------------------------------------------ the accountant */
+
+static struct eps_job job_new(enum eps_accountant method, size_t bins, size_t epochs)
+{
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = bins * epochs;
+    job.mechanism.sampling.scheme = EPS_SCHEME_BALLS_IN_BINS;
+    job.mechanism.sampling.bins = bins;
+    job.mechanism.sampling.redraw = true;
+    job.query.accountant.method = method;
+    job.query.delta = 1e-6;
+    return job;
+}
+
+/* The answer of one direction, the larger one's bracket being within the tolerance. */
+static double solved(struct eps_job job, enum eps_direction direction)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    eps_job_defaults(&job);
+    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
+        fail_msg("%s: %s", error.pointer, error.message);
+    double value = result->directions[direction].value;
+    double larger = fmax(result->directions[EPS_REMOVE].value, result->directions[EPS_ADD].value);
+    if (job.query.accountant.method == EPS_ACCOUNTANT_PLD)
+        assert_true(result->bracket_lower <= larger && result->bracket_lower > larger * (1 - 2e-3));
+    eps_result_destroy(result);
+    return value;
+}
+
+static void declined(struct eps_job job, const char *pointer)
+{
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    job.query.noise_multiplier = 1;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
+    assert_string_equal(error.pointer, pointer);
+}
+
+static void it_is_no_more_than_renyi(void **unused)
+{
+    (void)unused;
+    for (int unknown = 0; unknown < 2; unknown++) {
+        struct eps_job pld = job_new(EPS_ACCOUNTANT_PLD, 50, 8), renyi = job_new(EPS_ACCOUNTANT_RENYI, 50, 8);
+        double *given[] = {unknown ? &pld.query.epsilon : &pld.query.noise_multiplier,
+                           unknown ? &renyi.query.epsilon : &renyi.query.noise_multiplier};
+        *given[0] = *given[1] = unknown ? 2 : 0.9;
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+            double ours = solved(pld, d), theirs = solved(renyi, d);
+            assert_true(ours < theirs && ours > (d == EPS_REMOVE ? 0.7 : 0.3) * theirs);
+        }
+    }
+    /* one bin: nothing is drawn */
+    struct eps_job job = job_new(EPS_ACCOUNTANT_PLD, 1, 9);
+    job.query.noise_multiplier = 6;
+    double value = solved(job, EPS_ADD), error;
+    assert_true(fabs(eps__gaussian_log_delta(0.5, value, &error) - log(1e-6)) < 1e-2);
+}
+
+/* Norms that differ from epoch to epoch: between what the least and the largest give, and as composed here. */
+static void epochs_may_differ(void **unused)
+{
+    (void)unused;
+    enum { BINS = 4, EPOCHS = 3, N = BINS * EPOCHS };
+    double *entries = calloc((size_t)N * N, sizeof *entries);
+    assert_non_null(entries);
+    for (size_t i = 0; i < N; i++)
+        entries[i * N + i] = i / BINS == 1 ? 1.5 : 1;
+    struct eps_job job = job_new(EPS_ACCOUNTANT_PLD, BINS, EPOCHS);
+    job.mechanism.matrix.family = EPS_FAMILY_DENSE;
+    job.mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
+    job.mechanism.matrix.rows = entries;
+    job.mechanism.matrix.rows_n = N;
+    job.query.noise_multiplier = 2;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+        struct eps__curves *curves;
+        assert_int_equal(eps__curves_create(&curves, NULL, &accuracy), EPS_OK);
+        assert_int_equal(eps__curves_add(curves, eps__curve_balls_in_bins(NULL, d, BINS, 0.5, 0.5), 2), EPS_OK);
+        assert_int_equal(eps__curves_add(curves, eps__curve_balls_in_bins(NULL, d, BINS, 0.75, 0.75), 1), EPS_OK);
+        struct bracket found = bracket_of(curves, solved(job, d));
+        if (!(fabs(found.upper - log(1e-6)) < 3e-2))
+            fail_msg("epochs of two norms: %g from the delta that was asked", found.upper - log(1e-6));
+        eps__curves_destroy(curves);
+    }
+    entries[0] = 1.1; /* within an epoch they may not */
+    declined(job, "/matrix");
+    entries[0] = 1;
+    entries[N] = 0.1;
+    declined(job, "/sampling/redraw");
+    free(entries);
+    job = job_new(EPS_ACCOUNTANT_PLD, 20, 2);
+    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    declined(job, "/adjacency");
+    job = job_new(EPS_ACCOUNTANT_PLD, 20, 2);
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    declined(job, "/sampling/redraw");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaussians_are_a_gaussian),
+        cmocka_unit_test(one_epoch_is_itself),
+        cmocka_unit_test(two_epochs_of_two_bins_are_an_integral),
+        cmocka_unit_test(an_epoch_and_a_gaussian_are_an_integral),
+        cmocka_unit_test(ten_bins_are_sampled),
+        cmocka_unit_test(delta_is_monotone),
+        cmocka_unit_test(connected_points_enclose_the_curve),
+        cmocka_unit_test(it_is_no_more_than_renyi),
+        cmocka_unit_test(epochs_may_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
