@@ -80,6 +80,19 @@ void api_job_hash(char hash[65], const struct api_job *job);
  * frees the text. */
 char *api_json_text(const json_t *json);
 
+/*
+ * The members of a job, from the tables of lib/base/members.h: an array of objects, as a new reference. NULL: out of
+ * memory. The members of each object:
+ *   pointer   the JSON pointer of the member; a member whose form depends on the variant has one object per form
+ *   type      real, integer, boolean, name, id, numbers, rows, phases or label
+ *   of        the pointer of the member that selects the variant; absent if every job has the member
+ *   variants  the values of `of` for which the job has the member
+ *   names     for a name, the allowed values
+ *   initial   the default; absent if the member is required or its default depends on other members
+ *   range     the range of a number, as messages show it
+ */
+json_t *api_members_encode(void);
+
 /* A double as JSON: null for NAN and infinities. */
 json_t *api_number(double value);
 

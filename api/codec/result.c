@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/codec/figures.h"
 #include "api/json/number.h"
 
 /* Objects under construction. One flag replaces an error check after every member. */
@@ -37,6 +38,61 @@ static json_t *finish(const struct encoder *encoder, json_t *json)
         return json;
     json_decref(json);
     return NULL;
+}
+
+static void set_figure(struct encoder *encoder, json_t *object, const struct api_figure *figure,
+                       const struct eps_result *result)
+{
+    switch (figure->type) {
+    case API_FIGURE_REAL:
+    case API_FIGURE_VALUE:
+        set(encoder, object, figure->name, api_number(api_figure_number_of(figure, result)));
+        return;
+    case API_FIGURE_COUNT:
+    case API_FIGURE_POSITIVE:
+        if (figure->type == API_FIGURE_COUNT || api_figure_count_of(figure, result) > 0)
+            set(encoder, object, figure->name, json_integer((json_int_t)api_figure_count_of(figure, result)));
+        return;
+    case API_FIGURE_TRUTH:
+        set(encoder, object, figure->name, json_boolean(api_figure_truth_of(figure, result)));
+        return;
+    case API_FIGURE_TEXT:
+    case API_FIGURE_ID:
+    case API_FIGURE_UNKNOWN:
+    case API_FIGURE_GUARANTEE:
+    case API_FIGURE_ACCOUNTANT:
+    case API_FIGURE_ADJACENCY:
+        set(encoder, object, figure->name, json_string(api_figure_text_of(figure, result)));
+    }
+}
+
+/* Sets the figures of a place as members of the object. */
+static void set_figures(struct encoder *encoder, json_t *object, enum api_place place, const struct eps_result *result)
+{
+    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+        if (figure->place == place)
+            set_figure(encoder, object, figure, result);
+    }
+}
+
+static json_t *encode_figures(struct encoder *encoder, enum api_place place, const struct eps_result *result)
+{
+    json_t *json = json_object();
+
+    set_figures(encoder, json, place, result);
+    return json;
+}
+
+/* The number of numeric figures of a place that are known, or that are unknown. */
+static size_t count_numbers(enum api_place place, const struct eps_result *result, bool known)
+{
+    size_t count = 0;
+
+    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+        if (figure->place == place && api_figure_is_number(figure))
+            count += known == !isnan(api_figure_number_of(figure, result));
+    }
+    return count;
 }
 
 /* The parameters that an accountant used for its value. */
@@ -140,26 +196,9 @@ static json_t *encode_sentences(struct encoder *encoder, char *const *sentences,
     return json;
 }
 
-static json_t *encode_sampling(struct encoder *encoder, const struct eps_result *result)
-{
-    json_t *json = json_object();
-
-    set(encoder, json, "p", api_number(result->p));
-    if (result->bins > 0)
-        set(encoder, json, "bins", json_integer((json_int_t)result->bins));
-    set(encoder, json, "expected_batch_size", api_number(result->expected_batch_size));
-    return json;
-}
-
 static json_t *encode_sensitivity(struct encoder *encoder, const struct eps_result *result)
 {
-    if (!result->sensitivity_rule)
-        return json_null();
-    json_t *json = json_object();
-    set(encoder, json, "value", api_number(result->sensitivity));
-    set(encoder, json, "rule", json_string(result->sensitivity_rule));
-    set(encoder, json, "exact", json_boolean(result->sensitivity_exact));
-    return json;
+    return result->sensitivity_rule ? encode_figures(encoder, API_SENSITIVITY, result) : json_null();
 }
 
 static json_t *encode_numbers(struct encoder *encoder, const double *numbers, size_t len)
@@ -175,10 +214,7 @@ static json_t *encode_factorization(struct encoder *encoder, const struct eps_re
 {
     if (result->factorization_id[0] == '\0')
         return json_null();
-    json_t *json = json_object();
-    set(encoder, json, "id", json_string(result->factorization_id));
-    set(encoder, json, "iterations", json_integer((json_int_t)result->iterations));
-    set(encoder, json, "optimality_gap", api_number(result->optimality_gap));
+    json_t *json = encode_figures(encoder, API_FACTORIZATION, result);
     if (result->blt_len > 0) {
         json_t *blt = json_object();
         set(encoder, blt, "decay", encode_numbers(encoder, result->blt_decay, result->blt_len));
@@ -190,13 +226,7 @@ static json_t *encode_factorization(struct encoder *encoder, const struct eps_re
 
 static json_t *encode_error(struct encoder *encoder, const struct eps_result *result)
 {
-    if (isnan(result->error_mean_squared) && isnan(result->error_max_squared) && isnan(result->error_last_squared))
-        return json_null();
-    json_t *json = json_object();
-    set(encoder, json, "mean_squared", api_number(result->error_mean_squared));
-    set(encoder, json, "max_squared", api_number(result->error_max_squared));
-    set(encoder, json, "last_squared", api_number(result->error_last_squared));
-    return json;
+    return count_numbers(API_ERROR, result, true) ? encode_figures(encoder, API_ERROR, result) : json_null();
 }
 
 static const char *cache_name(enum eps_cache_state state)
@@ -224,7 +254,7 @@ static json_t *encode_phase(struct encoder *encoder, const struct eps_phase_resu
     set(encoder, json, "epsilon", api_number(alone ? alone->epsilon : NAN));
     set(encoder, json, "share", api_number(phase->share));
     set(encoder, json, "directions", directions);
-    set(encoder, json, "sampling", alone ? encode_sampling(encoder, alone) : json_null());
+    set(encoder, json, "sampling", alone ? encode_figures(encoder, API_SAMPLING, alone) : json_null());
     set(encoder, json, "sensitivity", alone ? encode_sensitivity(encoder, alone) : json_null());
     set(encoder, json, "factorization", alone ? encode_factorization(encoder, alone) : json_null());
     set(encoder, json, "error", alone ? encode_error(encoder, alone) : json_null());
@@ -241,28 +271,33 @@ static json_t *encode_phases(struct encoder *encoder, const struct eps_result *r
     return json;
 }
 
-/* The three scalars and the bracket; all null for a curve. */
+/* The values, the count that was asked for (if any), and the bracket; null for a curve. */
 static void set_values(struct encoder *encoder, json_t *json, const struct eps_result *result)
 {
-    bool curve = result->solved_for == EPS_SOLVE_CURVE;
+    bool bracketed = count_numbers(API_BRACKET, result, false) == 0;
 
-    set(encoder, json, "solved_for", json_string(eps_unknown_name(result->solved_for)));
-    set(encoder, json, "epsilon", api_number(curve ? NAN : result->epsilon));
-    set(encoder, json, "delta", api_number(curve ? NAN : result->delta));
-    set(encoder, json, "noise_multiplier", api_number(curve ? NAN : result->noise_multiplier));
+    set_figures(encoder, json, API_VALUES, result);
     if (result->solved_for == EPS_SOLVE_N || result->solved_for == EPS_SOLVE_RUNS)
         set(encoder, json, eps_unknown_name(result->solved_for), json_integer((json_int_t)result->largest));
-    if (curve || isnan(result->bracket_lower) || isnan(result->bracket_upper)) {
-        set(encoder, json, "bracket", json_null());
-        set(encoder, json, "least", api_number(curve ? NAN : result->least));
-        return;
-    }
-    json_t *bracket = json_object();
-    set(encoder, bracket, "lower", api_number(result->bracket_lower));
-    set(encoder, bracket, "upper", api_number(result->bracket_upper));
-    set(encoder, bracket, "exact", json_boolean(result->bracket_exact));
-    set(encoder, json, "bracket", bracket);
-    set(encoder, json, "least", api_number(result->least));
+    set(encoder, json, "bracket", bracketed ? encode_figures(encoder, API_BRACKET, result) : json_null());
+}
+
+/* ---------------------------------------------------------------- curves */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} curve_columns[] = {{"epsilon", offsetof(struct eps_curve_point, epsilon)},
+                     {"delta", offsetof(struct eps_curve_point, delta)},
+                     {"lower", offsetof(struct eps_curve_point, lower)},
+                     {"remove", offsetof(struct eps_curve_point, remove)},
+                     {"add", offsetof(struct eps_curve_point, add)}};
+
+enum { CURVE_COLUMNS = sizeof curve_columns / sizeof *curve_columns };
+
+static double curve_number(const struct eps_curve_point *point, size_t column)
+{
+    return *(const double *)(const void *)((const char *)point + curve_columns[column].offset);
 }
 
 static json_t *encode_points(struct encoder *encoder, const struct eps_curve_point *points, size_t len)
@@ -271,15 +306,14 @@ static json_t *encode_points(struct encoder *encoder, const struct eps_curve_poi
 
     for (size_t i = 0; i < len && !encoder->failed; i++) {
         json_t *point = json_object();
-        set(encoder, point, "epsilon", api_number(points[i].epsilon));
-        set(encoder, point, "delta", api_number(points[i].delta));
-        set(encoder, point, "lower", api_number(points[i].lower));
-        set(encoder, point, "remove", api_number(points[i].remove));
-        set(encoder, point, "add", api_number(points[i].add));
+        for (size_t j = 0; j < CURVE_COLUMNS; j++)
+            set(encoder, point, curve_columns[j].name, api_number(curve_number(&points[i], j)));
         append(encoder, json, point);
     }
     return json;
 }
+
+/* ---------------------------------------------------------------- results */
 
 json_t *api_result_encode(const struct eps_result *result)
 {
@@ -287,14 +321,12 @@ json_t *api_result_encode(const struct eps_result *result)
     json_t *json = json_object(), *cache = json_object();
 
     set_values(&encoder, json, result);
-    set(&encoder, json, "guarantee", json_string(eps_guarantee_name(result->guarantee)));
-    set(&encoder, json, "accountant", json_string(eps_accountant_name(result->accountant)));
+    set_figures(&encoder, json, API_SOURCE, result);
     set(&encoder, json, "directions", encode_directions(&encoder, result));
     set(&encoder, json, "candidates", encode_candidates(&encoder, result));
     set_sampled(&encoder, json, result);
-    set(&encoder, json, "adjacency", json_string(eps_adjacency_name(result->adjacency)));
-    set(&encoder, json, "adaptive", json_boolean(result->adaptive));
-    set(&encoder, json, "sampling", result->phases_len ? json_null() : encode_sampling(&encoder, result));
+    set_figures(&encoder, json, API_BASIS, result);
+    set(&encoder, json, "sampling", result->phases_len ? json_null() : encode_figures(&encoder, API_SAMPLING, result));
     set(&encoder, json, "sensitivity", encode_sensitivity(&encoder, result));
     set(&encoder, json, "factorization", encode_factorization(&encoder, result));
     set(&encoder, json, "error", encode_error(&encoder, result));
@@ -336,19 +368,21 @@ json_t *api_curve_encode(const struct eps_curve_point *points, size_t len)
 
 char *api_curve_csv(const struct eps_curve_point *points, size_t len)
 {
-    static const char header[] = "epsilon,delta,lower,remove,add\n";
-    size_t used = sizeof header - 1;
-    char *text = malloc(sizeof header + len * 5 * API_NUMBER_TEXT);
+    size_t used = 0, header = 0;
+    for (size_t j = 0; j < CURVE_COLUMNS; j++)
+        header += strlen(curve_columns[j].name) + 1;
+    char *text = malloc(header + len * CURVE_COLUMNS * API_NUMBER_TEXT + 1);
 
     if (!text)
         return NULL;
-    memcpy(text, header, sizeof header);
+    for (size_t j = 0; j < CURVE_COLUMNS; j++)
+        used += (size_t)sprintf(text + used, "%s%c", curve_columns[j].name, j + 1 < CURVE_COLUMNS ? ',' : '\n');
     for (size_t i = 0; i < len; i++) {
-        const double columns[] = {points[i].epsilon, points[i].delta, points[i].lower, points[i].remove, points[i].add};
-        for (size_t j = 0; j < 5; j++) {
-            if (isfinite(columns[j])) /* otherwise an empty cell, which is null in CSV */
-                used += api__number_text(text + used, columns[j]);
-            text[used++] = j < 4 ? ',' : '\n';
+        for (size_t j = 0; j < CURVE_COLUMNS; j++) {
+            double number = curve_number(&points[i], j);
+            if (isfinite(number)) /* otherwise an empty cell, which is null in CSV */
+                used += api__number_text(text + used, number);
+            text[used++] = j + 1 < CURVE_COLUMNS ? ',' : '\n';
         }
     }
     text[used] = '\0';

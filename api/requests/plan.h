@@ -8,6 +8,7 @@
 #define API_REQUESTS_PLAN_H
 
 #include "api/codec/codec.h"
+#include "api/codec/figures.h"
 
 #define API_PLAN_NUMBERS 4096 /* limit on the coefficients of the workload times the pairs of sizes */
 
@@ -42,8 +43,8 @@ static inline const json_t *api_plan_member(const struct api_plan *plan, size_t 
     return json_object_get(json_array_get(plan->candidates, i), name);
 }
 
-/* The figure of the objective, out of those of a result. */
-double api_plan_error(const struct api_plan *plan, double mean_squared, double max_squared);
+/* The figure of the objective. */
+double api_plan_error(enum eps_objective objective, const struct api_figures *figures);
 /* The value by which a candidate with this error is ranked, smallest first: the error of its average gradients. */
 double api_plan_rank(const struct api_plan *plan, size_t i, double error);
 

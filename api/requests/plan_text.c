@@ -107,9 +107,9 @@ void api_plan_destroy(struct api_plan *plan)
     free(plan);
 }
 
-double api_plan_error(const struct api_plan *plan, double mean_squared, double max_squared)
+double api_plan_error(enum eps_objective objective, const struct api_figures *figures)
 {
-    return plan->objective == EPS_OBJECTIVE_MAX_SQUARED ? max_squared : mean_squared;
+    return objective == EPS_OBJECTIVE_MAX_SQUARED ? figures->max_squared : figures->mean_squared;
 }
 
 double api_plan_rank(const struct api_plan *plan, size_t i, double error)

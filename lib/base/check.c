@@ -63,6 +63,12 @@ bool eps__in_range(enum eps__quantity quantity, double value)
     return value >= ranges[quantity].least && value <= ranges[quantity].most;
 }
 
+const char *eps__range_text(enum eps__quantity quantity)
+{
+    assert((unsigned)quantity < EPS__QUANTITIES);
+    return ranges[quantity].text;
+}
+
 bool eps__check_range(struct eps__check *check, const char *pointer, enum eps__quantity quantity, double value)
 {
     if (eps__in_range(quantity, value))

@@ -52,7 +52,9 @@ enum eps__quantity {
 
 /* Returns whether the value lies in the range of the quantity. NAN lies in none. */
 bool eps__in_range(enum eps__quantity quantity, double value);
-/* The same; reports a violation that states the range if the value lies outside. */
+/* The range of the quantity as messages show it, such as "[1e-12, 1)". Static. */
+const char *eps__range_text(enum eps__quantity quantity);
+/* Like eps__in_range(), and reports a violation that states the range if the value lies outside. */
 bool eps__check_range(struct eps__check *check, const char *pointer, enum eps__quantity quantity, double value);
 
 /* The `user` of eps__keep_first(), an eps_report_fn that turns the first violation into an EPS_INVALID error and

@@ -12,7 +12,8 @@ import {sortable} from './sortable.js';
 
 const PAGE = 500; /* points per request */
 const LINES = 12; /* maximum number of lines in a chart */
-const FOUND = ['epsilon', 'delta', 'noise_multiplier', 'mean_squared'];
+const OTHERS = ['job', 'status', 'accountant', 'detail']; /* members of a point that are not numbers */
+const ROUNDED_UP = ['epsilon', 'delta', 'noise_multiplier'];
 const FINAL = ['succeeded', 'failed', 'canceled'];
 
 const settled = ({items}) => items.every(({status}) => FINAL.includes(status));
@@ -40,15 +41,18 @@ async function refresh(pages, path) {
 const plain = (value) => typeof value === 'number' || typeof value === 'string' ? value : value === undefined ? null
   : JSON.stringify(value);
 
+/* The names of the numbers in a point of the service. */
+const numbersOf = (point) => Object.keys(point).filter((member) => member[0] !== '/' && !OTHERS.includes(member));
+
 /* y: the result, which is shown after the varied members. */
-function columns(pointers, y) {
+function columns(pointers, numbers, y) {
   const found = (member) => ({title: member, read: (point) => point[member],
-                              show: (point) => member === 'mean_squared' ? number(point[member])
-                                : safe(point[member])});
+                              show: (point) => ROUNDED_UP.includes(member) ? safe(point[member])
+                                : number(point[member])});
   return [...pointers.map((pointer) =>
                           ({title: pointer, read: (point) => plain(point[pointer]),
                             show: (point) => String(plain(point[pointer]))})),
-          ...[y, ...FOUND.filter((member) => member !== y)].map(found),
+          ...[y, ...numbers.filter((member) => member !== y)].map(found),
           {title: 'status', read: (point) => point.status, show: (point) => badge(point.status)},
           {title: 'accountant', read: (point) => point.accountant,
            show: (point) => point.accountant ?? point.detail ?? '–'},
@@ -95,10 +99,11 @@ export class Points {
     this.pointers = Object.keys(grid);
     this.axes = this.pointers.filter((pointer) => grid[pointer].some((value) => typeof value === 'number'));
     this.x = this.axes[0];
-    this.y = FOUND.find((member) => !(member in base) && !(`/${member}` in grid)) || FOUND[0];
-    this.sorted = sortable('points', 'Points', columns(this.pointers, this.y));
+    const numbers = numbersOf(this.pages[0].items[0] ?? {});
+    this.y = numbers.find((member) => !(member in base) && !(`/${member}` in grid)) || numbers[0];
+    this.sorted = sortable('points', 'Points', columns(this.pointers, numbers, this.y));
     this.element.append(...(this.x ? [h('p', {class: 'filters'},
-      choice('sweep-y', 'Result', FOUND, this.y, (value) => { this.y = value; this.draw(); }),
+      choice('sweep-y', 'Result', numbers, this.y, (value) => { this.y = value; this.draw(); }),
       choice('sweep-x', 'over', this.axes, this.x, (value) => { this.x = value; this.draw(); }))] : []),
     this.chart, this.sorted.element, h('div', {class: 'actions'},
                                        saveButton('Save as CSV', 'sweep.csv', links.points, 'text/csv')));

@@ -49,7 +49,7 @@ static void hold_against(void *user, const struct child_record *child)
         number_of(plan, child->number, "pair") != number_of(plan, rivals->number, "pair")) {
         return;
     }
-    double error = api_plan_error(plan, child->mean_squared, child->max_squared);
+    double error = api_plan_error(plan->objective, &child->figures);
     rivals->found = api_plan_rank(plan, child->number, error) <= rivals->least &&
                     number_of(plan, child->number, "buffers") <= number_of(plan, rivals->number, "buffers");
     rivals->better = child->number;

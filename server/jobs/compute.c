@@ -298,25 +298,6 @@ static char *member_text(json_t *object, const char *name)
     return text;
 }
 
-/* The figures in the form of the text: null where a curve covers all epsilons and deltas. */
-static void fill_figures(struct result_figures *figures, const struct eps_result *result)
-{
-    bool curve = result->solved_for == EPS_SOLVE_CURVE;
-    *figures = (struct result_figures){
-        .epsilon = curve ? NAN : result->epsilon,
-        .delta = curve ? NAN : result->delta,
-        .noise_multiplier = curve ? NAN : result->noise_multiplier,
-        .lower = curve ? NAN : result->bracket_lower,
-        .upper = curve ? NAN : result->bracket_upper,
-        .mean_squared = result->error_mean_squared,
-        .max_squared = result->error_max_squared,
-        .last_squared = result->error_last_squared,
-    };
-    snprintf(figures->solved_for, sizeof figures->solved_for, "%s", eps_unknown_name(result->solved_for));
-    snprintf(figures->accountant, sizeof figures->accountant, "%s", eps_accountant_name(result->accountant));
-    snprintf(figures->factorization, sizeof figures->factorization, "%s", result->factorization_id);
-}
-
 /* Encodes a result; see struct result_record. The members that differ between a cache hit and a miss are stored
  * separately. */
 static bool encode_result(struct result_record *record, const struct eps_result *result, double elapsed,
@@ -328,7 +309,7 @@ static bool encode_result(struct result_record *record, const struct eps_result 
         return false;
     }
     record->elapsed_seconds = elapsed;
-    fill_figures(&record->figures, result);
+    api_figures_fill(&record->figures, result);
     json_object_del(object, "elapsed_seconds");
     record->cache = member_text(object, "cache");
     record->curve = member_text(object, "curve");

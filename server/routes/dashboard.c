@@ -2,14 +2,19 @@
  * The dashboard: a page and its files, which are part of the binary. It uses only this service: its
  * Content-Security-Policy allows no other site and no inline script.
  *
+ * One file is not embedded but generated: members.js, the table of a job's members (lib/base/members.h) for the form.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/codec/codec.h"
 #include "server/embedded.h"
 #include "server/routes/routes.h"
 
 #define FOLDER "server/dashboard/"
+#define MEMBERS "members.js"
 
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -47,18 +52,38 @@ static const struct embedded_file *file_named(const char *name)
 }
 
 /* Browsers may store the file, but must revalidate it each time. */
+static void write_headers(struct request *request)
+{
+    reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    reply_header(request, "Content-Security-Policy", "%s", policy);
+    reply_header(request, "Referrer-Policy", "no-referrer");
+}
+
 static enum handled reply_embedded(struct request *request, const struct embedded_file *file)
 {
     char tag[ETAG_SIZE];
     text_etag(tag, (const char *)file->data, file->len);
     reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", tag);
-    reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
-    reply_header(request, "Content-Security-Policy", "%s", policy);
-    reply_header(request, "Referrer-Policy", "no-referrer");
+    write_headers(request);
     if (request_has_etag(request, tag)) {
         return reply_empty(request, 304);
     }
     return reply_static(request, type_of(file->name), file->data, file->len);
+}
+
+static enum handled reply_members(struct request *request)
+{
+    struct text text = {0};
+    json_t *members = api_members_encode();
+    char *json = members ? api_json_text(members) : NULL;
+    json_decref(members);
+    text_puts(&text, "export const members = ");
+    text_puts(&text, json ? json : "");
+    text_puts(&text, ";\n");
+    text.failed = text.failed || !json;
+    free(json);
+    write_headers(request);
+    return reply_text(request, 200, type_of(MEMBERS), &text, true);
 }
 
 enum handled handle_dashboard_get(struct request *request)
@@ -72,6 +97,9 @@ enum handled handle_dashboard_get(struct request *request)
 
 enum handled handle_dashboard_file_get(struct request *request)
 {
+    if (strcmp(request->param, MEMBERS) == 0) {
+        return reply_members(request);
+    }
     const struct embedded_file *file = file_named(request->param);
     if (!file) {
         return reply_problem(request, API_PROBLEM_NOT_FOUND, "the dashboard has no file with this name");

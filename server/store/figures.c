@@ -1,17 +1,65 @@
 /*
- * The SQL function figure(core, member...), with which migration 7 fills the typed columns of results that were written
- * before these columns existed: the number or text at that place in the object of the result, or NULL. An UPDATE
- * requests one member after another, so the last parsed text is cached.
+ * The figures in rows of the database. The table of api/codec/figures.h says which figures are columns.
+ *
+ * The SQL function figure(core, member...) returns the number or text at that place in the object of a stored result,
+ * or NULL. Migrations fill new columns with it. An UPDATE requests one member after another, so the last parsed text is
+ * cached.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/codec/codec.h"
 #include "server/ops/text.h"
 #include "server/store/internal.h"
+
+/* ---------------------------------------------------------------- columns */
+
+static bool is_column(const struct api_figure *figure, bool listed)
+{
+    return listed ? figure->listed : figure->column != NULL;
+}
+
+void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figures, bool listed)
+{
+    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+        if (!is_column(figure, listed)) {
+            continue;
+        }
+        char name[64];
+        snprintf(name, sizeof name, ":%s", figure->column);
+        int index = sqlite3_bind_parameter_index(statement, name);
+        const char *text = api_figure_text(figure, figures);
+        if (api_figure_is_number(figure)) {
+            store__bind_number(statement, index, api_figure_number(figure, figures));
+        } else if (text[0]) { /* an absent name is NULL */
+            sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
+        }
+    }
+}
+
+void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed)
+{
+    api_figures_none(figures);
+    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+        if (!is_column(figure, listed)) {
+            continue;
+        }
+        if (api_figure_is_number(figure)) {
+            api_figure_set_number(figure, figures, store__column_number(row, first++));
+            continue;
+        }
+        const char *text = (const char *)sqlite3_column_text(row, first++);
+        if (text) {
+            api_figure_set_text(figure, figures, text);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- figure() */
 
 struct parsed {
     char *core; /* as stored in the column: without its last brace */

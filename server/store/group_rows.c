@@ -194,16 +194,9 @@ enum store_status store_each_open_group(struct store *store,
 static void child_of_row(struct child_record *child, sqlite3_stmt *row, const char *parent)
 {
     const char *job = (const char *)sqlite3_column_text(row, 2);
-    const char *accountant = (const char *)sqlite3_column_text(row, 10);
-    *child = (struct child_record){.number = (size_t)sqlite3_column_int64(row, 0),
-                                   .ended = (size_t)sqlite3_column_int64(row, 1),
-                                   .epsilon = NAN,
-                                   .delta = NAN,
-                                   .noise_multiplier = NAN,
-                                   .mean_squared = NAN,
-                                   .max_squared = NAN,
-                                   .last_squared = NAN};
-    if (!status_known(row, 3) || sqlite3_column_int(row, 12) != 1) {
+    *child = child_record_new((size_t)sqlite3_column_int64(row, 0));
+    child->ended = (size_t)sqlite3_column_int64(row, 1);
+    if (!status_known(row, 3) || sqlite3_column_int(row, 5) != 1) {
         store__damaged("children", parent);
         child->status = JOB_FAILED;
         child->damaged = true;
@@ -212,14 +205,8 @@ static void child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
     }
     child->status = (enum job_status)sqlite3_column_int(row, 3);
     snprintf(child->job, sizeof child->job, "%s", job ? job : "");
-    child->epsilon = store__column_number(row, 4);
-    child->delta = store__column_number(row, 5);
-    child->noise_multiplier = store__column_number(row, 6);
-    child->mean_squared = store__column_number(row, 7);
-    child->max_squared = store__column_number(row, 8);
-    child->last_squared = store__column_number(row, 9);
-    snprintf(child->accountant, sizeof child->accountant, "%s", accountant ? accountant : "");
-    child->detail = (const char *)sqlite3_column_text(row, 11);
+    child->detail = (const char *)sqlite3_column_text(row, 4);
+    store__read_figures(&child->figures, row, 6, true);
 }
 
 enum store_status store_each_child(struct store *store, const struct children_filter *filter,

@@ -43,9 +43,9 @@ struct child_end {
     size_t number;
     const char *job; /* or NULL */
     enum job_status status;
-    const struct result_figures *figures; /* or NULL */
-    const char *detail;                   /* or NULL: taken from `error` */
-    const char *error;                    /* a problem document; or NULL */
+    const struct api_figures *figures; /* or NULL */
+    const char *detail;                /* or NULL: taken from `error` */
+    const char *error;                 /* a problem document; or NULL */
 };
 
 static enum store_status count_end(struct store *store, const struct child_end *end)
@@ -61,7 +61,6 @@ static enum store_status count_end(struct store *store, const struct child_end *
 
 static enum store_status end_row(struct store *store, const struct child_end *end)
 {
-    const struct result_figures *figures = end->figures;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_CHILD_END);
     if (!statement) {
         return STORE_FAILED;
@@ -70,24 +69,18 @@ static enum store_status end_row(struct store *store, const struct child_end *en
     sqlite3_bind_int64(statement, 2, (sqlite3_int64)end->number);
     store__bind_text(statement, 3, end->job);
     sqlite3_bind_int(statement, 4, (int)end->status);
-    if (figures) {
-        store__bind_number(statement, 5, figures->epsilon);
-        store__bind_number(statement, 6, figures->delta);
-        store__bind_number(statement, 7, figures->noise_multiplier);
-        store__bind_number(statement, 8, figures->mean_squared);
-        store__bind_number(statement, 9, figures->max_squared);
-        store__bind_number(statement, 10, figures->last_squared);
-        store__bind_text(statement, 11, figures->accountant[0] ? figures->accountant : NULL);
+    if (end->figures) {
+        store__bind_figures(statement, end->figures, true);
     }
-    store__bind_text(statement, 12, end->detail);
-    store__bind_text(statement, 13, end->error);
+    store__bind_text(statement, sqlite3_bind_parameter_index(statement, ":detail"), end->detail);
+    store__bind_text(statement, sqlite3_bind_parameter_index(statement, ":error"), end->error);
     enum store_status status = store__run(store->writer, statement);
     bool changed = status == STORE_OK && sqlite3_changes(store->writer->db) > 0;
     return changed ? count_end(store, end) : status;
 }
 
 enum store_status store__child_end(struct store *store, const struct job_change *change,
-                                   const struct result_figures *figures)
+                                   const struct api_figures *figures)
 {
     char parent[UUID_SIZE] = "";
     struct child_end end = {.parent = parent,

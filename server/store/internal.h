@@ -129,6 +129,11 @@ const char *store__sql(enum store_sql sql);
 bool store__digest_register(sqlite3 *db);
 /* Registers the function with which migrations read old results. */
 bool store__figure_register(sqlite3 *db);
+/* Binds the kept figures, or only the listed ones, to the parameters with the names of their columns. The statement
+ * borrows the figures. */
+void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figures, bool listed);
+/* Reads these figures from consecutive columns in the order of the table. The others become absent. */
+void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
 /* Logs and counts a row whose digest is wrong, and returns STORE_CORRUPT. */
@@ -156,7 +161,7 @@ enum store_status store__job_put(struct store *store, const struct job_record *r
 /* In a transaction of the writer: if the job is a child, ends its row too, with the result that answered it (or
  * NULL). */
 enum store_status store__child_end(struct store *store, const struct job_change *change,
-                                   const struct result_figures *figures);
+                                   const struct api_figures *figures);
 /* Marks the group of that job as canceled; it stays so, whatever the outcome of its last children. */
 enum store_status store__group_cancel(struct store *store, const char *job);
 /* Makes room for `incoming` bytes. STORE_NONE: there is none. */

@@ -54,6 +54,13 @@ void group_record_clear(struct group_record *record)
     *record = (struct group_record){0};
 }
 
+struct child_record child_record_new(size_t number)
+{
+    struct child_record child = {.number = number};
+    api_figures_none(&child.figures);
+    return child;
+}
+
 static size_t bytes_of(const char *text)
 {
     return text ? strlen(text) + 1 : 0;

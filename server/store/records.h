@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/codec/figures.h"
 #include "lib/epsilon.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
@@ -88,37 +89,19 @@ struct child_record {
     size_t ended;        /* its position in the order in which the children ended, from 1; 0: not final */
     char job[UUID_SIZE]; /* "": there is none */
     enum job_status status;
-    double epsilon; /* NAN: none; also for the next five */
-    double delta;
-    double noise_multiplier;
-    double mean_squared;
-    double max_squared;
-    double last_squared;
-    char accountant[32]; /* "": none */
-    const char *detail;  /* borrowed; or NULL */
-    bool damaged;        /* the digest of the row is wrong: it is shown as failed */
+    struct api_figures figures; /* the listed figures; the others are absent */
+    const char *detail;         /* borrowed; or NULL */
+    bool damaged;               /* the digest of the row is wrong: it is shown as failed */
 };
+
+/* The row of a child that has not started. */
+struct child_record child_record_new(size_t number);
 
 void job_record_clear(struct job_record *record);
 /* Resets the state to that of a job that was just accepted. The caller frees the error text. */
 void job_record_restart(struct job_record *record);
 /* The memory of a record, for limits. */
 size_t job_record_bytes(const struct job_record *record);
-
-/* The figures of a result, without its text. Names: "" if there is none. Numbers: NAN if there is none. */
-struct result_figures {
-    char solved_for[24];
-    double epsilon;
-    double delta;
-    double noise_multiplier;
-    double lower; /* the bracket of the unknown */
-    double upper;
-    double mean_squared; /* the error figures */
-    double max_squared;
-    double last_squared;
-    char accountant[32];
-    char factorization[65]; /* its id */
-};
 
 /* A row of results. Immutable once created, and reference-counted, because documents of many jobs share one. */
 struct result_record {
@@ -127,7 +110,7 @@ struct result_record {
     int version; /* accounting version; negative: see result_record_part() */
     int64_t finished_at;
     double elapsed_seconds;
-    struct result_figures figures;
+    struct api_figures figures;
     char *core;  /* the result object up to its cache member, without the closing brace */
     char *cache; /* the cache member of the job that computed it */
     char *curve; /* or NULL */

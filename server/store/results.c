@@ -14,8 +14,6 @@
 
 #define CHECKSUM_SIZE 16
 
-enum { NUMBERS = 8 }; /* the number of numeric figures */
-
 static void hash_text(crypto_generichash_state *state, const char *text)
 {
     /* NUL separates the texts, and distinguishes NULL from "" */
@@ -60,27 +58,6 @@ static enum store_status uses_put(struct store *store, const struct store_update
     return STORE_OK;
 }
 
-/* An absent name is NULL. */
-static void bind_name(sqlite3_stmt *statement, int column, const char *name)
-{
-    if (name[0]) {
-        sqlite3_bind_text(statement, column, name, -1, SQLITE_STATIC);
-    }
-}
-
-static void bind_figures(sqlite3_stmt *statement, int first, const struct result_figures *figures)
-{
-    const double numbers[NUMBERS] = {figures->epsilon,     figures->delta,       figures->noise_multiplier,
-                                     figures->lower,       figures->upper,       figures->mean_squared,
-                                     figures->max_squared, figures->last_squared};
-    bind_name(statement, first, figures->solved_for);
-    for (int i = 0; i < NUMBERS; i++) {
-        store__bind_number(statement, first + 1 + i, numbers[i]);
-    }
-    bind_name(statement, first + 1 + NUMBERS, figures->accountant);
-    bind_name(statement, first + 2 + NUMBERS, figures->factorization);
-}
-
 enum store_status store__result_put(struct store *store, const struct store_update *update)
 {
     const struct result_record *result = update->result;
@@ -106,7 +83,7 @@ enum store_status store__result_put(struct store *store, const struct store_upda
         sqlite3_bind_blob64(statement, 9, result->points, result->points_len * sizeof *result->points, SQLITE_STATIC);
     }
     sqlite3_bind_blob(statement, 10, checksum, sizeof checksum, SQLITE_STATIC);
-    bind_figures(statement, 11, &result->figures);
+    store__bind_figures(statement, &result->figures, false);
     if (store__run(store->writer, statement) != STORE_OK) {
         return STORE_FAILED;
     }
@@ -127,27 +104,6 @@ enum store_status store__result_present(struct store *store, const char *hash, i
                                                      : store__complain(store->writer, "look for result");
     sqlite3_reset(statement);
     return status;
-}
-
-static void read_name(char *name, size_t size, sqlite3_stmt *row, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(row, column);
-    if (text && strlen(text) < size) {
-        memcpy(name, text, strlen(text) + 1);
-    }
-}
-
-static void figures_of_row(struct result_figures *figures, sqlite3_stmt *row, int first)
-{
-    double *numbers[NUMBERS] = {&figures->epsilon,     &figures->delta,       &figures->noise_multiplier,
-                                &figures->lower,       &figures->upper,       &figures->mean_squared,
-                                &figures->max_squared, &figures->last_squared};
-    read_name(figures->solved_for, sizeof figures->solved_for, row, first);
-    for (int i = 0; i < NUMBERS; i++) {
-        *numbers[i] = store__column_number(row, first + 1 + i);
-    }
-    read_name(figures->accountant, sizeof figures->accountant, row, first + 1 + NUMBERS);
-    read_name(figures->factorization, sizeof figures->factorization, row, first + 2 + NUMBERS);
 }
 
 /* Columns in the order of SQL_RESULT_READ. */
@@ -179,10 +135,10 @@ static enum store_status result_of_row(struct result_record *result, sqlite3_stm
     unsigned char checksum[CHECKSUM_SIZE];
     result_checksum(checksum, result);
     if (sqlite3_column_bytes(row, 7) != CHECKSUM_SIZE ||
-        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 19)) {
+        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 8)) {
         return STORE_CORRUPT;
     }
-    figures_of_row(&result->figures, row, 8);
+    store__read_figures(&result->figures, row, 9, false);
     return STORE_OK;
 }
 

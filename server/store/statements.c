@@ -11,10 +11,17 @@
 #define TEXT "digest(id, job)"
 #define STATE "digest(id, status, attempts, started_at, finished_at, from_cache, version, error)"
 
+/* Lists of the figures in SQL, from their table. Each item starts with a comma. */
+#define NOTHING(...)
+#define COLUMN(column, ...) ", " #column
+#define PARAMETER(column, ...) ", :" #column
+#define NULL_VALUE(column, ...) ", NULL"
+#define SET(column, ...) ", " #column " = :" #column
+#define KEPT(each) API_FIGURES(NOTHING, each, each)
+#define LISTED(each) API_FIGURES(NOTHING, NOTHING, each)
+
 /* For a result: the columns that the older `checksum` does not cover. */
-#define FIGURES                                                                                                     \
-    "digest(hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, max_squared, " \
-    "last_squared, accountant, factorization)"
+#define FIGURES "digest(hash, version" KEPT(COLUMN) ")"
 
 #define JOB_COLUMNS                                                                                                    \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
@@ -33,17 +40,16 @@
 #define GROUP_COLUMNS                                                                                         \
     "id, kind, label, status, total, done, failed, created_at, finished_at, request, checksum = " GROUP_FIXED \
     ", state_checksum = " GROUP_STATE ", request_id"
-#define CHILD_COLUMNS                                                                                                \
-    "number, ended, job, status, epsilon, delta, noise_multiplier, mean_squared, max_squared, last_squared, "        \
-    "accountant, "                                                                                                   \
-    "detail, checksum = digest(parent, number, job, status, ended, epsilon, delta, noise_multiplier, mean_squared, " \
-    "max_squared, last_squared, accountant, detail)"
+#define CHILD_COLUMNS                                                                                  \
+    "number, ended, job, status, detail, checksum = digest(parent, number, job, status, ended" LISTED( \
+        COLUMN) ", "                                                                                   \
+                "detail)" LISTED(COLUMN)
 
 /* The same condition as in the index jobs_answered. */
 #define ANSWERED "from_cache = 1 AND parent IS NULL AND status = 2"
 
 /* The given text, or otherwise the detail of the problem document of a failed job. */
-#define CHILD_DETAIL "coalesce(?12, json_extract(?13, '$.detail'))"
+#define CHILD_DETAIL "coalesce(:detail, json_extract(:error, '$.detail'))"
 
 static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
@@ -117,13 +123,12 @@ static const char *const statements[SQL_COUNT] = {
                          "AND finished_at < ?2 AND coalesce(state_checksum = " GROUP_STATE ", 1) LIMIT ?3)",
 
     [SQL_CHILD_INSERT] = "INSERT INTO children (parent, number, job, status, checksum) "
-                         "VALUES (?1,?2,?3,0, "
-                         "digest(?1,?2,?3,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL))",
-    [SQL_CHILD_END] = "UPDATE children SET status = ?4, ended = (SELECT done + 1 FROM job_groups WHERE id = ?1), "
-                      "epsilon = ?5, delta = ?6, noise_multiplier = ?7, mean_squared = ?8, max_squared = ?9, "
-                      "last_squared = ?10, accountant = ?11, detail = " CHILD_DETAIL ", checksum = digest(?1,?2,?3,?4,"
-                      "(SELECT done + 1 FROM job_groups WHERE id = ?1),?5,?6,?7,?8,?9,?10,?11," CHILD_DETAIL ") "
-                      "WHERE parent = ?1 AND number = ?2 AND job IS ?3 AND ended IS NULL",
+                         "VALUES (?1,?2,?3,0, digest(?1,?2,?3,0,NULL" LISTED(NULL_VALUE) ",NULL))",
+    [SQL_CHILD_END] = "UPDATE children SET status = ?4, ended = (SELECT done + 1 FROM job_groups WHERE id = ?1)" LISTED(
+        SET) ", detail = " CHILD_DETAIL ", checksum = digest(?1,?2,?3,?4,"
+             "(SELECT done + 1 FROM job_groups WHERE id = ?1)" LISTED(
+                 PARAMETER) "," CHILD_DETAIL ") "
+                            "WHERE parent = ?1 AND number = ?2 AND job IS ?3 AND ended IS NULL",
     [SQL_CHILD_DELETE] = "DELETE FROM children WHERE parent = ?1",
     [SQL_CHILD_ORPHAN] = "DELETE FROM children WHERE parent IN (SELECT parent FROM orphans AS o WHERE EXISTS "
                          "(SELECT 1 FROM children AS c WHERE c.parent = o.parent) LIMIT 1)",
@@ -137,19 +142,15 @@ static const char *const statements[SQL_COUNT] = {
 
     [SQL_RESULT_PUT] =
         "INSERT INTO results (hash, version, finished_at, core, cache, elapsed_seconds, curve, note, "
-        "points, checksum, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, "
-        "max_squared, last_squared, accountant, factorization, figures_checksum) "
-        "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21, "
-        "digest(?1,?2,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)) "
-        "ON CONFLICT (hash, version) DO UPDATE SET finished_at = ?3, core = ?4, cache = ?5, "
-        "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10, solved_for = ?11, "
-        "epsilon = ?12, delta = ?13, noise_multiplier = ?14, lower = ?15, upper = ?16, "
-        "mean_squared = ?17, max_squared = ?18, last_squared = ?19, accountant = ?20, factorization = ?21, "
-        "figures_checksum = excluded.figures_checksum",
-    [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum, solved_for, "
-                        "epsilon, delta, noise_multiplier, lower, upper, mean_squared, max_squared, last_squared, "
-                        "accountant, factorization, figures_checksum = " FIGURES " "
-                        "FROM results WHERE hash = ?1 AND version = ?2",
+        "points, checksum" KEPT(
+            COLUMN) ", figures_checksum) "
+                    "VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10" KEPT(PARAMETER) ", digest(?1,?2" KEPT(
+                        PARAMETER) ")) "
+                                   "ON CONFLICT (hash, version) DO UPDATE SET finished_at = ?3, core = ?4, cache = ?5, "
+                                   "elapsed_seconds = ?6, curve = ?7, note = ?8, points = ?9, checksum = ?10" KEPT(
+                                       SET) ", figures_checksum = excluded.figures_checksum",
+    [SQL_RESULT_READ] = "SELECT finished_at, core, cache, elapsed_seconds, curve, note, points, checksum, "
+                        "figures_checksum = " FIGURES KEPT(COLUMN) " FROM results WHERE hash = ?1 AND version = ?2",
     [SQL_RESULT_PRESENT] = "SELECT 1 FROM results WHERE hash = ?1 AND version = ?2",
     /* A job that is not final may still refer to it later. */
     [SQL_RESULT_EXPIRE] = "DELETE FROM results WHERE rowid IN (SELECT rowid FROM results AS r "

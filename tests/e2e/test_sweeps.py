@@ -8,13 +8,15 @@ import sqlite3
 import time
 
 import pytest
+import yaml
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, check_problem, until
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem, until
 from follow import Stream, follow
 
 pytestmark = pytest.mark.sanitized
 BASE = {"n": 100, "sampling": {"scheme": "poisson", "p": 0.01}, "delta": 1e-6}
-COLUMNS = ["job", "status", "epsilon", "delta", "noise_multiplier", "mean_squared", "accountant", "detail"]
+CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+COLUMNS = list(CONTRACT["components"]["schemas"]["Point"]["properties"])
 
 
 def sweep(server, grid, base=BASE, status=202, **more):

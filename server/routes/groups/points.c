@@ -12,6 +12,7 @@
 
 #include "server/groups/groups.h"
 #include "server/jobs/jobs.h"
+#include "server/routes/groups/figures.h"
 #include "server/routes/routes.h"
 #include "server/http/wait.h"
 #include "server/work/pool.h"
@@ -19,9 +20,6 @@
 #define LIMIT_DEFAULT 50
 
 /* ---------------------------------------------------------------- rows */
-
-static const char *const columns[] = {"job",          "status",     "epsilon", "delta", "noise_multiplier",
-                                      "mean_squared", "accountant", "detail",  NULL};
 
 /* The current status of a point; a row that is not final may be older than its job. */
 static enum job_status status_now(struct server *server, const struct child_record *child)
@@ -33,11 +31,6 @@ static enum job_status status_now(struct server *server, const struct child_reco
         jobs_refresh(server->jobs, &record, &progress);
     }
     return record.status;
-}
-
-static void write_name(struct text *out, const char *name)
-{
-    text_json(out, name[0] ? name : NULL);
 }
 
 void point_write(struct server *server, struct text *out, const struct api_sweep *sweep,
@@ -57,28 +50,12 @@ void point_write(struct server *server, struct text *out, const struct api_sweep
         free(value);
     }
     text_puts(out, "\"job\":");
-    write_name(out, child->job);
-    text_printf(out, ",\"status\":\"%s\",\"epsilon\":", job_status_name(status_now(server, child)));
-    text_number(out, child->epsilon);
-    text_puts(out, ",\"delta\":");
-    text_number(out, child->delta);
-    text_puts(out, ",\"noise_multiplier\":");
-    text_number(out, child->noise_multiplier);
-    text_puts(out, ",\"mean_squared\":");
-    text_number(out, child->mean_squared);
-    text_puts(out, ",\"accountant\":");
-    write_name(out, child->accountant);
+    text_json(out, child->job[0] ? child->job : NULL);
+    text_printf(out, ",\"status\":\"%s\"", job_status_name(status_now(server, child)));
+    figures_write(out, &child->figures, API_IN_POINT, ",");
     text_puts(out, ",\"detail\":");
     text_json(out, child->detail);
     text_puts(out, "}");
-}
-
-static void write_cell(struct text *out, double number)
-{
-    text_puts(out, ",");
-    if (!isnan(number)) {
-        text_number(out, number);
-    }
 }
 
 static void write_value(struct text *out, const json_t *value)
@@ -103,12 +80,7 @@ static void write_csv_point(struct server *server, struct text *out, const struc
     text_puts(out, child->job);
     text_puts(out, ",");
     text_puts(out, job_status_name(status_now(server, child)));
-    write_cell(out, child->epsilon);
-    write_cell(out, child->delta);
-    write_cell(out, child->noise_multiplier);
-    write_cell(out, child->mean_squared);
-    text_puts(out, ",");
-    text_csv(out, child->accountant);
+    figures_write_cells(out, &child->figures, API_IN_POINT);
     text_puts(out, ",");
     text_csv(out, child->detail ? child->detail : "");
     text_puts(out, "\n");
@@ -163,7 +135,7 @@ static void table_row(struct table *table, const struct child_record *child)
 /* Writes the points before `end` that have no row yet. If the sweep was canceled, they never get one. */
 static void table_fill(struct table *table, size_t end)
 {
-    struct child_record none = {.epsilon = NAN, .delta = NAN, .noise_multiplier = NAN, .mean_squared = NAN};
+    struct child_record none = child_record_new(0);
     none.status = table->record.status == JOB_CANCELED ? JOB_CANCELED : JOB_QUEUED;
     while (table->at < end) {
         none.number = table->at;
@@ -192,11 +164,9 @@ static void table_head(struct table *table)
         text_csv(&table->text, pointer);
         text_puts(&table->text, ",");
     }
-    for (size_t i = 0; columns[i]; i++) {
-        text_puts(&table->text, i ? "," : "");
-        text_puts(&table->text, columns[i]);
-    }
-    text_puts(&table->text, "\n");
+    text_puts(&table->text, "job,status");
+    figures_write_header(&table->text, API_IN_POINT);
+    text_puts(&table->text, ",detail\n");
 }
 
 static bool table_open(struct table *table)

@@ -15,6 +15,7 @@
 #include "server/groups/groups.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
+#include "server/routes/groups/figures.h"
 
 #define DETAIL_BYTES 640 /* limit on the reason of a candidate */
 #define BEST 10          /* number of candidates in a summary */
@@ -44,13 +45,6 @@ struct ranking {
 };
 
 /* ---------------------------------------------------------------- creation */
-
-static const struct child_record none = {.epsilon = NAN,
-                                         .delta = NAN,
-                                         .noise_multiplier = NAN,
-                                         .mean_squared = NAN,
-                                         .max_squared = NAN,
-                                         .last_squared = NAN};
 
 static void ranking_free(struct ranking *ranking)
 {
@@ -102,8 +96,7 @@ static void put_candidate(struct ranking *ranking, const struct api_plan *plan, 
     static const char *const about[] = {"family", "bands", "scheme", "n", "batch_size"};
     struct candidate *candidate = &ranking->candidates[i];
     struct text *texts = &ranking->texts;
-    candidate->row = none;
-    candidate->row.number = i;
+    candidate->row = child_record_new(i);
     candidate->batch = (double)json_integer_value(api_plan_member(plan, i, "batch_size"));
     candidate->about = texts->len;
     for (size_t k = 0; k < sizeof about / sizeof *about; k++) {
@@ -187,9 +180,7 @@ struct ranking *ranking_open(struct server *server, const struct group_record *r
 static double key_of(const struct ranking *ranking, size_t i)
 {
     const struct candidate *candidate = &ranking->candidates[i];
-    bool largest = ranking->objective == EPS_OBJECTIVE_MAX_SQUARED;
-    double error = largest ? candidate->row.max_squared : candidate->row.mean_squared;
-    return error / (candidate->batch * candidate->batch);
+    return api_plan_error(ranking->objective, &candidate->row.figures) / (candidate->batch * candidate->batch);
 }
 
 /* Whether x ranks before y. Ties go to the candidate that was tried first. */
@@ -292,12 +283,7 @@ static void write_error(struct text *out, const struct child_record *child)
         text_puts(out, "null");
         return;
     }
-    text_puts(out, "{\"mean_squared\":");
-    text_number(out, child->mean_squared);
-    text_puts(out, ",\"max_squared\":");
-    text_number(out, child->max_squared);
-    text_puts(out, ",\"last_squared\":");
-    text_number(out, child->last_squared);
+    figures_write(out, &child->figures, API_IN_CANDIDATE_ERROR, "{");
     text_puts(out, "}");
 }
 
@@ -319,8 +305,7 @@ static void write_figures(struct text *out, const struct ranking *ranking, size_
     const struct candidate *candidate = &ranking->candidates[number];
     text_printf(out, at ? "{\"rank\":%zu," : "{\"rank\":null,", at);
     text_puts(out, ranking->texts.data + candidate->about);
-    text_puts(out, ",\"noise_multiplier\":");
-    text_number(out, candidate->row.noise_multiplier);
+    figures_write(out, &candidate->row.figures, API_IN_BEST, ",");
     text_puts(out, ",\"error\":");
     write_error(out, &candidate->row);
     text_puts(out, ",\"gain\":");
@@ -351,8 +336,7 @@ static void write_candidate(struct server *server, struct text *out, const struc
     write_figures(out, ranking, number, at, until);
     text_puts(out, ",\"guarantee\":");
     text_json(out, succeeded ? eps_guarantee_name(EPS_GUARANTEE_DETERMINISTIC) : NULL); /* auto never draws */
-    text_puts(out, ",\"accountant\":");
-    text_json(out, row->accountant[0] ? row->accountant : NULL);
+    figures_write(out, &row->figures, API_IN_CANDIDATE, ",");
     text_printf(out, ",\"status\":\"%s\",\"reason\":", status_name(server, group, row));
     text_json(out, row->detail);
     text_puts(out, ",");

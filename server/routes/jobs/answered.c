@@ -103,7 +103,7 @@ static bool read_members(struct answered *answered, struct eps_job *job, const s
 bool answered_read(struct answered *answered, struct eps_job *job, const struct result_record *result, size_t phase,
                    bool required, const char *instance, json_t **problem)
 {
-    const struct result_figures *figures = &result->figures;
+    const struct api_figures *figures = &result->figures;
     *answered = (struct answered){.count = 1};
     memcpy(answered->factorization, figures->factorization, sizeof answered->factorization);
     /* only a curve is for the noise multiplier of the request */

@@ -113,6 +113,12 @@ static void encode(void *user)
     spoken->now[4] = text_of(api_problem_encode(API_PROBLEM_NOT_FOUND, "no such job", NULL, NULL));
 }
 
+static void tabulate(void *user)
+{
+    struct spoken *spoken = user;
+    spoken->now[0] = text_of(api_members_encode());
+}
+
 static void check(void *user, bool struck)
 {
     struct spoken *spoken = user;
@@ -337,6 +343,14 @@ static void an_answer_is_written_whole_or_not(void **state)
     forget(&spoken);
 }
 
+static void the_table_of_members_is_written_whole_or_not(void **state)
+{
+    (void)state;
+    struct spoken spoken = {.input = "the table of members"};
+    assert_true(scarcity_each(tabulate, check, &spoken, SCARCITY_WHOLE) > 20);
+    forget(&spoken);
+}
+
 /* ------------------------------------------------------------ sweeps */
 
 struct swept {
@@ -475,6 +489,7 @@ int main(void)
         cmocka_unit_test(users_are_read_whole_or_not),
         cmocka_unit_test(requests_of_noise_are_read_whole_or_refused),
         cmocka_unit_test(an_answer_is_written_whole_or_not),
+        cmocka_unit_test(the_table_of_members_is_written_whole_or_not),
         cmocka_unit_test(a_sweep_is_read_whole_or_refused),
         cmocka_unit_test(a_plan_is_read_whole_or_refused),
         cmocka_unit_test(every_line_that_asks_for_memory_was_struck),

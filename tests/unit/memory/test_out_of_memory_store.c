@@ -301,7 +301,8 @@ static void see_candidate(void *user, const struct child_record *child)
     struct seen *seen = user;
     seen->children++;
     seen->right = seen->right && child->number == 0 && child->ended == 1 && child->status == JOB_SUCCEEDED &&
-                  child->mean_squared == MEAN && !child->damaged && strcmp(child->job, seen->tried->candidate.id) == 0;
+                  child->figures.mean_squared == MEAN && !child->damaged &&
+                  strcmp(child->job, seen->tried->candidate.id) == 0;
 }
 
 /* The plan's rows in the order of their ends: none, or the one that has ended, with its figures. */
