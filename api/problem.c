@@ -210,10 +210,9 @@ static json_t *accountant_names(uint32_t mask)
 {
     json_t *list = json_array();
 
-    for (unsigned i = 0; i < EPS_ACCOUNTANT_COUNT; i++) {
+    for (unsigned i = 0; i < EPS_ACCOUNTANT_COUNT; i++)
         if (mask & (1u << i))
             json_array_append_new(list, json_string(eps_accountant_name((enum eps_accountant)i)));
-    }
     return list;
 }
 

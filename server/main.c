@@ -19,15 +19,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "epsilond: cannot initialise libsodium\n");
         return 1;
     }
-    if (strcmp(command, "serve") == 0) {
+    if (strcmp(command, "serve") == 0)
         return command_serve(argc - 1, argv + 1);
-    }
-    if (strcmp(command, "solve") == 0) {
+    if (strcmp(command, "solve") == 0)
         return command_solve(argc - 1, argv + 1);
-    }
-    if (strcmp(command, "backup") == 0) {
+    if (strcmp(command, "backup") == 0)
         return command_backup(argc - 1, argv + 1);
-    }
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
         printf("epsilond %s (accounting version %d)\n", EPS_VERSION, EPS_ACCOUNTING_VERSION);
         return 0;

@@ -68,9 +68,8 @@ static void threads_spent(void *unused, const char *hash)
 /* For ending the process while threads are still running. */
 static int last_status(void)
 {
-    if (!atomic_load(&spent)) {
+    if (!atomic_load(&spent))
         return 0;
-    }
     crash_trace(too_many);
     return 1;
 }
@@ -118,13 +117,11 @@ static bool server_build(struct server *server, char *message, size_t message_si
         .user = server->jobs,
     };
     server->store = store_open(&options, message, message_size);
-    if (!server->store) {
+    if (!server->store)
         return false;
-    }
     if (!jobs_recover(server->jobs, groups_recover, server->groups)) {
-        if (!store_disk_full(config->db, NULL, message, message_size)) {
+        if (!store_disk_full(config->db, NULL, message, message_size))
             snprintf(message, message_size, "cannot read the jobs of an earlier run from %s", config->db);
-        }
         return false;
     }
     groups_start(server->groups);
@@ -136,21 +133,17 @@ static bool server_build(struct server *server, char *message, size_t message_si
 static bool server_stop(struct server *server, struct http *http, double deadline)
 {
     watchdog_stop(server->watchdog); /* everything becomes unwanted now */
-    if (http) {
+    if (http)
         http_quiesce(http);
-    }
-    if (server->store) {
+    if (server->store)
         store_stop(server->store);
-    }
-    if (server->jobs) {
+    if (server->jobs)
         jobs_stop(server->jobs);
-    }
     if (http) {
         waits_stop(server->waits);
         /* Gate, pool and store are still running, because they hold the suspended requests. */
-        if (!waits_drain(server->waits, deadline)) {
+        if (!waits_drain(server->waits, deadline))
             return false;
-        }
         http_drain(http, clock_monotonic() + DRAIN_SECONDS);
         http_stop(http);
     }
@@ -242,12 +235,10 @@ int command_serve(int argc, char **argv)
         return status;
     }
     fprintf(stderr, "epsilond: %s\n", message);
-    if (!server_stop(&server, NULL, INFINITY)) {
+    if (!server_stop(&server, NULL, INFINITY))
         _exit(1);
-    }
     server_free(&server);
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     return 1;
 }

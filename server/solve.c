@@ -41,16 +41,13 @@ static bool read_input(const char *path, struct text *input, char *message, size
         snprintf(message, message_size, "cannot read %.200s", path);
         return false;
     }
-    while ((len = fread(piece, 1, sizeof piece, file)) > 0) {
+    while ((len = fread(piece, 1, sizeof piece, file)) > 0)
         text_append(input, piece, len);
-    }
     bool ok = !ferror(file) && !input->failed;
-    if (!ok) {
+    if (!ok)
         snprintf(message, message_size, "cannot read %.200s", path);
-    }
-    if (!standard) {
+    if (!standard)
         fclose(file);
-    }
     return ok;
 }
 
@@ -74,9 +71,8 @@ static void solve_progress(void *user, double fraction, const char *stage, doubl
 {
     (void)user;
     fprintf(stderr, "\r%3.0f%% %-16s", 100 * fraction, stage ? stage : "");
-    if (isfinite(remaining_seconds)) {
+    if (isfinite(remaining_seconds))
         fprintf(stderr, " %.0f s left ", remaining_seconds);
-    }
     fflush(stderr);
 }
 
@@ -112,24 +108,20 @@ static void compute(struct solving *solving)
     struct eps_context checks = computation_checks(config, store);
     solving->from_cache = store && store_read_result(store, solving->record.hash, EPS_ACCOUNTING_VERSION,
                                                      &computation->result) == STORE_OK;
-    if (solving->from_cache) {
+    if (solving->from_cache)
         return;
-    }
     bool terminal = isatty(STDERR_FILENO);
     computation->status = eps_job_serves(&checks, &computation->error, &solving->job->job, NULL, NULL);
-    if (computation->status != EPS_OK) {
+    if (computation->status != EPS_OK)
         return;
-    }
     computation_open(computation, &solving->server, NULL, config->max_seconds);
     computation->canceled = solve_canceled;
     computation->progress = terminal ? solve_progress : NULL;
     computation_run(computation, &solving->job->job, solving->record.hash);
-    if (terminal) {
+    if (terminal)
         fputs("\r\033[K", stderr);
-    }
-    if (store && computation->result) {
+    if (store && computation->result)
         keep_result(store, computation);
-    }
     computation_close(computation);
 }
 
@@ -161,22 +153,19 @@ static int solve_one(struct solving *solving, char *message, size_t message_size
     server->config = &solving->config;
     const struct text *input = &solving->input;
     solving->job = decode_request(input->data ? input->data : "", input->len, solving->config.max_n, NULL, &problem);
-    if (!solving->job) {
+    if (!solving->job)
         return print_problem(problem);
-    }
     fill_record(solving);
-    if (!solving->record.job || !solving->record.hash[0]) {
+    if (!solving->record.job || !solving->record.hash[0])
         return print_problem(NULL);
-    }
     if (solving->config.db) {
         struct store_options options = {.path = solving->config.db,
                                         .guest = true,
                                         .cache_bytes = solving->config.cache_bytes,
                                         .chunk_bytes = solving->config.chunk_bytes};
         server->store = store_open(&options, message, message_size);
-        if (!server->store) {
+        if (!server->store)
             return 2;
-        }
     }
     server->pool = pool_create((size_t)solving->config.workers, 0, METRIC_COUNT);
     if (!server->pool) {
@@ -218,9 +207,8 @@ int command_solve(int argc, char **argv)
             status = signals_watch(GRACE_SECONDS, overdue, NULL) ? solve_one(&solving, message, sizeof message) : 2;
         }
     }
-    if (status == 2) {
+    if (status == 2)
         fprintf(stderr, "epsilond: %s\n", message);
-    }
     pool_destroy(solving.server.pool);
     store_close(solving.server.store);
     result_record_release(solving.computation.result);

@@ -210,10 +210,9 @@ static void report_unknown(struct api_decoder *decoder, const char *path, const 
     /* "type" is a member of workload, and also what other libraries call family or method */
     if (object->named && meant_here(key, object, bit) == object->members[0].name)
         elsewhere[0] = '\0';
-    for (size_t i = 0; i < object->len; i++) {
+    for (size_t i = 0; i < object->len; i++)
         if (api__has(object, &object->members[i], EPS__ALL) && strcmp(object->members[i].name, key) == 0)
             takers |= object->members[i].variants;
-    }
     if (takers && object->misplaced) {
         api_errors_add(decoder->errors, where, "%s", object->misplaced[variant]);
         return;

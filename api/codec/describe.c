@@ -81,11 +81,10 @@ static json_t *encode_names(struct describer *describer, const struct eps__membe
 {
     json_t *names = json_array();
 
-    for (unsigned value = 0; value < 32; value++) {
+    for (unsigned value = 0; value < 32; value++)
         if ((member->allowed & bits & (1u << value)) &&
             json_array_append_new(names, json_string(api__name_at(member, value))) != 0)
             describer->failed = true;
-    }
     return names;
 }
 

@@ -50,10 +50,9 @@ static json_t *encode_numbers(struct encoder *encoder, const double *values, siz
 static bool is_lower_triangular(const double *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        for (size_t j = i + 1; j < n; j++) {
+        for (size_t j = i + 1; j < n; j++)
             if (rows[i * n + j] != 0.0)
                 return false;
-        }
     }
     return true;
 }
@@ -63,10 +62,9 @@ static json_t *encode_rows(struct encoder *encoder, const double *rows, size_t n
     json_t *array = json_array();
     bool lower = is_lower_triangular(rows, n);
 
-    for (size_t i = 0; array && i < n && !encoder->failed; i++) {
+    for (size_t i = 0; array && i < n && !encoder->failed; i++)
         if (json_array_append_new(array, encode_numbers(encoder, rows + i * n, lower ? i + 1 : n)) != 0)
             encoder->failed = true;
-    }
     return array;
 }
 
@@ -105,10 +103,9 @@ static json_t *encode_phases(struct encoder *encoder, const struct eps__member *
 
     memcpy(&phases, api__at_const(base, field->offset), sizeof phases);
     memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
-    for (size_t i = 0; array && i < len && !encoder->failed; i++) {
+    for (size_t i = 0; array && i < len && !encoder->failed; i++)
         if (json_array_append_new(array, encode_object(encoder, field->object, &phases[i])) != 0)
             encoder->failed = true;
-    }
     return array;
 }
 
@@ -240,10 +237,9 @@ static void hash_arrays(crypto_generichash_state *state, const struct eps_mechan
         {workload->coefficients, workload->coefficients_len},
     };
 
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         if (arrays[i].values)
             crypto_generichash_update(state, (const unsigned char *)arrays[i].values, arrays[i].len * sizeof(double));
-    }
 }
 
 void api_job_hash(char hash[65], const struct api_job *job)

@@ -23,10 +23,9 @@ static size_t character_len(const unsigned char *text)
 {
     size_t len = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : text[0] >= 0xC0 ? 2 : 0;
 
-    for (size_t i = 1; i < len; i++) {
+    for (size_t i = 1; i < len; i++)
         if ((text[i] & 0xC0) != 0x80)
             return 0;
-    }
     return len;
 }
 

@@ -131,10 +131,9 @@ void api_figure_set_text(const struct api_figure *figure, struct api_figures *fi
 void api_figures_none(struct api_figures *figures)
 {
     memset(figures, 0, sizeof *figures);
-    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+    for (const struct api_figure *figure = api_figures; figure->name; figure++)
         if (figure->column && api_figure_is_number(figure))
             api_figure_set_number(figure, figures, NAN);
-    }
 }
 
 void api_figures_fill(struct api_figures *figures, const struct eps_result *result)

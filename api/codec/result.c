@@ -69,10 +69,9 @@ static void set_figure(struct encoder *encoder, json_t *object, const struct api
 /* Sets the figures of a place as members of the object. */
 static void set_figures(struct encoder *encoder, json_t *object, enum api_place place, const struct eps_result *result)
 {
-    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+    for (const struct api_figure *figure = api_figures; figure->name; figure++)
         if (figure->place == place)
             set_figure(encoder, object, figure, result);
-    }
 }
 
 static json_t *encode_figures(struct encoder *encoder, enum api_place place, const struct eps_result *result)
@@ -88,10 +87,9 @@ static size_t count_numbers(enum api_place place, const struct eps_result *resul
 {
     size_t count = 0;
 
-    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
+    for (const struct api_figure *figure = api_figures; figure->name; figure++)
         if (figure->place == place && api_figure_is_number(figure))
             count += known == !isnan(api_figure_number_of(figure, result));
-    }
     return count;
 }
 

@@ -62,10 +62,9 @@ static bool is_moot(const struct api_decoder *decoder, const char *pointer)
 
     if (!is_of_kind(decoder, pointer)) /* the member that replaces it could not be read */
         return true;
-    for (size_t i = 0; i < decoder->unjudged_len; i++) {
+    for (size_t i = 0; i < decoder->unjudged_len; i++)
         if (is_under(pointer, decoder->unjudged[i]))
             return true;
-    }
     for (size_t i = 0; i < decoder->read_errors; i++) {
         const char *read = decoder->errors->items[i].pointer;
         if (*pointer == '\0') { /* the rule of three: a member that could not be read is not absent */

@@ -122,10 +122,9 @@ void api__list_names(const struct eps__member *field, char *list, size_t size)
     size_t used = 0;
 
     list[0] = '\0';
-    for (unsigned i = 0; i < 32 && used < size; i++) {
+    for (unsigned i = 0; i < 32 && used < size; i++)
         if (field->allowed & (1u << i))
             used += (size_t)snprintf(list + used, size - used, "%s%s", used ? ", " : "", api__name_at(field, i));
-    }
 }
 
 static const char *meant_value(const struct eps__member *field, const char *text)

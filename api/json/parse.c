@@ -213,10 +213,9 @@ static void position(const char *text, size_t offset, int *line, int *column)
 /* The message quotes the text and may split a character, so it is reduced to plain ASCII. */
 static void make_printable(char *message)
 {
-    for (; *message; message++) {
+    for (; *message; message++)
         if ((unsigned char)*message < 0x20 || (unsigned char)*message >= 0x7F)
             *message = '?';
-    }
 }
 
 /* The position in the original text at which jansson stopped; jansson read the text with marks. */

@@ -32,10 +32,9 @@ bool api__pointer_valid(const char *pointer)
     const char *at = pointer;
     if (strlen(pointer) >= API_POINTER_MAX || !*pointer)
         return false;
-    while (*at) {
+    while (*at)
         if (!token_next(&at, token))
             return false;
-    }
     return true;
 }
 

@@ -133,10 +133,9 @@ static void read_list(struct api_sweep *sweep, struct api_errors *errors, const 
         api_errors_add(errors, where, "must be a JSON pointer to a member of the job, such as \"/sampling/p\"");
     if (!json_is_array(values) || !json_array_size(values))
         api_errors_add(errors, where, "must be an array of at least 1 value");
-    json_object_foreach (sweep->grid, earlier, ignored) {
+    json_object_foreach (sweep->grid, earlier, ignored)
         if (api__pointer_within(earlier, pointer))
             api_errors_add(errors, where, "would replace what \"%.100s\" sets; put it before that pointer", earlier);
-    }
     size_t len = json_array_size(values);
     sweep->total = len && sweep->total <= API_SWEEP_POINTS ? sweep->total * len : sweep->total;
     if (json_object_set_new(sweep->grid, pointer, values) != 0)

@@ -35,9 +35,8 @@ static bool may_feed_locked(const struct group *group)
 void groups__go_on_locked(struct group *group)
 {
     const struct server *server = group->groups->server;
-    if (group->feeding || group->ending || jobs_stopping(server->jobs)) {
+    if (group->feeding || group->ending || jobs_stopping(server->jobs))
         return;
-    }
     if (may_feed_locked(group)) {
         group->feeding = true;
         pool_submit(group->kind->computes ? server->pool : server->bulk, &group->task);
@@ -48,10 +47,8 @@ void groups__go_on_locked(struct group *group)
 
 void groups__skip_begun(struct group *group)
 {
-    while (group->begun && group->next < group->record.total &&
-           (group->begun[group->next / 8] >> group->next % 8 & 1)) {
+    while (group->begun && group->next < group->record.total && (group->begun[group->next / 8] >> group->next % 8 & 1))
         group->next++;
-    }
 }
 
 /* ---------------------------------------------------------------- after the commit */
@@ -62,9 +59,8 @@ static void loss_done(struct store_write *write, enum store_status status)
     struct child *child = (struct child *)(void *)((char *)write - offsetof(struct child, loss));
     struct group *group = child->group;
     struct groups *groups = group->groups;
-    if (status != STORE_OK) { /* the store is closing: the job, and its group, wait for the next process */
+    if (status != STORE_OK) /* the store is closing: the job, and its group, wait for the next process */
         return;
-    }
     metric_add(METRIC_JOBS_FAILED, 1);
     child->record.status = JOB_FAILED;
     child->record.finished_at = child->change.finished_at;
@@ -104,13 +100,11 @@ static void begin(struct child *child)
     struct group *group = child->group;
     struct groups *groups = group->groups;
     struct jobs *jobs = groups->server->jobs;
-    if (child->insert.unanswered) {
+    if (child->insert.unanswered)
         job_record_restart(&child->record);
-    }
     metric_add(METRIC_JOBS_ACCEPTED, 1);
-    if (jobs_stopping(jobs)) {
+    if (jobs_stopping(jobs))
         return; /* it waits for the next process */
-    }
     jobs_reserve_anyway(jobs, &child->record);
     if (!jobs_admit(jobs, &child->record, 0)) {
         jobs_unreserve_anyway(jobs, &child->record);
@@ -120,9 +114,8 @@ static void begin(struct child *child)
     pthread_mutex_lock(&groups->mutex);
     bool canceled = group->canceled; /* ends are processed on this thread, so the child and the group still exist */
     pthread_mutex_unlock(&groups->mutex);
-    if (canceled) {
+    if (canceled)
         jobs_cancel_with_group(jobs, child->id);
-    }
 }
 
 /* Counts a child whose job was accepted and answered at once. */
@@ -142,9 +135,8 @@ static void child_stored(struct store_write *write, enum store_status status)
     struct group *group = child->group;
     struct groups *groups = group->groups;
     bool final = !child->id[0] || (child->result && !child->insert.unanswered);
-    if (status == STORE_OK && !final) {
+    if (status == STORE_OK && !final)
         begin(child);
-    }
     pthread_mutex_lock(&groups->mutex);
     group->storing--;
     if (status == STORE_OK && final) {
@@ -195,9 +187,8 @@ static void make(struct child *child)
     insert->status = kind == CHILD_SKIPPED ? JOB_CANCELED : JOB_FAILED;
     insert->write.done = child_stored;
     insert->write.held = child_held;
-    if (kind == CHILD_JOB) {
+    if (kind == CHILD_JOB)
         propose(child, job);
-    }
     insert->detail = child->detail[0] ? child->detail : NULL;
     api_job_destroy(job);
 }

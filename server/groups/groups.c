@@ -44,9 +44,8 @@ void groups__group_free(struct group *group)
         group->children = child->next;
         child_free(child);
     }
-    if (group->asked) {
+    if (group->asked)
         group->kind->close(group->asked);
-    }
     group_record_clear(&group->record);
     free(group->begun);
     free(group);
@@ -54,9 +53,8 @@ void groups__group_free(struct group *group)
 
 void groups_destroy(struct groups *groups)
 {
-    if (!groups) {
+    if (!groups)
         return;
-    }
     for (size_t i = 0; i < groups->live.capacity; i++) {
         struct map_node *node = groups->live.buckets[i];
         while (node) {
@@ -96,9 +94,8 @@ enum store_status groups_read(struct groups *groups, enum group_kind_id kind, co
                               struct group_record *record)
 {
     enum store_status status = store_read_group(groups->server->store, kind, id, record);
-    if (status == STORE_OK) {
+    if (status == STORE_OK)
         groups_settle(groups, record);
-    }
     return status;
 }
 
@@ -107,11 +104,9 @@ void groups_each_under_way(struct groups *groups, const char *id,
 {
     pthread_mutex_lock(&groups->mutex);
     const struct group *group = find_locked(groups, id);
-    for (const struct child *child = group ? group->children : NULL; child; child = child->next) {
-        if (child->id[0]) {
+    for (const struct child *child = group ? group->children : NULL; child; child = child->next)
+        if (child->id[0])
             each(user, child->insert.number, child->id);
-        }
-    }
     pthread_mutex_unlock(&groups->mutex);
 }
 
@@ -127,9 +122,8 @@ bool groups_watch(struct groups *groups, enum group_kind_id kind, const char *id
 {
     pthread_mutex_lock(&groups->mutex);
     struct group *group = find_kind_locked(groups, kind, id);
-    if (group) {
+    if (group)
         waiters_add(groups->server->works, &group->waiters, waiter);
-    }
     pthread_mutex_unlock(&groups->mutex);
     return group != NULL;
 }
@@ -139,9 +133,8 @@ bool groups_listen(struct groups *groups, enum group_kind_id kind, const char *i
     pthread_mutex_lock(&groups->mutex);
     struct group *group = find_kind_locked(groups, kind, id);
     bool waits = group && group->done <= done;
-    if (waits) {
+    if (waits)
         waiters_add(groups->server->works, &group->listeners, waiter);
-    }
     pthread_mutex_unlock(&groups->mutex);
     return waits;
 }
@@ -205,9 +198,8 @@ void groups__child_add_locked(struct group *group, struct child *child)
     child->group = group;
     child->prev = NULL;
     child->next = group->children;
-    if (child->next) {
+    if (child->next)
         child->next->prev = child;
-    }
     group->children = child;
 }
 
@@ -215,9 +207,8 @@ void groups__child_end_locked(struct child *child, bool under_way)
 {
     struct group *group = child->group;
     *(child->prev ? &child->prev->next : &group->children) = child->next;
-    if (child->next) {
+    if (child->next)
         child->next->prev = child->prev;
-    }
     child_free(child);
     group->done++;
     group->under_way -= under_way;
@@ -227,9 +218,8 @@ void groups__child_end_locked(struct child *child, bool under_way)
 static struct child *child_find(const struct group *group, const char *id)
 {
     struct child *child = group->children;
-    while (child && strcmp(child->id, id) != 0) {
+    while (child && strcmp(child->id, id) != 0)
         child = child->next;
-    }
     return child;
 }
 
@@ -266,9 +256,8 @@ void groups_unreserve(struct groups *groups, const struct group_record *record)
 struct group *groups__group_create(struct groups *groups, const struct group_record *record)
 {
     struct group *group = calloc(1, sizeof *group);
-    if (!group) {
+    if (!group)
         return NULL;
-    }
     group->task.run = groups__feed;
     group->groups = groups;
     group->kind = kinds[record->kind];
@@ -301,9 +290,8 @@ bool groups_admit(struct groups *groups, const struct group_record *record, void
         groups__go_on_locked(group);
     }
     pthread_mutex_unlock(&groups->mutex);
-    if (group && !admitted) {
+    if (group && !admitted)
         groups__group_free(group);
-    }
     return admitted;
 }
 
@@ -313,11 +301,9 @@ char (*groups__ids_locked(const struct group *group, size_t *len))[UUID_SIZE]
 {
     char(*ids)[UUID_SIZE] = calloc(group->storing + group->under_way + 1, sizeof *ids);
     *len = 0;
-    for (const struct child *child = group->children; ids && child; child = child->next) {
-        if (child->id[0]) {
+    for (const struct child *child = group->children; ids && child; child = child->next)
+        if (child->id[0])
             memcpy(ids[(*len)++], child->id, UUID_SIZE);
-        }
-    }
     return ids;
 }
 
@@ -332,14 +318,12 @@ enum cancel_outcome groups_cancel(struct groups *groups, enum group_kind_id kind
         return !group ? CANCEL_NOT_LIVE : group->ending ? CANCEL_ENDING : CANCEL_FAILED;
     }
     group->canceled = true;
-    if (waiter) {
+    if (waiter)
         waiters_add(groups->server->works, &group->cancelers, waiter);
-    }
     groups__go_on_locked(group);
     pthread_mutex_unlock(&groups->mutex);
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         jobs_cancel_with_group(groups->server->jobs, ids[i]); /* a job not admitted yet is canceled when it is */
-    }
     free(ids);
     return CANCEL_STARTED;
 }

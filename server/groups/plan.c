@@ -46,9 +46,8 @@ static void hold_against(void *user, const struct child_record *child)
     struct rivals *rivals = user;
     const struct api_plan *plan = rivals->plan;
     if (rivals->found || child->status != JOB_SUCCEEDED || child->number >= api_plan_len(plan) ||
-        number_of(plan, child->number, "pair") != number_of(plan, rivals->number, "pair")) {
+        number_of(plan, child->number, "pair") != number_of(plan, rivals->number, "pair"))
         return;
-    }
     double error = api_plan_error(plan->objective, &child->figures);
     rivals->found = api_plan_rank(plan, child->number, error) <= rivals->least &&
                     number_of(plan, child->number, "buffers") <= number_of(plan, rivals->number, "buffers");
@@ -84,14 +83,12 @@ static bool is_hopeless(const struct server *server, const struct group_record *
     double least = least_error(server, record->id, plan, job);
     struct rivals rivals = {.plan = plan, .number = number, .least = api_plan_rank(plan, number, least)};
     struct children_filter all = {.parent = record->id};
-    if (!(least > 0) || store_each_child(server->store, &all, hold_against, &rivals) != STORE_OK || !rivals.found) {
+    if (!(least > 0) || store_each_child(server->store, &all, hold_against, &rivals) != STORE_OK || !rivals.found)
         return false;
-    }
     const json_t *bands = api_plan_member(plan, rivals.better, "bands");
     char of_bands[48] = "";
-    if (json_is_integer(bands)) {
+    if (json_is_integer(bands))
         snprintf(of_bands, sizeof of_bands, " of %lld bands", (long long)json_integer_value(bands));
-    }
     snprintf(detail, detail_size,
              "its error is at least %.6g with any accountant: %s%s under %s is better and keeps no more noise", least,
              json_string_value(api_plan_member(plan, rivals.better, "family")), of_bands,
@@ -108,20 +105,16 @@ static enum child_kind candidate(const struct server *server, const struct group
     const char *reason = json_string_value(api_plan_member(plan, number, "reason"));
     bool bounded = json_is_true(api_plan_member(plan, number, "bounded"));
     struct api_errors errors = {0};
-    if (reason) {
+    if (reason)
         snprintf(detail, detail_size, "%s", reason);
-    }
-    if (reason && !(bounded && json_is_object(api_plan_member(plan, number, "job")))) {
+    if (reason && !(bounded && json_is_object(api_plan_member(plan, number, "job"))))
         return CHILD_SKIPPED;
-    }
     *job = api_job_decode(&errors, api_plan_member(plan, number, "job"), (size_t)server->config->max_n);
-    if (!*job) {
+    if (!*job)
         snprintf(detail, detail_size, "%s", errors.len ? errors.items[0].detail : "out of memory");
-    }
     api_errors_clear(&errors);
-    if (!*job) {
+    if (!*job)
         return CHILD_WRONG;
-    }
     /* Also checked for a candidate that is too costly, because being no better is the more useful reason. */
     bool hopeless = bounded && is_hopeless(server, record, plan, number, *job, detail, detail_size);
     return hopeless || reason ? CHILD_SKIPPED : CHILD_JOB;

@@ -27,9 +27,8 @@ static bool job_open(const struct groups *groups, const char *id)
     enum store_status status = store_read_job(groups->server->store, id, &job);
     bool open = (status == STORE_OK || status == STORE_CORRUPT) && job.job && !job_status_final(job.status);
     job_record_clear(&job);
-    if (!open) {
+    if (!open)
         log_event(LOG_LEVEL_ERROR, "child-lost", "job=%s", id);
-    }
     return open;
 }
 
@@ -37,12 +36,10 @@ static void recover_child(void *user, const struct child_record *record)
 {
     struct recovery *recovery = user;
     struct group *group = recovery->group;
-    if (record->number < group->record.total) {
+    if (record->number < group->record.total)
         group->begun[record->number / 8] |= (unsigned char)(1U << record->number % 8);
-    }
-    if (record->ended || !record->job[0] || !job_open(recovery->groups, record->job)) {
+    if (record->ended || !record->job[0] || !job_open(recovery->groups, record->job))
         return;
-    }
     struct child *child = calloc(1, sizeof *child);
     if (!child) {
         recovery->failed = true;
@@ -62,9 +59,8 @@ static bool read_children(struct recovery *recovery, struct group *group)
     recovery->group = group;
     bool read = group->asked && group->begun &&
                 store_each_child(recovery->groups->server->store, &all, recover_child, recovery) == STORE_OK;
-    if (read) {
+    if (read)
         groups__skip_begun(group);
-    }
     return read && !recovery->failed;
 }
 
@@ -83,9 +79,8 @@ static void recover_group(void *user, const struct group_record *record)
 {
     struct recovery *recovery = user;
     struct groups *groups = recovery->groups;
-    if (record->damaged && (!repair(groups->server->store, record) || !record->request)) {
+    if (record->damaged && (!repair(groups->server->store, record) || !record->request))
         return;
-    }
     struct group *group = groups__group_create(groups, record);
     pthread_mutex_lock(&groups->mutex);
     bool ok = group && read_children(recovery, group) && groups__register_locked(groups, group);
@@ -104,9 +99,8 @@ bool groups_recover(void *user)
     struct groups *groups = user;
     struct recovery recovery = {.groups = groups};
     enum store_status status = store_each_open_group(groups->server->store, recover_group, &recovery);
-    if (recovery.len) {
+    if (recovery.len)
         log_event(LOG_LEVEL_INFO, "recovered", "groups=%zu", recovery.len);
-    }
     return status == STORE_OK && !recovery.failed;
 }
 
@@ -116,9 +110,8 @@ static struct group *canceled_in_part_locked(const struct groups *groups)
     for (size_t i = 0; i < groups->live.capacity; i++) {
         for (struct map_node *node = groups->live.buckets[i]; node; node = node->next) {
             struct group *group = MAP_ENTRY(node, struct group, node);
-            if (group->cancel_left) {
+            if (group->cancel_left)
                 return group;
-            }
         }
     }
     return NULL;
@@ -134,9 +127,8 @@ static void cancel_the_rest(struct groups *groups)
         group->cancel_left = false;
         pthread_mutex_unlock(&groups->mutex);
         for (size_t i = 0; ids && i < len;
-             i++) { /* if memory runs out they run, and their group still ends as canceled */
+             i++) /* if memory runs out they run, and their group still ends as canceled */
             jobs_cancel_with_group(groups->server->jobs, ids[i]);
-        }
         free(ids);
         pthread_mutex_lock(&groups->mutex);
         group = canceled_in_part_locked(groups);
@@ -148,10 +140,8 @@ void groups_start(struct groups *groups)
 {
     cancel_the_rest(groups);
     pthread_mutex_lock(&groups->mutex);
-    for (size_t i = 0; i < groups->live.capacity; i++) {
-        for (struct map_node *node = groups->live.buckets[i]; node; node = node->next) {
+    for (size_t i = 0; i < groups->live.capacity; i++)
+        for (struct map_node *node = groups->live.buckets[i]; node; node = node->next)
             groups__go_on_locked(MAP_ENTRY(node, struct group, node));
-        }
-    }
     pthread_mutex_unlock(&groups->mutex);
 }

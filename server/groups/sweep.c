@@ -28,9 +28,8 @@ static enum child_kind point(const struct server *server, const struct group_rec
         snprintf(detail, detail_size, "%s%s%s", errors.items[0].pointer, errors.items[0].pointer[0] ? ": " : "",
                  errors.items[0].detail);
     }
-    if (!*job && !errors.len) {
+    if (!*job && !errors.len)
         snprintf(detail, detail_size, "out of memory");
-    }
     api_errors_clear(&errors);
     return *job ? CHILD_JOB : CHILD_WRONG;
 }

@@ -18,9 +18,8 @@
 
 void request_drop_body(struct request *request)
 {
-    if (request->body_capacity) {
+    if (request->body_capacity)
         budget_give(&request->server->bodies, request->body_capacity);
-    }
     free(request->body);
     request->body = NULL;
     request->body_len = request->body_capacity = 0;
@@ -38,9 +37,8 @@ static bool reserve(struct request *request, size_t need)
     struct server *server = request->server;
     uint64_t most = (request->body_announced ? request->body_announced : server->config->max_body) + 1;
     size_t capacity = request->body_capacity ? request->body_capacity : FIRST_PIECE;
-    while (capacity < need) {
+    while (capacity < need)
         capacity *= 2;
-    }
     capacity = capacity > most ? (size_t)most : capacity;
     assert(capacity >= need);
     uint64_t limit = capacity > SMALL_BODY ? server->bodies.most * LARGE_SHARE : server->bodies.most;
@@ -64,19 +62,16 @@ bool body_append(struct request *request, const char *data, size_t len)
 {
     uint64_t limit = request->server->config->max_body;
     request->body_seen += len;
-    if (request->body_seen > SWALLOW_FACTOR * limit) {
+    if (request->body_seen > SWALLOW_FACTOR * limit)
         return false;
-    }
-    if (request->refused != API_PROBLEM_COUNT || !(request->route->traits & ROUTE_BODY)) {
+    if (request->refused != API_PROBLEM_COUNT || !(request->route->traits & ROUTE_BODY))
         return true;
-    }
     if (request->body_seen > limit) {
         refuse(request, API_PROBLEM_BODY_TOO_LARGE);
         return true;
     }
-    if (request->body_len + len + 1 > request->body_capacity && !reserve(request, request->body_len + len + 1)) {
+    if (request->body_len + len + 1 > request->body_capacity && !reserve(request, request->body_len + len + 1))
         return true;
-    }
     memcpy(request->body + request->body_len, data, len);
     request->body_len += len;
     request->body[request->body_len] = '\0';
@@ -85,9 +80,8 @@ bool body_append(struct request *request, const char *data, size_t len)
 
 bool body_unwanted(const struct request *request)
 {
-    if (request->refused == API_PROBLEM_COUNT) {
+    if (request->refused == API_PROBLEM_COUNT)
         return false;
-    }
     const char *expect = request_header_value(request, MHD_HTTP_HEADER_EXPECT);
     return request->refused == API_PROBLEM_MALFORMED_REQUEST || request->place->spare ||
            (expect && strcasecmp(expect, "100-continue") == 0) ||

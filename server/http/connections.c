@@ -100,13 +100,12 @@ static void release_locked(struct connections *connections, struct connection *c
 {
     struct peer *peer = connection->peer;
     struct peer *network = peer->network;
-    if (connection->leaving) {
+    if (connection->leaving)
         connections->leaving--;
-    } else if (connection->spare) {
+    else if (connection->spare)
         connections->spares--;
-    } else {
+    else
         count_open_locked(connections, peer, -1);
-    }
     peer->entries--;
     network->entries--;
     peer_release_locked(connections, peer);
@@ -118,14 +117,11 @@ static void release_locked(struct connections *connections, struct connection *c
 
 void connections_destroy(struct connections *connections)
 {
-    if (!connections) {
+    if (!connections)
         return;
-    }
-    for (size_t i = 0; i < connections->capacity; i++) {
-        if (connections->table[i]) {
+    for (size_t i = 0; i < connections->capacity; i++)
+        if (connections->table[i])
             release_locked(connections, connections->table[i]);
-        }
-    }
     free(connections->table);
     map_clear(&connections->peers);
     map_clear(&connections->networks);
@@ -154,12 +150,10 @@ static void write_v4(struct address *address, const void *bytes)
 static void write_address(struct address *address, const struct sockaddr *from)
 {
     *address = (struct address){"unknown", "unknown", "unknown"};
-    if (from->sa_family == AF_INET) {
+    if (from->sa_family == AF_INET)
         write_v4(address, &((const struct sockaddr_in *)(const void *)from)->sin_addr);
-    }
-    if (from->sa_family != AF_INET6) {
+    if (from->sa_family != AF_INET6)
         return;
-    }
     struct in6_addr v6 = ((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
     if (IN6_IS_ADDR_V4MAPPED(&v6)) {
         write_v4(address, &v6.s6_addr[12]);
@@ -176,9 +170,8 @@ static void write_address(struct address *address, const struct sockaddr *from)
 static struct peer *find_or_make_locked(struct map *map, const char *key, struct peer *network)
 {
     struct map_node *node = map_find(map, key);
-    if (node) {
+    if (node)
         return MAP_ENTRY(node, struct peer, node);
-    }
     struct peer *peer = calloc(1, sizeof *peer);
     if (peer) {
         snprintf(peer->key, sizeof peer->key, "%s", key);
@@ -195,9 +188,8 @@ static struct peer *peer_locked(struct connections *connections, const struct ad
 {
     struct peer *network = find_or_make_locked(&connections->networks, address->network, NULL);
     struct peer *peer = network ? find_or_make_locked(&connections->peers, address->one, network) : NULL;
-    if (!peer) {
+    if (!peer)
         peer_release_locked(connections, network);
-    }
     return peer;
 }
 
@@ -206,11 +198,10 @@ static struct peer *peer_locked(struct connections *connections, const struct ad
 static void shut_locked(struct connections *connections, struct connection *connection, enum metric reason)
 {
     shutdown(connection->fd, SHUT_RDWR);
-    if (connection->spare) {
+    if (connection->spare)
         connections->spares--;
-    } else {
+    else
         count_open_locked(connections, connection->peer, -1);
-    }
     connection->leaving = true;
     connections->leaving++;
     metric_add(reason, 1);
@@ -251,9 +242,8 @@ static struct connection *longest_idle_locked(const struct connections *connecti
     struct connection *longest = NULL;
     for (size_t i = 0; i < connections->capacity; i++) {
         struct connection *one = connections->table[i];
-        if (one && chosen(one, choice) && idle_since(one) < (longest ? idle_since(longest) : INFINITY)) {
+        if (one && chosen(one, choice) && idle_since(one) < (longest ? idle_since(longest) : INFINITY))
             longest = one;
-        }
     }
     return longest;
 }
@@ -261,9 +251,8 @@ static struct connection *longest_idle_locked(const struct connections *connecti
 static bool evict_locked(struct connections *connections, const struct choice *choice)
 {
     struct connection *longest = longest_idle_locked(connections, choice);
-    if (longest) {
+    if (longest)
         shut_locked(connections, longest, METRIC_HTTP_EVICTED);
-    }
     return longest != NULL;
 }
 
@@ -280,9 +269,8 @@ bool connections_evict(struct connections *connections)
 static bool takes_locked(struct connection *connection)
 {
     int unsent = 0;
-    if (ioctl(connection->fd, SIOCOUTQ, &unsent) != 0) {
+    if (ioctl(connection->fd, SIOCOUTQ, &unsent) != 0)
         return false;
-    }
     bool takes = unsent < connection->unsent;
     connection->unsent = unsent;
     return takes;
@@ -307,12 +295,10 @@ double connections_expire(struct connections *connections)
     for (size_t i = 0; i < connections->capacity; i++) {
         struct connection *one = connections->table[i];
         bool late = one && !one->leaving && late_locked(one, now);
-        if (one) {
+        if (one)
             one->stalled = late && atomic_load(&one->keeps);
-        }
-        if (late && !one->stalled) {
+        if (late && !one->stalled)
             shut_locked(connections, one, METRIC_HTTP_EXPIRED);
-        }
     }
     pthread_mutex_unlock(&connections->mutex);
     return EXPIRE_SECONDS;
@@ -324,13 +310,11 @@ bool connections_drop_stalled(struct connections *connections)
     pthread_mutex_lock(&connections->mutex);
     for (size_t i = 0; i < connections->capacity; i++) {
         struct connection *one = connections->table[i];
-        if (one && one->stalled && !one->leaving && (!longest || idle_since(one) < idle_since(longest))) {
+        if (one && one->stalled && !one->leaving && (!longest || idle_since(one) < idle_since(longest)))
             longest = one;
-        }
     }
-    if (longest) {
+    if (longest)
         shut_locked(connections, longest, METRIC_HTTP_EXPIRED);
-    }
     pthread_mutex_unlock(&connections->mutex);
     return longest != NULL;
 }
@@ -340,9 +324,8 @@ void connections_cut(struct connections *connections, uint64_t serial)
     pthread_mutex_lock(&connections->mutex);
     for (size_t i = 0; i < connections->capacity; i++) {
         struct connection *one = connections->table[i];
-        if (one && one->serial == serial && !one->leaving) {
+        if (one && one->serial == serial && !one->leaving)
             shut_locked(connections, one, METRIC_HTTP_EVICTED);
-        }
     }
     pthread_mutex_unlock(&connections->mutex);
 }
@@ -359,17 +342,14 @@ bool connections_full_of_leaving(struct connections *connections)
 
 static bool make_room_locked(struct connections *connections, int fd)
 {
-    if ((size_t)fd < connections->capacity) {
+    if ((size_t)fd < connections->capacity)
         return true;
-    }
     size_t capacity = connections->capacity ? connections->capacity : 64;
-    while (capacity <= (size_t)fd) {
+    while (capacity <= (size_t)fd)
         capacity *= 2;
-    }
     struct connection **table = realloc(connections->table, capacity * sizeof(struct connection *));
-    if (!table) {
+    if (!table)
         return false;
-    }
     memset(table + connections->capacity, 0, (capacity - connections->capacity) * sizeof(struct connection *));
     connections->table = table;
     connections->capacity = capacity;
@@ -390,13 +370,12 @@ static bool open_place_locked(struct connections *connections, const struct peer
 {
     enum standing standing = standing_of(peer, 1);
     struct choice choice = {.newest = standing};
-    if (peer->open >= connections->options.max_of_one) {
+    if (peer->open >= connections->options.max_of_one)
         choice = (struct choice){.whose = peer, .newest = NEWCOMER};
-    } else if (standing < NEWCOMER && peer->network->open >= ceiling(connections, KNOWN_NETWORK)) {
+    else if (standing < NEWCOMER && peer->network->open >= ceiling(connections, KNOWN_NETWORK))
         choice.whose = peer->network;
-    } else if (connections->open < ceiling(connections, standing)) {
+    else if (connections->open < ceiling(connections, standing))
         return true;
-    }
     return evict_locked(connections, &choice);
 }
 
@@ -440,9 +419,8 @@ bool connections_admit(struct connections *connections, int fd, const struct soc
     struct connection *connection = connection_new(fd, address.text);
     pthread_mutex_lock(&connections->mutex);
     bool room = connection && make_room_locked(connections, fd);
-    if (room && connections->table[fd]) { /* libmicrohttpd closed it without a callback: no memory */
+    if (room && connections->table[fd]) /* libmicrohttpd closed it without a callback: no memory */
         release_locked(connections, connections->table[fd]);
-    }
     struct peer *peer = room ? peer_locked(connections, &address) : NULL;
     bool admitted = peer && find_place_locked(connections, peer, &connection->spare);
     if (admitted) {
@@ -474,9 +452,8 @@ struct connection *connections_find(struct connections *connections, int fd)
 void connections_remove(struct connections *connections, int fd)
 {
     pthread_mutex_lock(&connections->mutex);
-    if ((size_t)fd < connections->capacity && connections->table[fd]) {
+    if ((size_t)fd < connections->capacity && connections->table[fd])
         release_locked(connections, connections->table[fd]);
-    }
     pthread_mutex_unlock(&connections->mutex);
 }
 

@@ -26,15 +26,12 @@
 
 static void request_destroy(struct request *request)
 {
-    if (request->state_free) {
+    if (request->state_free)
         request->state_free(request->state);
-    }
-    for (size_t i = 0; i < request->headers_len; i++) {
+    for (size_t i = 0; i < request->headers_len; i++)
         free(request->headers[i].value);
-    }
-    if (request->reply_held) {
+    if (request->reply_held)
         budget_give(&request->server->replies, request->reply_held);
-    }
     request_drop_body(request);
     free(request);
 }
@@ -50,11 +47,10 @@ static void name_request(struct request *request)
     static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+@";
     const char *given = request_header_value(request, REQUEST_ID_HEADER);
     size_t len = given ? strspn(given, characters) : 0;
-    if (len && len < sizeof request->id && !given[len]) {
+    if (len && len < sizeof request->id && !given[len])
         memcpy(request->id, given, len + 1);
-    } else {
+    else
         uuid_next(request->id);
-    }
 }
 
 static struct request *request_create(const struct daemon_context *context, struct MHD_Connection *connection,
@@ -91,9 +87,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     if (!request) {
         request = request_create(cls, connection, url, method, version);
         *con_cls = request;
-        if (!request) {
+        if (!request)
             return MHD_NO;
-        }
         return body_unwanted(request) ? result_of(router_run(request)) : MHD_YES;
     }
     if (*upload_size) {
@@ -111,9 +106,8 @@ static void log_request(const struct request *request, double seconds, enum MHD_
 {
     char path[512];
     char method[32];
-    if (!log_enabled(LOG_LEVEL_INFO)) {
+    if (!log_enabled(LOG_LEVEL_INFO))
         return;
-    }
     log_event(LOG_LEVEL_INFO, "request", "request=%s client=%s method=%s path=%s status=%d bytes=%zu ms=%.3f%s%s%s",
               request->id, request->place->address, log_quote(method, sizeof method, request->method),
               log_quote(path, sizeof path, request->path), request->status, request->reply_bytes, seconds * 1e3,
@@ -127,9 +121,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     struct request *request = *con_cls;
     const struct daemon_context *context = cls;
     (void)connection;
-    if (!request) {
+    if (!request)
         return;
-    }
     connection_idle(context->connections, request->place);
     double seconds = clock_monotonic() - request->started;
     metric_request(request->route_index, request->status, seconds);
@@ -146,11 +139,10 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **s
 {
     const struct daemon_context *context = cls;
     int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
         *socket_context = connections_find(context->connections, fd);
-    } else {
+    else
         connections_remove(context->connections, fd);
-    }
 }
 
 /* Records the target as it was sent, up to a NUL. What libmicrohttpd shows later is decoded and ends at %00. */
@@ -185,12 +177,10 @@ static void on_message(void *cls, const char *format, va_list args)
     char quoted[600];
     unsigned missed;
     (void)cls;
-    if (!may_speak(&missed)) {
+    if (!may_speak(&missed))
         return;
-    }
-    if (missed) {
+    if (missed)
         log_event(LOG_LEVEL_WARN, "PEER", "not_said=%u", missed);
-    }
     vsnprintf(message, sizeof message, format, args);
     message[strcspn(message, "\n")] = '\0';
     log_event(LOG_LEVEL_WARN, "PEER", "detail=%s", log_quote(quoted, sizeof quoted, message));

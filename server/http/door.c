@@ -33,21 +33,18 @@ int door_accept(struct door *door, struct MHD_Daemon *daemon)
     struct sockaddr_storage storage = {0};
     struct sockaddr *address = (struct sockaddr *)&storage;
     socklen_t len = sizeof storage;
-    if (connections_full_of_leaving(door->connections)) {
+    if (connections_full_of_leaving(door->connections))
         return 1;
-    }
     int fd = accept4(door->listener, address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
         starve(door, errno);
         return STARVED_MS;
     }
-    if (fd < 0) { /* another thread accepted it, or the client has disconnected */
+    if (fd < 0) /* another thread accepted it, or the client has disconnected */
         return 0;
-    }
-    if (!connections_admit(door->connections, fd, address)) {
+    if (!connections_admit(door->connections, fd, address))
         close(fd);
-    } else if (MHD_add_connection(daemon, fd, address, len) != MHD_YES) { /* the call closed the socket */
+    else if (MHD_add_connection(daemon, fd, address, len) != MHD_YES) /* the call closed the socket */
         connections_remove(door->connections, fd);
-    }
     return 0;
 }

@@ -32,9 +32,8 @@ static void events_free(void *user)
 {
     struct events *events = user;
     text_clear(&events->text);
-    if (events->tail.data) {
+    if (events->tail.data)
         events->tail.release(events->tail.owner);
-    }
     free(events);
 }
 
@@ -50,9 +49,8 @@ static size_t take_part(char *out, size_t most, const char *data, size_t len, si
 {
     size_t skip = *skipped < len ? *skipped : len;
     size_t taken = len - skip < most ? len - skip : most;
-    if (taken) {
+    if (taken)
         memcpy(out, data + skip, taken);
-    }
     *skipped -= skip;
     return taken;
 }
@@ -78,12 +76,10 @@ void events_compose(struct events *events)
 {
     double now = clock_monotonic();
     enum events_next next = events->source->next(events);
-    if (next == EVENTS_NONE && now >= events->heartbeat_due) {
+    if (next == EVENTS_NONE && now >= events->heartbeat_due)
         text_puts(&events->text, heartbeat);
-    }
-    if (events->text.len) {
+    if (events->text.len)
         beat_later(events, now);
-    }
     events->rests_until = next == EVENTS_SOME ? now + REST_SECONDS : 0;
     events->ended = next == EVENTS_LAST || next == EVENTS_BROKEN || events->text.failed;
     events->composed = next != EVENTS_MORE;
@@ -123,9 +119,8 @@ static ssize_t suspend(struct events *events, double deadline)
     struct request *request = events->request;
     events->deadline = deadline;
     connection_busy(request->place, INFINITY);
-    if (!request_suspend(request, NULL)) {
+    if (!request_suspend(request, NULL))
         return MHD_CONTENT_READER_END_OF_STREAM;
-    }
     request_give(request, &holder, events, deadline);
     return 0;
 }
@@ -144,9 +139,8 @@ static ssize_t events_read(void *cls, uint64_t position, char *out, size_t most)
     struct request *request = events->request;
     (void)position;
     /* When the service stops, the stream ends; the client reconnects to the next instance. */
-    if (waits_stopping(request->server->waits) || client_gone(events)) {
+    if (waits_stopping(request->server->waits) || client_gone(events))
         return MHD_CONTENT_READER_END_OF_STREAM;
-    }
     events->composing = false;
     size_t len = take(events, out, most);
     if (!len && !events->ended && !events->composed && events->source->composer) {

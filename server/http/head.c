@@ -34,12 +34,10 @@ bool target_valid(const char *target)
 {
     for (; *target; target++) {
         unsigned char c = (unsigned char)*target;
-        if (c <= ' ' || c >= 0x7f) {
+        if (c <= ' ' || c >= 0x7f)
             return false;
-        }
-        if (c == '%' && (!is_hex(target[1]) || !is_hex(target[2]) || (target[1] == '0' && target[2] == '0'))) {
+        if (c == '%' && (!is_hex(target[1]) || !is_hex(target[2]) || (target[1] == '0' && target[2] == '0')))
             return false;
-        }
     }
     return true;
 }
@@ -62,9 +60,8 @@ static bool is_token(const char *name, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)name[i];
-        if (!isalnum(c) && !strchr("!#$%&'*+-.^_`|~", c)) {
+        if (!isalnum(c) && !strchr("!#$%&'*+-.^_`|~", c))
             return false;
-        }
     }
     return len > 0;
 }
@@ -73,9 +70,8 @@ static bool is_plain(const char *value, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)value[i];
-        if ((c < ' ' && c != '\t') || c == 0x7f) {
+        if ((c < ' ' && c != '\t') || c == 0x7f)
             return false;
-        }
     }
     return true;
 }
@@ -88,9 +84,8 @@ static const char *line_after(const char *end)
 
 static const char *follow(const char *at, const char *name, size_t name_len, const char *value, size_t value_len)
 {
-    if (at != name || at[name_len] != '\0') {
+    if (at != name || at[name_len] != '\0')
         return NULL;
-    }
     at += name_len + 1;
     at += strspn(at, " \t");
     return at == value ? line_after(value + value_len) : NULL;
@@ -122,11 +117,9 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
  * different host. */
 static bool is_host(const char *host)
 {
-    for (const char *at = host; *at; at++) {
-        if (!isalnum((unsigned char)*at) && !strchr("-._~%!$&'()*+,;=:[]", *at)) {
+    for (const char *at = host; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("-._~%!$&'()*+,;=:[]", *at))
             return false;
-        }
-    }
     return *host != '\0';
 }
 
@@ -157,34 +150,25 @@ const char *head_refusal(struct request *request, const char *version)
     bool line = !laid_out() || is_line(request, version);
     struct head head = {.next = line ? line_after(version + strlen(version)) : NULL};
     MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, on_header, &head);
-    if (!line) {
+    if (!line)
         return "the request line contains a NUL or more than two spaces";
-    }
-    if (laid_out() && !is_whole(request, head.next)) {
+    if (laid_out() && !is_whole(request, head.next))
         return "a line of the head is folded, does not end with CR LF, begins with a colon, or contains a NUL";
-    }
-    if (request->place->bad_target) {
+    if (request->place->bad_target)
         return "the target contains a character that must be percent-encoded, or an invalid percent encoding";
-    }
     request->last = head.encodings > 0;
-    if (head.bad_name || head.bad_value) {
+    if (head.bad_name || head.bad_value)
         return "a header contains a forbidden character";
-    }
-    if (head.hosts != 1 || !is_host(head.host)) {
+    if (head.hosts != 1 || !is_host(head.host))
         return "exactly one Host header with a valid host is required";
-    }
-    if (head.lengths > 1) {
+    if (head.lengths > 1)
         return "there is more than one Content-Length";
-    }
-    if (head.encodings && head.lengths) {
+    if (head.encodings && head.lengths)
         return "Content-Length and Transfer-Encoding must not occur together";
-    }
-    if (head.encodings > 1 || (head.encodings && strcasecmp(head.encoding, "chunked") != 0)) {
+    if (head.encodings > 1 || (head.encodings && strcasecmp(head.encoding, "chunked") != 0))
         return "the only supported Transfer-Encoding is chunked";
-    }
-    if (head.encodings && strcmp(version, MHD_HTTP_VERSION_1_0) == 0) {
+    if (head.encodings && strcmp(version, MHD_HTTP_VERSION_1_0) == 0)
         return "Transfer-Encoding is not allowed in HTTP/1.0";
-    }
     return head.origins > 1 ? "there is more than one Origin" : NULL;
 }
 
@@ -206,12 +190,10 @@ static bool split_host(const char *authority, char *host, size_t host_size, cons
     const char *start = authority + (end ? 1 : 0);
     size_t len = end ? (size_t)(end - start) : strcspn(authority, ":");
     const char *rest = start + len + (end ? 1 : 0);
-    if (!len || len >= host_size || (*rest && *rest != ':')) {
+    if (!len || len >= host_size || (*rest && *rest != ':'))
         return false;
-    }
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         host[i] = (char)tolower((unsigned char)start[i]);
-    }
     len -= host[len - 1] == '.'; /* the DNS root */
     host[len] = '\0';
     *port = *rest ? rest + 1 : "";
@@ -227,14 +209,12 @@ static bool is_literal(const char *host)
 static bool add_name(struct hosts *hosts, const char *name, size_t name_len)
 {
     char **names = realloc(hosts->names, (hosts->len + 1) * sizeof *names);
-    if (!names) {
+    if (!names)
         return false;
-    }
     hosts->names = names;
     names[hosts->len] = strndup(name, name_len);
-    for (char *at = names[hosts->len]; at && *at; at++) {
+    for (char *at = names[hosts->len]; at && *at; at++)
         *at = (char)tolower((unsigned char)*at);
-    }
     return names[hosts->len++] != NULL;
 }
 
@@ -244,11 +224,10 @@ static bool add_list(struct hosts *hosts, const char *list)
     while (*list) {
         list += strspn(list, ", []");
         size_t len = strcspn(list, ", ]");
-        if (len == 1 && *list == '*') {
+        if (len == 1 && *list == '*')
             hosts->any = true;
-        } else if (len) {
+        else if (len)
             ok = add_name(hosts, list, len) && ok;
-        }
         list += len;
     }
     return ok;
@@ -279,9 +258,8 @@ static bool add_listen(struct hosts *hosts, const char *listen)
     split_host(listen, host, sizeof host, &port);
     hosts->literals = is_wildcard(host);
     bool ok = hosts->literals || add_name(hosts, host, strlen(host));
-    for (size_t i = 0; (hosts->literals || is_loopback(host)) && i < sizeof local / sizeof local[0]; i++) {
+    for (size_t i = 0; (hosts->literals || is_loopback(host)) && i < sizeof local / sizeof local[0]; i++)
         ok = add_name(hosts, local[i], strlen(local[i])) && ok;
-    }
     return ok;
 }
 
@@ -289,9 +267,8 @@ struct hosts *hosts_create(const char *listen, const char *const *allowed, size_
 {
     struct hosts *hosts = calloc(1, sizeof *hosts);
     bool ok = hosts != NULL;
-    for (size_t i = 0; ok && i < allowed_len; i++) {
+    for (size_t i = 0; ok && i < allowed_len; i++)
         ok = add_list(hosts, allowed[i]);
-    }
     if (ok) {
         hosts->allowed_len = hosts->len;
         ok = add_listen(hosts, listen);
@@ -305,23 +282,19 @@ struct hosts *hosts_create(const char *listen, const char *const *allowed, size_
 
 void hosts_destroy(struct hosts *hosts)
 {
-    if (!hosts) {
+    if (!hosts)
         return;
-    }
-    for (size_t i = 0; i < hosts->len; i++) {
+    for (size_t i = 0; i < hosts->len; i++)
         free(hosts->names[i]);
-    }
     free(hosts->names);
     free(hosts);
 }
 
 static bool is_among(char *const *names, size_t len, const char *host)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (strcmp(names[i], host) == 0) {
+    for (size_t i = 0; i < len; i++)
+        if (strcmp(names[i], host) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -333,9 +306,8 @@ static bool is_own_page(const struct hosts *hosts, const char *host, const char 
     const char *port;
     bool tls = strncasecmp(origin, "https://", 8) == 0;
     if ((!tls && strncasecmp(origin, "http://", 7) != 0) ||
-        !split_host(origin + (tls ? 8 : 7), page, sizeof page, &port)) {
+        !split_host(origin + (tls ? 8 : 7), page, sizeof page, &port))
         return false;
-    }
     const char *usual = tls ? "443" : "80";
     bool same = strcmp(page, host) == 0 && strcmp(*port ? port : usual, *host_port ? host_port : usual) == 0;
     return same || is_among(hosts->names, hosts->allowed_len, page);
@@ -345,13 +317,11 @@ const char *hosts_refusal(const struct hosts *hosts, const char *host, const cha
 {
     char name[256];
     const char *port = "";
-    if (hosts->any) {
+    if (hosts->any)
         return NULL;
-    }
     if (!split_host(host, name, sizeof name, &port) ||
-        (!is_among(hosts->names, hosts->len, name) && !(hosts->literals && is_literal(name)))) {
+        (!is_among(hosts->names, hosts->len, name) && !(hosts->literals && is_literal(name))))
         return "the Host of this request does not name this service; the operator can add host names with --allow-host";
-    }
     if (origin && !is_own_page(hosts, name, port, origin)) {
         return "requests from a page of another Origin are not allowed here; the operator can allow hosts with "
                "--allow-host";

@@ -23,9 +23,8 @@
 static bool split(const char *address, char *host, size_t host_size, const char **port)
 {
     const char *colon = strrchr(address, ':');
-    if (!colon || !colon[1]) {
+    if (!colon || !colon[1])
         return false;
-    }
     const char *start = address;
     const char *end = colon;
     if (*start == '[' && end > start && end[-1] == ']') {
@@ -35,9 +34,8 @@ static bool split(const char *address, char *host, size_t host_size, const char 
         return false; /* an IPv6 address needs its brackets */
     }
     size_t len = (size_t)(end - start);
-    if (len >= host_size) {
+    if (len >= host_size)
         return false;
-    }
     memcpy(host, start, len);
     host[len] = '\0';
     *port = colon + 1;
@@ -48,9 +46,8 @@ static int bind_one(const struct addrinfo *info)
 {
     int on = 1;
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
-    if (fd < 0) {
+    if (fd < 0)
         return -1;
-    }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     /* Accepted connections inherit these options: they detect a client whose machine or network is gone, which leaves
      * probes and data unanswered. */
@@ -63,9 +60,8 @@ static int bind_one(const struct addrinfo *info)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
-    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
-    }
     int code = errno;
     close(fd);
     errno = code;
@@ -102,14 +98,12 @@ int listen_on(const char *address, char *url, size_t url_size, char *message, si
         return -1;
     }
     int fd = -1;
-    for (struct addrinfo *info = found; info && fd < 0; info = info->ai_next) {
+    for (struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
         fd = bind_one(info);
-    }
-    if (fd < 0) {
+    if (fd < 0)
         snprintf(message, message_size, "cannot listen on %s: %s", address, strerror(errno));
-    } else {
+    else
         write_url(fd, url, url_size);
-    }
     freeaddrinfo(found);
     return fd;
 }

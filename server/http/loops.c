@@ -56,9 +56,8 @@ struct http {
 static int milliseconds_left(struct MHD_Daemon *daemon)
 {
     MHD_UNSIGNED_LONG_LONG left;
-    if (MHD_get_timeout(daemon, &left) != MHD_YES) {
+    if (MHD_get_timeout(daemon, &left) != MHD_YES)
         return INT_MAX;
-    }
     return left < INT_MAX ? (int)left : INT_MAX;
 }
 
@@ -159,9 +158,8 @@ struct http *http_start(struct server *server, int fd, char *message, size_t mes
     bool started = true;
     while (started && http->len < len) {
         started = loop_start(&http->loops[http->len++], http, server);
-        if (!started) {
+        if (!started)
             snprintf(message, message_size, "libmicrohttpd failed to start");
-        }
     }
     if (!started) {
         http_stop(http);
@@ -173,9 +171,8 @@ struct http *http_start(struct server *server, int fd, char *message, size_t mes
 static void loops_tell(struct http *http, atomic_bool *flag)
 {
     atomic_store(flag, true);
-    for (size_t i = 0; i < http->len; i++) {
+    for (size_t i = 0; i < http->len; i++)
         eventfd_write(http->loops[i].context.wake, 1);
-    }
 }
 
 void http_quiesce(struct http *http)
@@ -195,21 +192,17 @@ void http_drain(struct http *http, double deadline)
 
 void http_stop(struct http *http)
 {
-    if (!http) {
+    if (!http)
         return;
-    }
     loops_tell(http, &http->stopped);
     for (size_t i = 0; i < http->len; i++) {
         struct loop *loop = &http->loops[i];
-        if (loop->started) {
+        if (loop->started)
             pthread_join(loop->thread, NULL);
-        }
-        if (loop->daemon) {
+        if (loop->daemon)
             MHD_stop_daemon(loop->daemon);
-        }
-        if (loop->context.wake >= 0) {
+        if (loop->context.wake >= 0)
             close(loop->context.wake);
-        }
     }
     connections_destroy(http->door.connections);
     hosts_destroy(http->hosts);

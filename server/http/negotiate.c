@@ -36,21 +36,18 @@ struct element {
 static bool next_element(const char **at, struct element *element)
 {
     *at = skip_space(*at);
-    while (**at == ',') {
+    while (**at == ',')
         *at = skip_space(*at + 1);
-    }
-    if (!**at) {
+    if (!**at)
         return false;
-    }
     element->value = *at;
     element->len = strcspn(*at, ",; \t");
     element->quality = 1;
     *at += strcspn(*at, ",;");
     while (**at == ';') {
         *at = skip_space(*at + 1);
-        if (strncasecmp(*at, "q=", 2) == 0) {
+        if (strncasecmp(*at, "q=", 2) == 0)
             element->quality = strtod(*at + 2, NULL);
-        }
         *at += strcspn(*at, ",;");
     }
     return true;
@@ -61,20 +58,17 @@ static int range_match(const struct element *range, const char *type)
 {
     size_t kind = strcspn(type, "/") + 1;
     size_t whole = strcspn(type, ";");
-    if (range->len == whole && strncasecmp(range->value, type, whole) == 0) {
+    if (range->len == whole && strncasecmp(range->value, type, whole) == 0)
         return 3;
-    }
-    if (range->len == kind + 1 && range->value[kind] == '*' && strncasecmp(range->value, type, kind) == 0) {
+    if (range->len == kind + 1 && range->value[kind] == '*' && strncasecmp(range->value, type, kind) == 0)
         return 2;
-    }
     return range->len == 3 && memcmp(range->value, "*/*", 3) == 0 ? 1 : 0;
 }
 
 int negotiate(const char *accept, const char *const *offers)
 {
-    if (!accept || !*skip_space(accept)) {
+    if (!accept || !*skip_space(accept))
         return 0;
-    }
     int best = -1;
     double best_quality = 0;
     for (int i = 0; offers[i]; i++) {
@@ -101,13 +95,11 @@ int negotiate(const char *accept, const char *const *offers)
 static bool read_seconds(const char *text, size_t len, double *seconds)
 {
     double value = 0;
-    if (!len) {
+    if (!len)
         return false;
-    }
     for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9') {
+        if (text[i] < '0' || text[i] > '9')
             return false;
-        }
         value = fmin(value * 10 + (text[i] - '0'), WAIT_MAX_SECONDS + 1);
     }
     *seconds = value;
@@ -135,9 +127,8 @@ double request_wait_seconds(const struct request *request, bool *preferred)
     double seconds = 0;
     *preferred = false;
     const char *query = request_query(request, "wait");
-    if (query && read_seconds(query, strlen(query), &seconds)) {
+    if (query && read_seconds(query, strlen(query), &seconds))
         return seconds; /* already checked: at most WAIT_MAX_SECONDS */
-    }
     const char *at = request_header_value(request, "Prefer");
     struct element element;
     while (at && next_element(&at, &element)) {
@@ -156,16 +147,14 @@ bool request_has_etag(const struct request *request, const char *etag)
     const char *at = request_header_value(request, "If-None-Match");
     struct element element;
     while (at && next_element(&at, &element)) {
-        if (element.len == 1 && *element.value == '*') {
+        if (element.len == 1 && *element.value == '*')
             return true;
-        }
         if (element.len > 2 && strncmp(element.value, "W/", 2) == 0) { /* weak comparison */
             element.value += 2;
             element.len -= 2;
         }
-        if (element.len == strlen(etag) && memcmp(element.value, etag, element.len) == 0) {
+        if (element.len == strlen(etag) && memcmp(element.value, etag, element.len) == 0)
             return true;
-        }
     }
     return false;
 }

@@ -24,9 +24,8 @@ static void list_names(const struct query_member *table, char *list, size_t size
 {
     size_t len = 0;
     list[0] = '\0';
-    for (const struct query_member *member = table; member && member->name && len < size; member++) {
+    for (const struct query_member *member = table; member && member->name && len < size; member++)
         len += (size_t)snprintf(list + len, size - len, "%s%s", len ? ", " : "", member->name);
-    }
 }
 
 static void report_unknown(const struct check *check, const char *pointer)
@@ -34,9 +33,8 @@ static void report_unknown(const struct check *check, const char *pointer)
     char list[256];
     const char *names[MEMBERS_MAX], *meant;
     size_t len = 0;
-    for (const struct query_member *member = check->table; member && member->name && len < MEMBERS_MAX; member++) {
+    for (const struct query_member *member = check->table; member && member->name && len < MEMBERS_MAX; member++)
         names[len++] = member->name;
-    }
     meant = api_meant(pointer + 1, names, len);
     list_names(check->table, list, sizeof list);
     if (*list) {
@@ -54,9 +52,8 @@ static enum MHD_Result on_member(void *cls, enum MHD_ValueKind kind, const char 
     size_t i = 0;
     (void)kind;
     snprintf(pointer, sizeof pointer, "?%.200s", name);
-    while (check->table && check->table[i].name && strcmp(check->table[i].name, name) != 0) {
+    while (check->table && check->table[i].name && strcmp(check->table[i].name, name) != 0)
         i++;
-    }
     if (!check->table || !check->table[i].name) {
         report_unknown(check, pointer);
         return MHD_YES;
@@ -88,9 +85,8 @@ bool query_is_limit(const char *value)
 const char *query_limit_wrong(const char *value)
 {
     _Static_assert(QUERY_LIMIT_MAX == 500, "the messages state it");
-    if (!is_integer(value)) {
+    if (!is_integer(value))
         return NULL;
-    }
     return strtoul(value, NULL, 10) == 0
                ? "is 0, but a page has at least one item; omit it, or use 1 to test whether there are any"
                : "exceeds 500, the largest page size; use 500 and follow `next` for the rest";

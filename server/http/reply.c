@@ -44,9 +44,8 @@ void reply_header(struct request *request, const char *name, const char *format,
 static bool hold(struct request *request, size_t len)
 {
     struct budget *replies = &request->server->replies;
-    if (len <= SMALL_REPLY) {
+    if (len <= SMALL_REPLY)
         return true;
-    }
     if (request->reply_held || !budget_take(replies, len, replies->most)) {
         connections_drop_stalled(request->context->connections);
         return false;
@@ -86,21 +85,17 @@ void reply_streams_on(struct request *request, size_t len)
 static enum handled reply_queue(struct request *request, int status, const char *type, struct MHD_Response *response,
                                 size_t len)
 {
-    if (!response) {
+    if (!response)
         return HANDLED_LOST;
-    }
-    if (request->malformed || request->last || request->place->spare) {
+    if (request->malformed || request->last || request->place->spare)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    }
-    if (type) {
+    if (type)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    }
     MHD_add_response_header(response, REQUEST_ID_HEADER, request->id);
     MHD_add_response_header(response, "X-Content-Type-Options",
                             "nosniff"); /* JSON and CSV contain names from clients */
-    for (size_t i = 0; i < request->headers_len; i++) {
+    for (size_t i = 0; i < request->headers_len; i++)
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
-    }
     request->status = status;
     request->reply_bytes = request->bodyless ? 0 : len;
     connection_busy(request->place, seconds_for(request, request->reply_bytes));
@@ -129,9 +124,8 @@ enum handled reply_text(struct request *request, int status, const char *type, s
 {
     size_t len = text->len;
     char *data = text_steal(text);
-    if (!data) {
+    if (!data)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     if (etag) {
         char tag[ETAG_SIZE];
         text_etag(tag, data, len);
@@ -171,9 +165,8 @@ enum handled reply_shared(struct request *request, int status, const struct shar
 enum handled reply_file(struct request *request, const char *type, int fd, uint64_t len)
 {
     struct MHD_Response *response = MHD_create_response_from_fd64(len, fd);
-    if (!response) {
+    if (!response)
         close(fd);
-    }
     return reply_queue(request, 200, type, response, (size_t)len);
 }
 
@@ -186,9 +179,8 @@ enum handled reply_made(struct request *request, const char *type, size_t held, 
     }
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, MADE_AT_ONCE, read, cls, release);
-    if (!response) {
+    if (!response)
         release(cls);
-    }
     return reply_queue(request, 200, type, response, 0);
 }
 
@@ -203,12 +195,10 @@ enum handled reply_problem_json(struct request *request, json_t *problem)
         text = strdup(plain);
         status = 500;
     }
-    if (!text) {
+    if (!text)
         return HANDLED_LOST;
-    }
-    if (status == 503 || status == 429) {
+    if (status == 503 || status == 429)
         reply_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "5");
-    }
     size_t len = strlen(text);
     return reply_queue(request, status, problem_type, MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE),
                        len);

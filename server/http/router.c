@@ -17,27 +17,22 @@
 size_t route_count(const struct route *routes)
 {
     size_t len = 0;
-    while (routes[len].method) {
+    while (routes[len].method)
         len++;
-    }
     return len;
 }
 
 /* Whether the path matches; writes the text that matches {..} to param. */
 static bool pattern_match(const char *pattern, const char *path, char *param, size_t param_size)
 {
-    while (*pattern && *pattern != '{') {
-        if (*pattern++ != *path++) {
+    while (*pattern && *pattern != '{')
+        if (*pattern++ != *path++)
             return false;
-        }
-    }
-    if (!*pattern) {
+    if (!*pattern)
         return !*path;
-    }
     size_t len = strcspn(path, "/");
-    if (!len || len >= param_size) {
+    if (!len || len >= param_size)
         return false;
-    }
     memcpy(param, path, len);
     param[len] = '\0';
     pattern += strcspn(pattern, "}") + 1;
@@ -51,16 +46,14 @@ static void allowed_methods(const struct route *routes, const char *path, char a
     size_t len = 0;
     allow[0] = '\0';
     for (const struct route *route = routes; route->method; route++) {
-        if (!pattern_match(route->pattern, path, param, sizeof param)) {
+        if (!pattern_match(route->pattern, path, param, sizeof param))
             continue;
-        }
         bool get = strcmp(route->method, "GET") == 0;
         len += (size_t)snprintf(allow + len, ALLOW_SIZE - len, "%s%s%s", len ? ", " : "", route->method,
                                 get ? ", HEAD" : "");
     }
-    if (len) {
+    if (len)
         snprintf(allow + len, ALLOW_SIZE - len, ", OPTIONS");
-    }
 }
 
 static bool is_media_type(const char *type, const char *name)
@@ -129,21 +122,17 @@ static enum api_problem judge(struct request *request)
     const struct route *route = request->route;
     struct api_errors errors = {0};
     int offer = negotiate(request_header_value(request, MHD_HTTP_HEADER_ACCEPT), route->produces);
-    if (offer < 0) {
+    if (offer < 0)
         return API_PROBLEM_NOT_ACCEPTABLE;
-    }
     request->offer = (size_t)offer;
-    if ((route->traits & ROUTE_BODY) && request->body_announced > request->server->config->max_body) {
+    if ((route->traits & ROUTE_BODY) && request->body_announced > request->server->config->max_body)
         return API_PROBLEM_BODY_TOO_LARGE;
-    }
-    if ((route->traits & ROUTE_BODY) && !takes_media_type(request)) {
+    if ((route->traits & ROUTE_BODY) && !takes_media_type(request))
         return has_body(request) ? API_PROBLEM_MEDIA_TYPE : API_PROBLEM_MALFORMED_JSON;
-    }
     bool passes = query_passes(request, &errors);
     api_errors_clear(&errors);
-    if (!passes) {
+    if (!passes)
         return API_PROBLEM_INVALID_JOB;
-    }
     return API_PROBLEM_COUNT;
 }
 
@@ -155,15 +144,14 @@ void router_begin(struct request *request)
         return;
     }
     request->body_announced = content_length(request);
-    if (request->place->spare && !(request->route && (request->route->traits & ROUTE_VITAL))) {
+    if (request->place->spare && !(request->route && (request->route->traits & ROUTE_VITAL)))
         request->refused = API_PROBLEM_QUEUE_FULL;
-    } else if (foreign(request)) {
+    else if (foreign(request))
         request->refused = API_PROBLEM_FORBIDDEN;
-    } else if (!request->route) {
+    else if (!request->route)
         request->refused = API_PROBLEM_NOT_FOUND; /* or 405, or OPTIONS; decided when the reply is built */
-    } else {
+    else
         request->refused = judge(request);
-    }
 }
 
 static enum handled reply_no_route(struct request *request)
@@ -175,9 +163,8 @@ static enum handled reply_no_route(struct request *request)
                              "no resource has this path; GET /v1 links to the available ones");
     }
     reply_header(request, MHD_HTTP_HEADER_ALLOW, "%s", allow);
-    if (strcmp(request->method, MHD_HTTP_METHOD_OPTIONS) == 0) {
+    if (strcmp(request->method, MHD_HTTP_METHOD_OPTIONS) == 0)
         return reply_empty(request, 204);
-    }
     return reply_problem(request, API_PROBLEM_METHOD, "this path supports %s", allow);
 }
 
@@ -186,9 +173,8 @@ static enum handled reply_not_acceptable(struct request *request)
     char offers[256];
     size_t len = 0;
     offers[0] = '\0';
-    for (const char *const *offer = request->route->produces; *offer && len < sizeof offers; offer++) {
+    for (const char *const *offer = request->route->produces; *offer && len < sizeof offers; offer++)
         len += (size_t)snprintf(offers + len, sizeof offers - len, "%s%s", len ? ", " : "", *offer);
-    }
     return reply_problem(request, API_PROBLEM_NOT_ACCEPTABLE, "this resource is available as %s", offers);
 }
 

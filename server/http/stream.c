@@ -64,9 +64,8 @@ void stream_close(struct stream *stream)
     stream->closed = true;
     bool last = !stream->filling;
     pthread_mutex_unlock(&stream->mutex);
-    if (last) {
+    if (last)
         stream_free(stream);
-    }
 }
 
 /* ---------------------------------------------------------------- the maker's side */
@@ -113,18 +112,16 @@ void stream_fill(struct stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
     assert(stream->filling);
-    if (room_locked(stream)) {
+    if (room_locked(stream))
         make_locked(stream);
-    }
     bool more = room_locked(stream);
     bool last = stream->closed;
     stream->filling = more;
     pthread_mutex_unlock(&stream->mutex);
-    if (last) {
+    if (last)
         stream_free(stream);
-    } else if (more) {
+    else if (more)
         stream->maker->wanted(stream->user, stream);
-    }
 }
 
 /* ---------------------------------------------------------------- the reader's side */
@@ -145,9 +142,8 @@ static bool stream_take_back(void *user)
     pthread_mutex_lock(&stream->mutex);
     bool held = stream->held;
     stream->held = false;
-    if (held) {
+    if (held)
         stream->ending = FAILED;
-    }
     pthread_mutex_unlock(&stream->mutex);
     return held;
 }
@@ -180,9 +176,8 @@ static ssize_t suspend(struct stream *stream)
     static const struct holder holder = {stream_give, stream_take_back};
     struct request *request = stream->request;
     connection_busy(request->place, INFINITY);
-    if (!request_suspend(request, NULL)) {
+    if (!request_suspend(request, NULL))
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    }
     request_give(request, &holder, stream, clock_monotonic() + WAIT_MAX_SECONDS);
     return 0;
 }
@@ -194,13 +189,11 @@ static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t most)
     enum ending ending;
     bool wanted;
     (void)position;
-    if (waits_stopping(request->server->waits)) {
+    if (waits_stopping(request->server->waits))
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    }
     size_t len = take(stream, out, most, &wanted, &ending);
-    if (wanted) {
+    if (wanted)
         stream->maker->wanted(stream->user, stream);
-    }
     if (len) {
         reply_streams_on(request, len);
         return (ssize_t)len;

@@ -47,16 +47,14 @@ struct waits {
 static void watch_locked(struct waits *waits, struct request *request)
 {
     size_t fd = (size_t)request->place->fd;
-    if (request->wait.watched) {
+    if (request->wait.watched)
         return;
-    }
     if (fd >= waits->watched_len) {
         size_t len = waits->watched_len ? 2 * waits->watched_len : 64;
         len = len > fd ? len : fd + 1;
         struct request **watched = realloc(waits->watched, len * sizeof(struct request *));
-        if (!watched) {
+        if (!watched)
             return;
-        }
         memset(watched + waits->watched_len, 0, (len - waits->watched_len) * sizeof(struct request *));
         waits->watched = watched;
         waits->watched_len = len;
@@ -80,9 +78,8 @@ static void unlink_locked(struct waits *waits, struct request *request)
 {
     struct wait *wait = &request->wait;
     *(wait->prev ? &wait->prev->wait.next : &waits->first) = wait->next;
-    if (wait->next) {
+    if (wait->next)
         wait->next->wait.prev = wait->prev;
-    }
     *wait = (struct wait){0};
 }
 
@@ -90,9 +87,8 @@ static void resume_locked(struct waits *waits, struct request *request)
 {
     unwatch_locked(waits, request);
     unlink_locked(waits, request);
-    if (!waits->first) {
+    if (!waits->first)
         pthread_cond_signal(&waits->emptied);
-    }
     metric_add(METRIC_HTTP_WAITING, -1);
     int wake = request->context->wake;
     MHD_resume_connection(request->connection); /* from here on an HTTP thread may run it */
@@ -117,22 +113,19 @@ static void due_add_locked(struct request **due, struct request *request)
 /* Takes back those that are due, which are marked busy; the mutex is released meanwhile. */
 static void ask_locked(struct waits *waits, struct request *due)
 {
-    if (!due) {
+    if (!due)
         return;
-    }
     pthread_mutex_unlock(&waits->mutex);
-    for (struct request *request = due; request; request = request->wait.due) {
+    for (struct request *request = due; request; request = request->wait.due)
         request->wait.back = request->wait.holder->take_back(request->wait.user);
-    }
     pthread_mutex_lock(&waits->mutex);
     while (due) {
         struct request *request = due;
         due = request->wait.due;
         request->wait.busy = false;
         request->wait.deadline = INFINITY; /* taken back only once */
-        if (request->wait.woken || request->wait.back) {
+        if (request->wait.woken || request->wait.back)
             resume_locked(waits, request);
-        }
     }
 }
 
@@ -142,13 +135,11 @@ static void resume_due_locked(struct waits *waits)
     double now = clock_monotonic();
     double nearest = INFINITY;
     struct request *due = NULL;
-    for (struct request *request = waits->first; request; request = request->wait.next) {
-        if (held(request) && request->wait.deadline <= now) {
+    for (struct request *request = waits->first; request; request = request->wait.next)
+        if (held(request) && request->wait.deadline <= now)
             due_add_locked(&due, request);
-        } else if (held(request)) {
+        else if (held(request))
             nearest = fmin(nearest, request->wait.deadline);
-        }
-    }
     waits->next_deadline = nearest;
     ask_locked(waits, due);
 }
@@ -184,11 +175,10 @@ static void *waits_main(void *argument)
         pthread_mutex_lock(&waits->mutex);
         for (int i = 0; i < len; i++) {
             eventfd_t count;
-            if (events[i].data.fd == waits->wake) {
+            if (events[i].data.fd == waits->wake)
                 eventfd_read(waits->wake, &count);
-            } else {
+            else
                 hang_up_locked(waits, events[i].data.fd);
-            }
         }
     }
     pthread_mutex_unlock(&waits->mutex);
@@ -197,12 +187,10 @@ static void *waits_main(void *argument)
 
 static void waits_free(struct waits *waits)
 {
-    if (waits->epoll >= 0) {
+    if (waits->epoll >= 0)
         close(waits->epoll);
-    }
-    if (waits->wake >= 0) {
+    if (waits->wake >= 0)
         close(waits->wake);
-    }
     pthread_cond_destroy(&waits->emptied);
     pthread_mutex_destroy(&waits->mutex);
     free(waits->watched);
@@ -212,9 +200,8 @@ static void waits_free(struct waits *waits)
 struct waits *waits_create(void)
 {
     struct waits *waits = calloc(1, sizeof *waits);
-    if (!waits) {
+    if (!waits)
         return NULL;
-    }
     pthread_mutex_init(&waits->mutex, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -235,9 +222,8 @@ struct waits *waits_create(void)
 
 void waits_destroy(struct waits *waits)
 {
-    if (!waits) {
+    if (!waits)
         return;
-    }
     pthread_mutex_lock(&waits->mutex);
     waits->ended = true;
     pthread_mutex_unlock(&waits->mutex);
@@ -256,9 +242,8 @@ bool request_suspend(struct request *request, request_handler *resume)
     }
     request->resume = resume;
     request->wait = (struct wait){.next = waits->first, .deadline = INFINITY};
-    if (waits->first) {
+    if (waits->first)
         waits->first->wait.prev = request;
-    }
     waits->first = request;
     metric_add(METRIC_HTTP_WAITING, 1);
     MHD_suspend_connection(request->connection);
@@ -270,11 +255,10 @@ void request_resume(struct request *request)
 {
     struct waits *waits = request->server->waits;
     pthread_mutex_lock(&waits->mutex);
-    if (request->wait.busy) {
+    if (request->wait.busy)
         request->wait.woken = true;
-    } else {
+    else
         resume_locked(waits, request);
-    }
     pthread_mutex_unlock(&waits->mutex);
 }
 
@@ -298,9 +282,8 @@ void request_give(struct request *request, const struct holder *holder, void *us
         ask_locked(waits, due);
     } else {
         watch_locked(waits, request);
-        if (deadline < waits->next_deadline) {
+        if (deadline < waits->next_deadline)
             eventfd_write(waits->wake, 1);
-        }
     }
     pthread_mutex_unlock(&waits->mutex);
 }
@@ -310,11 +293,9 @@ void waits_stop(struct waits *waits)
     pthread_mutex_lock(&waits->mutex);
     waits->stopping = true;
     struct request *due = NULL;
-    for (struct request *request = waits->first; request; request = request->wait.next) {
-        if (held(request) && !isinf(request->wait.deadline)) {
+    for (struct request *request = waits->first; request; request = request->wait.next)
+        if (held(request) && !isinf(request->wait.deadline))
             due_add_locked(&due, request);
-        }
-    }
     ask_locked(waits, due);
     pthread_mutex_unlock(&waits->mutex);
 }

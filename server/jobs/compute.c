@@ -23,9 +23,8 @@
 static void on_progress(void *user, double fraction, const char *stage, double remaining_seconds)
 {
     struct computation *computation = user;
-    if (isnan(remaining_seconds) && fraction >= FRACTION_LEAST && computation->started > 0) {
+    if (isnan(remaining_seconds) && fraction >= FRACTION_LEAST && computation->started > 0)
         remaining_seconds = (clock_monotonic() - computation->started) * fmax(1 - fraction, 0) / fraction;
-    }
     computation->progress(computation->user, fraction, stage, remaining_seconds);
 }
 
@@ -35,9 +34,8 @@ static bool on_canceled(void *user)
     watch_poll(&computation->watch);
     bool canceled =
         atomic_load_explicit(&computation->put_off, memory_order_relaxed) || computation->canceled(computation->user);
-    if (!canceled && computation->offer) {
+    if (!canceled && computation->offer)
         computation->offer(computation->user);
-    }
     return canceled;
 }
 
@@ -67,9 +65,8 @@ static struct count count_begin(const struct computation *computation)
 static void count_end(const struct count *count, struct computation *computation)
 {
     counted = count->outer;
-    if (count->outer == computation) {
+    if (count->outer == computation)
         return;
-    }
     pthread_mutex_lock(&computation->mutex);
     computation->compute_seconds += clock_thread() - count->started;
     pthread_mutex_unlock(&computation->mutex);
@@ -101,14 +98,12 @@ static void on_parallel_for(void *user, size_t count, void (*body)(void *arg, si
 
 static void note_use(struct computation *computation, enum eps_cache_kind kind, const uint8_t key[32])
 {
-    if (kind != EPS_CACHE_FACTORIZATION) {
+    if (kind != EPS_CACHE_FACTORIZATION)
         return;
-    }
     pthread_mutex_lock(&computation->mutex);
     bool known = false;
-    for (size_t i = 0; i < computation->uses_len && !known; i++) {
+    for (size_t i = 0; i < computation->uses_len && !known; i++)
         known = memcmp(computation->uses[i], key, 32) == 0;
-    }
     uint8_t(*uses)[32] =
         known ? NULL : realloc(computation->uses, (computation->uses_len + 1) * sizeof *computation->uses);
     if (uses) {
@@ -134,9 +129,8 @@ static bool look_again(struct computation *computation, const uint8_t key[32], v
 static bool put_off(struct computation *computation, const uint8_t key[32])
 {
     if (!computation->may_put_off || clock_monotonic() > computation->started + PUT_OFF_SECONDS ||
-        !part_elsewhere(computation->work, key)) {
+        !part_elsewhere(computation->work, key))
         return false;
-    }
     pthread_mutex_lock(&computation->mutex);
     if (!atomic_load(&computation->put_off)) {
         memcpy(computation->awaited, key, sizeof computation->awaited);
@@ -152,16 +146,14 @@ static bool await_factorization(struct computation *computation, const uint8_t k
 {
     bool found = false;
     enum part_taken taken;
-    if (put_off(computation, key)) {
+    if (put_off(computation, key))
         return false;
-    }
     do {
         taken = part_take(computation->work, key, computation->deadline);
         found = taken != PART_NONE && look_again(computation, key, blob, blob_len);
     } while (taken == PART_ENDED && !found);
-    if (found) {
+    if (found)
         part_end(computation->work, key);
-    }
     return found;
 }
 
@@ -169,12 +161,10 @@ static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key
 {
     struct computation *computation = user;
     bool found = store_blob_get(computation->server->store, kind, key, blob, blob_len);
-    if (!found && kind == EPS_CACHE_FACTORIZATION && computation->work) {
+    if (!found && kind == EPS_CACHE_FACTORIZATION && computation->work)
         found = await_factorization(computation, key, blob, blob_len);
-    }
-    if (found) {
+    if (found)
         note_use(computation, kind, key);
-    }
     return found;
 }
 
@@ -183,9 +173,8 @@ static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key
     struct computation *computation = user;
     note_use(computation, kind, key);
     store_blob_put(computation->server->store, kind, key, blob, blob_len);
-    if (computation->work) {
+    if (computation->work)
         part_end(computation->work, key);
-    }
 }
 
 /* ---------------------------------------------------------------- opening and closing */
@@ -222,17 +211,15 @@ static void is_stuck(void *user)
         work_cancel(computation->work);
         part_end(computation->work, NULL);
     }
-    if (computation->stuck) {
+    if (computation->stuck)
         computation->stuck(computation->user);
-    }
 }
 
 void computation_close(struct computation *computation)
 {
     watch_close(&computation->watch);
-    if (computation->work) {
+    if (computation->work)
         part_end(computation->work, NULL);
-    }
     free(computation->uses);
     computation->uses = NULL;
     pthread_mutex_destroy(&computation->mutex);
@@ -247,9 +234,8 @@ static void watch(struct computation *computation)
 
 struct eps_context computation_context(struct computation *computation)
 {
-    if (!computation->watch.watchdog) {
+    if (!computation->watch.watchdog)
         watch(computation);
-    }
     return (struct eps_context){
         .user = computation,
         .progress = computation->progress ? on_progress : NULL,
@@ -315,9 +301,8 @@ static bool encode_result(struct result_record *record, const struct eps_result 
     record->curve = member_text(object, "curve");
     record->core = api_json_text(object);
     json_decref(object);
-    if (!record->cache || !record->core) {
+    if (!record->cache || !record->core)
         return false;
-    }
     size_t len = strlen(record->core);
     record->core[len - 1] = '\0'; /* the brace: document.c writes it after the other members */
     return true;
@@ -326,12 +311,10 @@ static bool encode_result(struct result_record *record, const struct eps_result 
 static bool copy_points(struct result_record *record, const struct eps_curve_point *points, size_t len)
 {
     record->points = malloc(len ? len * sizeof *points : 1);
-    if (!record->points) {
+    if (!record->points)
         return false;
-    }
-    if (len) {
+    if (len)
         memcpy(record->points, points, len * sizeof *points);
-    }
     record->points_len = len;
     return true;
 }
@@ -343,14 +326,12 @@ static bool copy_points(struct result_record *record, const struct eps_curve_poi
 static bool add_curve(struct result_record *record, const struct eps_result *result)
 {
     const char *reason = NULL;
-    if (result->solved_for == EPS_SOLVE_CURVE && result->curve) {
+    if (result->solved_for == EPS_SOLVE_CURVE && result->curve)
         return copy_points(record, result->curve, result->curve_len);
-    }
-    if (!(result->noise_multiplier > 0)) {
+    if (!(result->noise_multiplier > 0))
         reason = "the job needs no noise (noise multiplier 0), so there is no curve";
-    } else if (result->guarantee != EPS_GUARANTEE_DETERMINISTIC) {
+    else if (result->guarantee != EPS_GUARANTEE_DETERMINISTIC)
         reason = "a Monte Carlo job has one value and no curve";
-    }
     record->note = reason ? strdup(reason) : NULL;
     return !reason || record->note;
 }
@@ -360,15 +341,13 @@ struct result_record *computation_curve(struct computation *computation, const s
 {
     struct result_record *record = result_record_copy(result);
     struct eps_error error = {0};
-    if (!record) {
+    if (!record)
         return NULL;
-    }
     struct eps_context context = computation_context(computation);
     enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, job,
                                                result->figures.noise_multiplier);
-    if (status != EPS_OK && status != EPS_CANCELED && status != EPS_NO_MEMORY) {
+    if (status != EPS_OK && status != EPS_CANCELED && status != EPS_NO_MEMORY)
         record->note = strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : error.message);
-    }
     if (status != EPS_OK && !record->note) {
         result_record_release(record);
         return NULL;
@@ -394,14 +373,12 @@ void computation_run(struct computation *computation, const struct eps_job *job,
     struct count count = count_begin(computation);
     computation->status = eps_solve(&context, &result, &computation->error, job);
     count_end(&count, computation);
-    if (computation->status != EPS_OK) {
+    if (computation->status != EPS_OK)
         goto out;
-    }
     double elapsed = clock_monotonic() - computation->started;
     record = result_record_create(computation->hash);
-    if (record && result->cut_short) {
+    if (record && result->cut_short)
         result_record_part(record);
-    }
     if (!record || !encode_result(record, result, elapsed, computation->compute_seconds)) {
         fail(computation, EPS_NO_MEMORY, "out of memory while encoding the result");
         goto out;

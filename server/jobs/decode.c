@@ -35,17 +35,15 @@ struct api_job *decode_request(const char *text, size_t len, uint64_t max_n, con
 static bool is_accepted(const struct api_job *job, const struct job_record *record, struct eps_error *error)
 {
     char hash[HASH_SIZE];
-    if (record->checked) {
+    if (record->checked)
         return true;
-    }
     api_job_hash(hash, job);
     if (!hash[0]) {
         *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
         return false;
     }
-    if (strcmp(hash, record->hash) == 0) {
+    if (strcmp(hash, record->hash) == 0)
         return true;
-    }
     log_event(LOG_LEVEL_ERROR, "checksum", "table=jobs key=%s detail=\"the hash of the text differs\"", record->id);
     metric_add(METRIC_CHECKSUM_FAILURES, 1);
     error->status = EPS_INTERNAL;

@@ -117,16 +117,14 @@ void document_write(struct text *out, const struct job_record *record, const str
     write_progress(out, record, progress);
     text_puts(out, "\"job\":");
     text_puts(out, brief && record->brief ? record->brief : record->job);
-    if (result) {
+    if (result)
         write_result(out, record, result, brief);
-    }
     if (record->error) {
         text_puts(out, ",\"error\":");
         text_puts(out, record->error);
     }
-    if (links) {
+    if (links)
         write_links(out, record->id);
-    }
     text_puts(out, "}");
 }
 

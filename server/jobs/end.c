@@ -13,9 +13,8 @@
 struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives)
 {
     size_t len = 0;
-    for (struct live *live = lives; live; live = live->next) {
+    for (struct live *live = lives; live; live = live->next)
         len++;
-    }
     struct ending *ending = calloc(1, sizeof *ending);
     struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
     if (!ending || !changes) {
@@ -56,18 +55,16 @@ static void publish(struct jobs *jobs, struct live *live, const struct job_chang
         jobs_remember(jobs, document, mark);
         document_release(document);
     }
-    if (stored) {
+    if (stored)
         jobs_log_end(&final, result);
-    }
     count_end(change->status);
     pthread_mutex_lock(&jobs->mutex);
     map_remove(&jobs->live, &live->node);
     jobs->bytes -= live->bytes;
     pthread_mutex_unlock(&jobs->mutex);
     waiters_call(jobs->server->works, &live->waiters);
-    if (live->record.parent[0] && stored) {
+    if (live->record.parent[0] && stored)
         jobs->child_ended(jobs->user, live->record.parent, live->record.id);
-    }
     jobs__live_release(live);
 }
 
@@ -92,9 +89,8 @@ static void ending_done(struct store_write *write, enum store_status status)
         live = next;
     }
     waiters_call(jobs->server->works, &ending->cancelers);
-    for (size_t i = 0; i < ending->update.changes_len; i++) {
+    for (size_t i = 0; i < ending->update.changes_len; i++)
         free(ending->update.changes[i].error);
-    }
     result_record_release(result);
     free(ending->update.changes);
     free((void *)(uintptr_t)ending->update.uses);
@@ -124,9 +120,8 @@ static void detach_locked(struct jobs *jobs, struct live *live)
 {
     struct run *run = live->run;
     struct live **link = &run->lives;
-    while (*link != live) {
+    while (*link != live)
         link = &(*link)->next;
-    }
     *link = live->next;
     live->next = NULL;
     live->run = NULL;
@@ -137,9 +132,8 @@ static void detach_locked(struct jobs *jobs, struct live *live)
         work_cancel(&run->work);
         /* In this order, because the awaited computation may end in between and submit the run. Otherwise the worker
          * that has or gets the run ends it. */
-        if (waiter_withdraw(&run->awaited) || pool_withdraw(jobs->server->pool, &run->work.task)) {
+        if (waiter_withdraw(&run->awaited) || pool_withdraw(jobs->server->pool, &run->work.task))
             free(run);
-        }
     } else {
         work_tell(&run->work); /* its listeners include those of this job */
     }
@@ -167,9 +161,8 @@ static enum cancel_outcome cancel(struct jobs *jobs, const char *id, bool group,
     change->status = JOB_CANCELED;
     change->cancels_group = group;
     change->finished_at = clock_now_ms();
-    if (waiter) {
+    if (waiter)
         waiters_add(jobs->server->works, &ending->cancelers, waiter);
-    }
     pthread_mutex_unlock(&jobs->mutex);
     jobs__ending_submit(ending);
     return CANCEL_STARTED;

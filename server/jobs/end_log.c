@@ -15,9 +15,8 @@ static bool word_after(char *out, size_t size, const char *text, const char *key
 {
     const char *at = text ? strstr(text, key) : NULL;
     size_t len = at ? strcspn(at + strlen(key), "\"") : 0;
-    if (!len || len >= size) {
+    if (!len || len >= size)
         return false;
-    }
     memcpy(out, at + strlen(key), len);
     out[len] = '\0';
     return true;
@@ -26,9 +25,8 @@ static bool word_after(char *out, size_t size, const char *text, const char *key
 /* The accountant of the result, or otherwise the requested one. */
 static const char *accountant_of(char out[32], const struct job_record *record, const struct result_record *result)
 {
-    if (result && result->figures.accountant[0]) {
+    if (result && result->figures.accountant[0])
         return result->figures.accountant;
-    }
     const char *job = record->brief ? record->brief : record->job;
     return word_after(out, 32, job, "\"accountant\":{\"method\":\"") ? out : "none";
 }
@@ -40,9 +38,8 @@ static const char *detail_of(char *out, unsigned size, const char *error)
     const char *detail = json_string_value(json_object_get(problem, "detail"));
     char quoted[600];
     out[0] = '\0';
-    if (detail) {
+    if (detail)
         snprintf(out, size, " detail=%s", log_quote(quoted, sizeof quoted, detail));
-    }
     json_decref(problem);
     return out;
 }
@@ -53,9 +50,8 @@ void jobs_log_end(const struct job_record *record, const struct result_record *r
     char detail[620];
     char request[REQUEST_ID_SIZE + 2];
     int64_t started = record->started_at ? record->started_at : record->finished_at;
-    if (!log_enabled(LOG_LEVEL_INFO)) {
+    if (!log_enabled(LOG_LEVEL_INFO))
         return;
-    }
     log_event(LOG_LEVEL_INFO, "job-end",
               "job=%s request=%s client=%s status=%s accountant=%s seconds=%.3f waited=%.3f cached=%s attempts=%d%s",
               record->id, log_quote(request, sizeof request, record->request[0] ? record->request : "unknown"),

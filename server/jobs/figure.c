@@ -35,9 +35,8 @@ struct figure {
 
 static void figure_destroy(struct figure *figure)
 {
-    if (figure->waiting) {
+    if (figure->waiting)
         jobs_unreserve(figure->jobs, figure->waiting);
-    }
     result_record_release(figure->result);
     job_record_clear(&figure->record);
     free(figure);
@@ -108,9 +107,8 @@ static void figure_run(struct pool_task *task)
     /* It may have been stored after the request looked at the result and before the work was opened. */
     bool missing = !figure_unwanted(figure) && figure->kind->missing(jobs, figure->result);
     struct api_job *job = missing ? decode_stored(&figure->record, jobs->server->config->max_n, &error) : NULL;
-    if (job) {
+    if (job)
         figure_compute(figure, job);
-    }
     pthread_mutex_lock(&jobs->mutex);
     work_close(&figure->work);
     pthread_mutex_unlock(&jobs->mutex);
@@ -154,19 +152,16 @@ bool jobs_figure_wait(struct jobs *jobs, const struct figure_kind *kind, const s
     bool joined = work_join(jobs->server->works, kind->work, result->hash, waiter);
     pthread_mutex_unlock(&jobs->mutex);
     struct figure *figure = joined ? NULL : figure_create(jobs, kind, record, result);
-    if (!figure) {
+    if (!figure)
         return joined;
-    }
     pthread_mutex_lock(&jobs->mutex);
     const struct work *work = work_open(&figure->work, waiter);
     bool opened = work == &figure->work;
-    if (opened) {
+    if (opened)
         pool_submit(jobs->server->pool, &figure->work.task);
-    }
     pthread_mutex_unlock(&jobs->mutex);
-    if (!opened) {
+    if (!opened)
         figure_destroy(figure);
-    }
     return work != NULL;
 }
 
@@ -182,9 +177,8 @@ bool jobs_figure_leave(struct jobs *jobs, struct waiter *waiter)
         work_close(left);
     }
     pthread_mutex_unlock(&jobs->mutex);
-    if (taken) {
+    if (taken)
         figure_destroy(taken);
-    }
     return left_it;
 }
 
@@ -194,9 +188,8 @@ bool jobs_figure_leave(struct jobs *jobs, struct waiter *waiter)
 static void curve_keep(struct jobs *jobs, struct result_record *result)
 {
     struct store_update update = {.result = result};
-    if (store_update_jobs_wait(jobs->server->store, &update) != STORE_OK) {
+    if (store_update_jobs_wait(jobs->server->store, &update) != STORE_OK)
         log_event(LOG_LEVEL_ERROR, "curve-lost", "hash=%.16s detail=\"it is computed again on request\"", result->hash);
-    }
     memory_drop(jobs->results, result->hash);
     memory_put(jobs->results, result->hash, result, result_record_bytes(result), memory_mark(jobs->results));
 }
@@ -213,21 +206,18 @@ static void curve_compute(struct jobs *jobs, struct computation *computation, st
                           const struct result_record *result)
 {
     struct result_record *with = computation_curve(computation, &job->job, result);
-    if (with) {
+    if (with)
         curve_keep(jobs, with);
-    }
     result_record_release(with);
 }
 
 static void curve_give_up(struct jobs *jobs, const struct result_record *result)
 {
     struct result_record *without = result_record_copy(result);
-    if (without) {
+    if (without)
         without->note = strdup(FIGURE_STUCK);
-    }
-    if (without && without->note) {
+    if (without && without->note)
         curve_keep(jobs, without);
-    }
     result_record_release(without);
 }
 

@@ -45,9 +45,8 @@ static void release_result(void *value)
 struct jobs *jobs_create(struct server *server)
 {
     struct jobs *jobs = calloc(1, sizeof *jobs);
-    if (!jobs) {
+    if (!jobs)
         return NULL;
-    }
     pthread_mutex_init(&jobs->mutex, NULL);
     jobs->server = server;
     size_t quarter = (size_t)server->config->memory_bytes / 4;
@@ -77,9 +76,8 @@ bool jobs_stopping(struct jobs *jobs)
 
 void jobs_destroy(struct jobs *jobs)
 {
-    if (!jobs) {
+    if (!jobs)
         return;
-    }
     for (size_t i = 0; i < jobs->live.capacity; i++) {
         struct map_node *node = jobs->live.buckets[i];
         while (node) {
@@ -171,9 +169,8 @@ enum store_status jobs_result(struct jobs *jobs, const char *hash, int version, 
         return STORE_OK;
     }
     enum store_status status = store_read_result(jobs->server->store, hash, version, result);
-    if (status == STORE_OK && current) {
+    if (status == STORE_OK && current)
         memory_put(jobs->results, hash, *result, result_record_bytes(*result), mark);
-    }
     return status;
 }
 
@@ -184,24 +181,20 @@ static enum store_status read_stored(struct jobs *jobs, const char *id, struct d
     struct result_record *result = NULL;
     uint64_t mark = jobs_mark(jobs);
     enum store_status status = store_read_job(jobs->server->store, id, &record);
-    if (status == STORE_CORRUPT) {
+    if (status == STORE_CORRUPT)
         job_record_clear(&record);
-    }
-    if (status != STORE_OK) {
+    if (status != STORE_OK)
         return status;
-    }
     if (record.status == JOB_SUCCEEDED) {
         status = jobs_result(jobs, record.hash, record.version, &result);
-        if (status == STORE_NONE) { /* a lost row is reported like a damaged one */
+        if (status == STORE_NONE) /* a lost row is reported like a damaged one */
             status = STORE_CORRUPT;
-        }
     }
     if (status == STORE_OK) {
         *document = document_create(&record, result, NULL);
         status = *document ? STORE_OK : STORE_FAILED;
-        if (*document && job_status_final(record.status)) {
+        if (*document && job_status_final(record.status))
             jobs_remember(jobs, *document, mark);
-        }
     }
     result_record_release(result);
     job_record_clear(&record);
@@ -236,12 +229,10 @@ enum store_status jobs_get(struct jobs *jobs, const char *id, struct document **
 {
     struct snapshot snapshot;
     *document = memory_get(jobs->documents, id);
-    if (*document) {
+    if (*document)
         return STORE_OK;
-    }
-    if (!snapshot_take(jobs, id, &snapshot)) {
+    if (!snapshot_take(jobs, id, &snapshot))
         return read_stored(jobs, id, document);
-    }
     *document = document_create(&snapshot.record, NULL, snapshot.running ? &snapshot.progress : NULL);
     jobs__live_release(snapshot.live);
     return *document ? STORE_OK : STORE_FAILED;
@@ -255,9 +246,8 @@ bool jobs_refresh(struct jobs *jobs, struct job_record *record, struct job_progr
         record->status = live->record.status;
         record->attempts = live->record.attempts;
         record->started_at = live->record.started_at;
-        if (!progress_locked(live, progress)) {
+        if (!progress_locked(live, progress))
             *progress = (struct job_progress){.remaining_seconds = NAN};
-        }
     }
     pthread_mutex_unlock(&jobs->mutex);
     return live != NULL;
@@ -275,9 +265,8 @@ bool jobs_watch(struct jobs *jobs, const char *id, struct waiter *waiter)
 {
     pthread_mutex_lock(&jobs->mutex);
     struct live *live = jobs__find_locked(jobs, id);
-    if (live) {
+    if (live)
         waiters_add(jobs->server->works, &live->waiters, waiter);
-    }
     pthread_mutex_unlock(&jobs->mutex);
     return live != NULL;
 }
@@ -296,9 +285,8 @@ bool jobs_progress(struct jobs *jobs, const char *id, struct job_progress *progr
     struct live *live = jobs__find_locked(jobs, id);
     if (live) {
         *number = number_locked(live);
-        if (!progress_locked(live, progress)) {
+        if (!progress_locked(live, progress))
             *progress = (struct job_progress){.remaining_seconds = NAN};
-        }
     }
     pthread_mutex_unlock(&jobs->mutex);
     return live != NULL;
@@ -309,11 +297,10 @@ bool jobs_listen(struct jobs *jobs, const char *id, uint64_t number, struct wait
     pthread_mutex_lock(&jobs->mutex);
     struct live *live = jobs__find_locked(jobs, id);
     bool waits = live && number_locked(live) == number;
-    if (waits && live->run) {
+    if (waits && live->run)
         waits = work_listen(&live->run->work, (unsigned)(number - 1), waiter);
-    } else if (waits) {
+    else if (waits)
         waiters_add(jobs->server->works, &live->waiters, waiter);
-    }
     pthread_mutex_unlock(&jobs->mutex);
     return waits;
 }
@@ -333,9 +320,8 @@ static bool room_locked(struct jobs *jobs, size_t bytes)
     const struct config *config = jobs->server->config;
     bool room = jobs->queued + jobs->places < config->queue && jobs->bytes + bytes <= config->queue_bytes &&
                 !atomic_load(&jobs->stopping);
-    if (!room) {
+    if (!room)
         metric_add(METRIC_QUEUE_REFUSED, 1);
-    }
     return room;
 }
 
@@ -474,17 +460,15 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_secon
     bool fresh = false;
     struct run *run = NULL;
     struct live *live = calloc(1, sizeof *live);
-    if (!live) {
+    if (!live)
         return false;
-    }
     atomic_init(&live->references, 1);
     live->bytes = jobs_bytes(record);
     pthread_mutex_lock(&jobs->mutex);
     run = map_insert(&jobs->live, &live->node, record->id) ? run_for_locked(jobs, record, alone_seconds, &fresh) : NULL;
     if (!run) {
-        if (live->node.key) {
+        if (live->node.key)
             map_remove(&jobs->live, &live->node);
-        }
         pthread_mutex_unlock(&jobs->mutex);
         free(live);
         return false;
@@ -495,12 +479,10 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_secon
     live->run = run;
     live->next = run->lives;
     run->lives = live;
-    if (!fresh && run->started) {
+    if (!fresh && run->started)
         start_late_locked(jobs, live);
-    }
     pthread_mutex_unlock(&jobs->mutex);
-    if (fresh) {
+    if (fresh)
         pool_submit(jobs->server->pool, &run->work.task);
-    }
     return true;
 }

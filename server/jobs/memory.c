@@ -78,12 +78,10 @@ static struct entry *find_locked(struct memory *memory, const char *key)
 
 void memory_destroy(struct memory *memory)
 {
-    if (!memory) {
+    if (!memory)
         return;
-    }
-    while (memory->oldest) {
+    while (memory->oldest)
         remove_locked(memory, memory->oldest);
-    }
     map_clear(&memory->map);
     pthread_mutex_destroy(&memory->mutex);
     free(memory);
@@ -116,13 +114,11 @@ void memory_put(struct memory *memory, const char *key, void *value, size_t byte
 {
     size_t len = strlen(key);
     bytes += ENTRY_BYTES;
-    if (bytes > memory->max_bytes || len >= KEY_SIZE) {
+    if (bytes > memory->max_bytes || len >= KEY_SIZE)
         return;
-    }
     struct entry *entry = calloc(1, sizeof *entry);
-    if (!entry) {
+    if (!entry)
         return;
-    }
     memcpy(entry->key, key, len + 1);
     entry->value = value;
     entry->bytes = bytes;
@@ -136,9 +132,8 @@ void memory_put(struct memory *memory, const char *key, void *value, size_t byte
     memory->retain(value);
     link_locked(memory, entry);
     memory->bytes += bytes;
-    while (memory->bytes > memory->max_bytes) {
+    while (memory->bytes > memory->max_bytes)
         remove_locked(memory, memory->oldest);
-    }
     pthread_mutex_unlock(&memory->mutex);
 }
 
@@ -147,8 +142,7 @@ void memory_drop(struct memory *memory, const char *key)
     pthread_mutex_lock(&memory->mutex);
     memory->mark++;
     struct entry *entry = find_locked(memory, key);
-    if (entry) {
+    if (entry)
         remove_locked(memory, entry);
-    }
     pthread_mutex_unlock(&memory->mutex);
 }

@@ -52,20 +52,18 @@ static void trace(char traced[HASH_SIZE], bool *suspects, const struct owner_pas
         }
     }
     *suspects = past->end == OWNER_STARVED;
-    if (past->end == OWNER_CRASHED) {
+    if (past->end == OWNER_CRASHED)
         memcpy(traced, past->name, HASH_SIZE);
-    } else if (past->end == OWNER_STARVED && only && !several) {
+    else if (past->end == OWNER_STARVED && only && !several)
         memcpy(traced, only, HASH_SIZE);
-    }
 }
 
 /* Decides what happens to a job that was running. */
 static void judge(struct recovered *job, const struct owner_past *past, bool traced, bool suspect)
 {
     struct job_record *record = &job->record;
-    if (!traced && record->attempts > 0) {
+    if (!traced && record->attempts > 0)
         record->attempts--;
-    }
     if (traced || suspect) {
         double before = (double)(past->last_beat + BEAT_MS - record->started_at) / 1000;
         job->alone_seconds = before > 1 ? before : 1;
@@ -121,24 +119,19 @@ static bool recover_rows(struct store *store, char (*ids)[UUID_SIZE], struct rec
     struct owner_past past = store_past(store);
     char traced[HASH_SIZE];
     bool suspects = false;
-    for (size_t i = 0; i < len; i++) {
-        if (!recover_read(store, ids[i], &jobs[i].record, &changes[i])) {
+    for (size_t i = 0; i < len; i++)
+        if (!recover_read(store, ids[i], &jobs[i].record, &changes[i]))
             return false;
-        }
-    }
     trace(traced, &suspects, &past, jobs, len);
     for (size_t i = 0; i < len; i++) {
         struct job_record *record = &jobs[i].record;
-        if (!record->job) { /* decided */
+        if (!record->job) /* decided */
             continue;
-        }
-        if (record->status == JOB_RUNNING) {
+        if (record->status == JOB_RUNNING)
             judge(&jobs[i], &past, strcmp(record->hash, traced) == 0, suspects);
-        }
         job_change_of(&changes[i], record, NULL);
-        if (record->status == JOB_FAILED) {
+        if (record->status == JOB_FAILED)
             fail_crashed(record, &changes[i]);
-        }
     }
     return store_update_jobs_wait(store, &update) == STORE_OK;
 }
@@ -149,9 +142,8 @@ static int compare(const void *a, const void *b)
 {
     const struct recovered *one = a;
     const struct recovered *other = b;
-    if ((one->alone_seconds > 0) != (other->alone_seconds > 0)) {
+    if ((one->alone_seconds > 0) != (other->alone_seconds > 0))
         return one->alone_seconds > 0 ? -1 : 1;
-    }
     double first = one->alone_seconds;
     double second = other->alone_seconds;
     if (!(first > 0)) {
@@ -168,9 +160,8 @@ static bool admit_all(struct jobs *jobs, struct recovered *recovered, size_t len
     qsort(recovered, len, sizeof *recovered, compare);
     for (size_t i = 0; i < len && ok; i++) {
         struct job_record *record = &recovered[i].record;
-        if (!record->job) {
+        if (!record->job)
             continue;
-        }
         jobs_reserve_anyway(jobs, record);
         ok = jobs_admit(jobs, record, recovered[i].alone_seconds);
         *queued += ok;
@@ -184,9 +175,8 @@ bool jobs_recover(struct jobs *jobs, bool (*ready)(void *user), void *user)
     char(*ids)[UUID_SIZE] = NULL;
     size_t len = 0;
     size_t queued = 0;
-    if (store_list_open(store, &ids, &len) != STORE_OK) {
+    if (store_list_open(store, &ids, &len) != STORE_OK)
         return false;
-    }
     struct recovered *recovered = calloc(len ? len : 1, sizeof *recovered);
     struct job_change *changes = calloc(len ? len : 1, sizeof *changes);
     bool ok =

@@ -32,9 +32,8 @@ char *jobs__problem_text(json_t *problem)
 static size_t count_lives(const struct live *live)
 {
     size_t len = 0;
-    for (; live; live = live->next) {
+    for (; live; live = live->next)
         len++;
-    }
     return len;
 }
 
@@ -59,9 +58,8 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
         live->record.attempts++;
         live->record.started_at = now;
         jobs__count_locked(jobs, &live->record, -1, 1);
-        if (*changes) {
+        if (*changes)
             job_change_of(&(*changes)[i], &live->record, NULL);
-        }
     }
     pthread_mutex_unlock(&jobs->mutex);
     return true;
@@ -149,9 +147,8 @@ static struct api_job *decode_run(struct run *run, struct eps_error *error)
 {
     pthread_mutex_lock(&run->jobs->mutex);
     struct live *live = run->lives;
-    if (live) {
+    if (live)
         atomic_fetch_add_explicit(&live->references, 1, memory_order_relaxed);
-    }
     pthread_mutex_unlock(&run->jobs->mutex);
     if (!live) { /* canceled meanwhile */
         error->status = EPS_CANCELED;
@@ -193,9 +190,8 @@ static void run_put_off(struct run *run, const uint8_t key[32])
     pthread_mutex_lock(&jobs->mutex); /* so that a cancel finds it in one of the two places */
     run->again = true;
     run->awaited = (struct waiter){.fn = submit_again, .user = run};
-    if (!part_join(jobs->server->works, key, &run->awaited)) {
+    if (!part_join(jobs->server->works, key, &run->awaited))
         pool_submit(jobs->server->pool, &run->work.task);
-    }
     pthread_mutex_unlock(&jobs->mutex);
 }
 
@@ -208,9 +204,8 @@ static bool run_started(struct run *run)
     bool from_cache =
         jobs_result(run->jobs, work_hash(&run->work), EPS_ACCOUNTING_VERSION, &computation.result) == STORE_OK;
     metric_add(from_cache ? METRIC_RESULT_HITS : METRIC_RESULT_MISSES, !run->again);
-    if (!from_cache) {
+    if (!from_cache)
         run_compute(run, &computation);
-    }
     bool unwanted = atomic_load(&run->work.canceled);
     bool put_off = computation.status == EPS_CANCELED && atomic_load(&computation.put_off) && !unwanted;
     if (put_off && !atomic_load(&run->jobs->stopping)) {
@@ -220,11 +215,10 @@ static bool run_started(struct run *run)
         run_put_off(run, key);
         return false;
     }
-    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !unwanted) {
+    if (computation.status == EPS_CANCELED && atomic_load(&run->jobs->stopping) && !unwanted)
         run_close(run); /* their rows say "running": the next process queues them again, without an attempt */
-    } else {
+    else
         run_end(run, &computation, from_cache);
-    }
     computation_close(&computation);
     return true;
 }
@@ -237,9 +231,8 @@ void jobs__run_task(struct pool_task *task)
     bool ended = true;
     if (run_begin(run, &changes, &len)) {
         struct store_update update = {.changes = changes, .changes_len = changes ? len : 0};
-        if (len) {
+        if (len)
             store_update_jobs_wait(run->jobs->server->store, &update);
-        }
         struct crash_scope outer = crash_enter(work_hash(&run->work));
         ended = run_started(run);
         crash_leave(&outer);
@@ -247,7 +240,6 @@ void jobs__run_task(struct pool_task *task)
         run_close(run);
     }
     free(changes);
-    if (ended) {
+    if (ended)
         free(run);
-    }
 }

@@ -20,9 +20,8 @@ struct spend *spend_create(const struct eps_spend_point *points, size_t len, con
         atomic_init(&spend->references, 1);
         spend->error = *error;
         spend->len = len;
-        if (len) {
+        if (len)
             memcpy(spend->points, points, len * sizeof *points);
-        }
     }
     return spend;
 }
@@ -36,16 +35,14 @@ void jobs__spend_retain(void *value)
 void jobs__spend_release(void *value)
 {
     struct spend *spend = value;
-    if (atomic_fetch_sub_explicit(&spend->references, 1, memory_order_acq_rel) == 1) {
+    if (atomic_fetch_sub_explicit(&spend->references, 1, memory_order_acq_rel) == 1)
         free(spend);
-    }
 }
 
 void spend_release(struct spend *spend)
 {
-    if (spend) {
+    if (spend)
         jobs__spend_release(spend);
-    }
 }
 
 /* Results with the same hash differ by their version, and by what cut them short. */
@@ -67,9 +64,8 @@ static struct spend *spend_of_blob(const struct kept *kept, size_t len)
 {
     struct eps_error error = {0};
     size_t rest = len < sizeof *kept ? 0 : len - sizeof *kept;
-    if (len < sizeof *kept) {
+    if (len < sizeof *kept)
         return NULL;
-    }
     if (kept->status == EPS_OK) {
         size_t points_len = rest / sizeof(struct eps_spend_point);
         struct spend *spend = spend_create(NULL, 0, &error);
@@ -104,9 +100,8 @@ struct spend *jobs_spend(struct jobs *jobs, const struct result_record *result)
     if (!spend && store_blob_get(jobs->server->store, STORE_SPEND, key, &blob, &len)) {
         spend = spend_of_blob(blob, len);
         free(blob);
-        if (spend) {
+        if (spend)
             remember(jobs, name, spend);
-        }
     }
     return spend;
 }

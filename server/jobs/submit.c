@@ -52,9 +52,8 @@ static struct api_job *decode(struct submission *submission, const char *body, s
     json_t *problem = NULL;
     uint64_t max_n = submission->jobs->server->config->max_n;
     struct api_job *decoded = decode_request(body, body_len, max_n, submission->instance, &problem);
-    if (!decoded) {
+    if (!decoded)
         refuse(submission, problem);
-    }
     return decoded;
 }
 
@@ -93,13 +92,11 @@ static void remember_prototype(struct submission *submission, const char *key)
 {
     struct memory *requests = submission->jobs->requests;
     struct prototype *prototype = calloc(1, sizeof *prototype);
-    if (!prototype) {
+    if (!prototype)
         return;
-    }
     atomic_init(&prototype->references, 1);
-    if (record_copy(&prototype->record, &submission->record)) {
+    if (record_copy(&prototype->record, &submission->record))
         memory_put(requests, key, prototype, job_record_bytes(&prototype->record), memory_mark(requests));
-    }
     jobs__prototype_release(prototype);
 }
 
@@ -125,13 +122,11 @@ static bool fill_record(struct submission *submission, const char *body, size_t 
         jobs__prototype_release(prototype);
     } else {
         submission->decoded = decode(submission, body, body_len);
-        if (!submission->decoded) {
+        if (!submission->decoded)
             return false;
-        }
         ok = record_decoded(record, submission->decoded);
-        if (ok) {
+        if (ok)
             remember_prototype(submission, key);
-        }
     }
     if (!ok) {
         refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");
@@ -157,9 +152,8 @@ static void finish_record(struct job_record *record)
 
 void submission_read(struct submission *submission, const char *body, size_t body_len)
 {
-    if (fill_record(submission, body, body_len)) {
+    if (fill_record(submission, body, body_len))
         store_key_request(&submission->insert.key, submission->record.hash, submission->record.label);
-    }
 }
 
 void submission_begin(struct submission *submission, const char *body, size_t body_len, bool *cached)
@@ -218,9 +212,8 @@ static void unreserve(struct submission *submission)
 static void accept_stored(struct submission *submission)
 {
     metric_add(METRIC_JOBS_ACCEPTED, 1);
-    for (size_t i = 0; i < submission->insert.replaced_len; i++) {
+    for (size_t i = 0; i < submission->insert.replaced_len; i++)
         jobs_forget(submission->jobs, submission->insert.replaced[i]);
-    }
     if (submission->insert.unanswered) {
         result_record_release(submission->result);
         submission->result = NULL;
@@ -270,9 +263,8 @@ void submission_store(struct submission *submission)
 struct document *submission_document(struct submission *submission)
 {
     struct document *document = document_create(&submission->record, submission->result, NULL);
-    if (document) {
+    if (document)
         jobs_remember(submission->jobs, document, submission->mark);
-    }
     return document;
 }
 

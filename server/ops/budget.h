@@ -24,9 +24,8 @@ static inline bool budget_take(struct budget *budget, uint64_t bytes, uint64_t l
 {
     uint64_t held = atomic_load_explicit(&budget->held, memory_order_relaxed);
     do {
-        if (bytes > limit || held > limit - bytes) {
+        if (bytes > limit || held > limit - bytes)
             return false;
-        }
     } while (!atomic_compare_exchange_weak_explicit(&budget->held, &held, held + bytes, memory_order_relaxed,
                                                     memory_order_relaxed));
     metric_add(budget->gauge, (int64_t)bytes);

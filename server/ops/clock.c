@@ -78,9 +78,8 @@ static void uuid_write(char out[UUID_SIZE], const uint8_t bytes[16])
     static const char digits[] = "0123456789abcdef";
     char *at = out;
     for (int i = 0; i < 16; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
             *at++ = '-';
-        }
         *at++ = digits[bytes[i] >> 4];
         *at++ = digits[bytes[i] & 15];
     }
@@ -89,9 +88,8 @@ static void uuid_write(char out[UUID_SIZE], const uint8_t bytes[16])
 
 static void uuid_stamp(uint8_t bytes[16], int64_t ms, unsigned sequence)
 {
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         bytes[i] = (uint8_t)((uint64_t)ms >> (40 - 8 * i));
-    }
     bytes[6] = (uint8_t)(0x70 | (sequence >> 8));
     bytes[7] = (uint8_t)sequence;
 }
@@ -137,16 +135,14 @@ int64_t uuid_time(const char *id)
 
 bool uuid_valid(const char *text)
 {
-    if (strlen(text) != UUID_SIZE - 1) {
+    if (strlen(text) != UUID_SIZE - 1)
         return false;
-    }
     for (int i = 0; i < UUID_SIZE - 1; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
         char c = text[i];
         bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-        if (dash ? c != '-' : !digit) {
+        if (dash ? c != '-' : !digit)
             return false;
-        }
     }
     return true;
 }

@@ -103,9 +103,8 @@ static bool read_number(const char *text, const struct unit *units, double *valu
     char *end;
     errno = 0;
     double number = strtod(text, &end);
-    if (end == text || errno || !isfinite(number)) {
+    if (end == text || errno || !isfinite(number))
         return false;
-    }
     if (*end == '\0') {
         *value = number;
         return true;
@@ -183,19 +182,16 @@ static bool option_set(struct config *config, const struct option_row *row, cons
 static void environment_name(char out[64], const char *option)
 {
     int len = snprintf(out, 64, "EPSILOND_%s", option);
-    for (int i = 0; i < len && i < 63; i++) {
+    for (int i = 0; i < len && i < 63; i++)
         out[i] = out[i] == '-' ? '_' : (char)toupper((unsigned char)out[i]);
-    }
 }
 
 static bool set_defaults(struct config *config, enum config_command command, char *message, size_t message_size)
 {
     *config = (struct config){0};
-    for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].fallback && !option_set(config, &rows[i], rows[i].fallback, message, message_size)) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].fallback && !option_set(config, &rows[i], rows[i].fallback, message, message_size))
             return false;
-        }
-    }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     config->workers = cores > 0 ? (uint64_t)cores : 1;
     config->db = command == CONFIG_SOLVE ? NULL : "epsilond.db";
@@ -209,12 +205,10 @@ static bool set_environment(struct config *config, enum config_command command, 
         environment_name(name, rows[i].name);
         const char *value = getenv(name);
         /* An empty variable counts as unset, because compose files use that form. */
-        if (!value || !*value || !(rows[i].commands & (unsigned)command)) {
+        if (!value || !*value || !(rows[i].commands & (unsigned)command))
             continue;
-        }
-        if (!option_set(config, &rows[i], value, message, message_size)) {
+        if (!option_set(config, &rows[i], value, message, message_size))
             return false;
-        }
     }
     return true;
 }
@@ -224,30 +218,25 @@ int config_read(struct config *config, enum config_command command, int argc, ch
 {
     struct option options[ROWS + 2] = {{"help", no_argument, NULL, 'h'}};
     size_t len = 1;
-    for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].commands & (unsigned)command) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].commands & (unsigned)command)
             options[len++] = (struct option){rows[i].name, required_argument, NULL, 256 + (int)i};
-        }
-    }
     if (!set_defaults(config, command, message, message_size) ||
-        !set_environment(config, command, message, message_size)) {
+        !set_environment(config, command, message, message_size))
         return -1;
-    }
     int found;
     optind = 1;
     opterr = 0;
     while ((found = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (found == 'h') {
+        if (found == 'h')
             return -2;
-        }
         if (found == '?' || found == ':') {
             snprintf(message, message_size, "%s %s; see epsilond --help",
                      found == ':' ? "missing value after" : "unknown option", argv[optind - 1]);
             return -1;
         }
-        if (!option_set(config, &rows[found - 256], optarg, message, message_size)) {
+        if (!option_set(config, &rows[found - 256], optarg, message, message_size))
             return -1;
-        }
     }
     if (command == CONFIG_SERVE && config->max_connections < config->http_threads) {
         snprintf(message, message_size, "--max-connections must be at least --http-threads, which is %llu",
@@ -260,17 +249,15 @@ int config_read(struct config *config, enum config_command command, int argc, ch
 void config_help(FILE *out, enum config_command command)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        if (!(rows[i].commands & (unsigned)command)) {
+        if (!(rows[i].commands & (unsigned)command))
             continue;
-        }
         char name[64];
         char flag[64];
         environment_name(name, rows[i].name);
         snprintf(flag, sizeof flag, "--%s %s", rows[i].name, rows[i].value);
         fprintf(out, "  %-24s %s", flag, rows[i].help);
-        if (rows[i].fallback) {
+        if (rows[i].fallback)
             fprintf(out, " [%s]", rows[i].fallback);
-        }
         fprintf(out, " (%s)\n", name);
     }
 }

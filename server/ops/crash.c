@@ -31,9 +31,8 @@ struct crash_scope crash_enter(const char *name)
 {
     struct crash_scope outer = scope;
     struct crash_scope inner = {{0}};
-    if (name) {
+    if (name)
         memcpy(inner.name, name, strnlen(name, CRASH_NAME_SIZE - 1));
-    }
     scope = inner;
     return outer;
 }
@@ -52,9 +51,8 @@ static void write_trace(const char *name)
     memcpy(line + len, name_len ? name : "-", name_len ? name_len : 1);
     len += name_len ? name_len : 1;
     line[len++] = '\n';
-    if (pwrite(trace, line, len, 0) == (ssize_t)len) {
+    if (pwrite(trace, line, len, 0) == (ssize_t)len)
         (void)!ftruncate(trace, (off_t)len);
-    }
 }
 
 /* Whether the signal was caused by this process: sent by the kernel for a fault, or by itself, as abort() does. */
@@ -66,17 +64,13 @@ static bool own_fault(const siginfo_t *info)
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    if (own_fault(info) && !atomic_flag_test_and_set(&traced)) {
+    if (own_fault(info) && !atomic_flag_test_and_set(&traced))
         write_trace(scope.name);
-    }
-    for (size_t i = 0; i < SIGNALS; i++) {
-        if (signals[i] == number) {
+    for (size_t i = 0; i < SIGNALS; i++)
+        if (signals[i] == number)
             sigaction(number, &before[i], NULL);
-        }
-    }
-    if (info->si_code <= 0) { /* sent by kill() or abort(): it does not occur again by itself */
+    if (info->si_code <= 0) /* sent by kill() or abort(): it does not occur again by itself */
         raise(number);
-    }
 }
 
 void crash_start(int file)
@@ -84,24 +78,21 @@ void crash_start(int file)
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     trace = file;
-    for (size_t i = 0; i < SIGNALS; i++) {
+    for (size_t i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &action, &before[i]);
-    }
 }
 
 void crash_trace(const char *name)
 {
-    if (trace >= 0 && !atomic_flag_test_and_set(&traced)) {
+    if (trace >= 0 && !atomic_flag_test_and_set(&traced))
         write_trace(name);
-    }
 }
 
 void crash_thread_start(void)
 {
     stack_t present;
-    if (sigaltstack(NULL, &present) != 0 || !(present.ss_flags & SS_DISABLE)) {
+    if (sigaltstack(NULL, &present) != 0 || !(present.ss_flags & SS_DISABLE))
         return; /* a sanitizer has set one */
-    }
     void *memory = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED) {
         stack_t own = {.ss_sp = memory, .ss_size = STACK_BYTES};

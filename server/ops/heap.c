@@ -9,9 +9,8 @@
 /* Joins two roots; either may be NULL. */
 static struct heap_node *meld(struct heap_node *a, struct heap_node *b)
 {
-    if (!a || !b) {
+    if (!a || !b)
         return a ? a : b;
-    }
     if (heap_before(b, a)) {
         struct heap_node *least = b;
         b = a;
@@ -19,9 +18,8 @@ static struct heap_node *meld(struct heap_node *a, struct heap_node *b)
     }
     b->next = a->child;
     b->prev = a;
-    if (a->child) {
+    if (a->child)
         a->child->prev = b;
-    }
     a->child = b;
     a->next = a->prev = NULL;
     return a;
@@ -36,9 +34,8 @@ static struct heap_node *meld_siblings(struct heap_node *first)
         struct heap_node *b = a->next;
         first = b ? b->next : NULL;
         a->next = a->prev = NULL;
-        if (b) {
+        if (b)
             b->next = b->prev = NULL;
-        }
         a = meld(a, b);
         a->next = pairs;
         pairs = a;
@@ -66,14 +63,12 @@ void heap_remove(struct heap *heap, struct heap_node *node)
     if (node == heap->root) {
         heap->root = below;
     } else {
-        if (node->prev->child == node) {
+        if (node->prev->child == node)
             node->prev->child = node->next;
-        } else {
+        else
             node->prev->next = node->next;
-        }
-        if (node->next) {
+        if (node->next)
             node->next->prev = node->prev;
-        }
         heap->root = meld(heap->root, below);
     }
     heap->len--;

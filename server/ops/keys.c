@@ -34,9 +34,8 @@ struct keys {
 struct keys *keys_create(double seconds)
 {
     struct keys *keys = calloc(1, sizeof *keys);
-    if (!keys) {
+    if (!keys)
         return NULL;
-    }
     keys->secrets = sodium_allocarray(KEYS_MOST, sizeof *keys->secrets);
     if (!keys->secrets) {
         free(keys);
@@ -79,13 +78,11 @@ static size_t make_room_locked(struct keys *keys, const char *address)
             }
         }
     }
-    if (of_one < KEYS_OF_ONE && empty < KEYS_MOST) {
+    if (of_one < KEYS_OF_ONE && empty < KEYS_MOST)
         return empty;
-    }
     size_t dropped = of_one < KEYS_OF_ONE ? longest : own;
-    if (dropped < KEYS_MOST) {
+    if (dropped < KEYS_MOST)
         drop_locked(keys, dropped);
-    }
     return dropped;
 }
 
@@ -113,14 +110,11 @@ static size_t find_locked(const struct keys *keys, const char *text)
 {
     uint8_t id[(KEYS_ID - 1) / 2];
     size_t len;
-    if (sodium_hex2bin(id, sizeof id, text, strlen(text), NULL, &len, NULL) != 0 || len != sizeof id) {
+    if (sodium_hex2bin(id, sizeof id, text, strlen(text), NULL, &len, NULL) != 0 || len != sizeof id)
         return KEYS_MOST;
-    }
-    for (size_t i = 0; i < KEYS_MOST; i++) {
-        if (keys->table[i].turn && sodium_memcmp(keys->table[i].id, id, sizeof id) == 0) {
+    for (size_t i = 0; i < KEYS_MOST; i++)
+        if (keys->table[i].turn && sodium_memcmp(keys->table[i].id, id, sizeof id) == 0)
             return i;
-        }
-    }
     return KEYS_MOST;
 }
 
@@ -147,9 +141,8 @@ enum keys_status keys_take(struct keys *keys, struct keys_hold *hold, uint8_t ke
 
 void keys_leave(struct keys *keys, const struct keys_hold *hold)
 {
-    if (!hold->turn) {
+    if (!hold->turn)
         return;
-    }
     pthread_mutex_lock(&keys->mutex);
     size_t at = find_locked(keys, hold->id);
     if (at < KEYS_MOST && keys->table[at].turn == hold->turn) {
@@ -162,15 +155,13 @@ void keys_leave(struct keys *keys, const struct keys_hold *hold)
 void keys_expire(struct keys *keys)
 {
     double now = clock_monotonic();
-    if (!keys) {
+    if (!keys)
         return;
-    }
     pthread_mutex_lock(&keys->mutex);
     for (size_t i = 0; i < KEYS_MOST; i++) {
         const struct kept *kept = &keys->table[i];
-        if (kept->turn && !kept->reader && kept->left + keys->seconds <= now) {
+        if (kept->turn && !kept->reader && kept->left + keys->seconds <= now)
             drop_locked(keys, i);
-        }
     }
     pthread_mutex_unlock(&keys->mutex);
 }

@@ -38,9 +38,8 @@ const char *log_quote(char *out, unsigned size, const char *value)
 {
     static const char digits[] = "0123456789abcdef";
     bool bare = *value != '\0';
-    for (const char *at = value; *at && bare; at++) {
+    for (const char *at = value; *at && bare; at++)
         bare = (unsigned char)*at > 0x20 && (unsigned char)*at != 0x7f && *at != '"' && *at != '\\' && *at != '=';
-    }
     if (bare) {
         snprintf(out, size, "%s", value);
         return out;
@@ -56,9 +55,8 @@ const char *log_quote(char *out, unsigned size, const char *value)
             out[len++] = digits[c & 15];
             continue;
         }
-        if (c == '"' || c == '\\') {
+        if (c == '"' || c == '\\')
             out[len++] = '\\';
-        }
         out[len++] = (char)c;
     }
     out[len++] = '"';
@@ -68,9 +66,8 @@ const char *log_quote(char *out, unsigned size, const char *value)
 
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
-    if (!log_enabled(level)) {
+    if (!log_enabled(level))
         return;
-    }
     char line[LINE_MAX_BYTES];
     char time[25];
     clock_rfc3339(time, clock_now_ms());
@@ -83,9 +80,8 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         va_end(args);
         len += more > 0 ? more : 0;
     }
-    if (len < 0) {
+    if (len < 0)
         return;
-    }
     size_t used = (size_t)len < sizeof line - 2 ? (size_t)len : sizeof line - 2;
     line[used++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, used);

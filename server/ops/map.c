@@ -12,22 +12,19 @@
 static uint64_t map_hash(const char *key)
 {
     uint64_t hash = 0xcbf29ce484222325U;
-    for (; *key; key++) {
+    for (; *key; key++)
         hash = (hash ^ (unsigned char)*key) * 0x100000001b3U;
-    }
     return hash ^ hash >> 32;
 }
 
 struct map_node *map_find(const struct map *map, const char *key)
 {
-    if (!map->len) {
+    if (!map->len)
         return NULL;
-    }
     uint64_t hash = map_hash(key);
     struct map_node *node = map->buckets[hash & (map->capacity - 1)];
-    while (node && (node->hash != hash || strcmp(node->key, key) != 0)) {
+    while (node && (node->hash != hash || strcmp(node->key, key) != 0))
         node = node->next;
-    }
     return node;
 }
 
@@ -36,9 +33,8 @@ static void map_grow(struct map *map)
 {
     size_t capacity = map->capacity ? map->capacity * 2 : 64;
     struct map_node **buckets = calloc(capacity, sizeof *buckets);
-    if (!buckets) {
+    if (!buckets)
         return;
-    }
     for (size_t i = 0; i < map->capacity; i++) {
         struct map_node *node = map->buckets[i];
         while (node) {
@@ -56,12 +52,10 @@ static void map_grow(struct map *map)
 
 bool map_insert(struct map *map, struct map_node *node, const char *key)
 {
-    if (map->len >= map->capacity) {
+    if (map->len >= map->capacity)
         map_grow(map);
-    }
-    if (!map->capacity) {
+    if (!map->capacity)
         return false;
-    }
     node->key = key;
     node->hash = map_hash(key);
     struct map_node **bucket = &map->buckets[node->hash & (map->capacity - 1)];
@@ -74,9 +68,8 @@ bool map_insert(struct map *map, struct map_node *node, const char *key)
 void map_remove(struct map *map, struct map_node *node)
 {
     struct map_node **link = &map->buckets[node->hash & (map->capacity - 1)];
-    while (*link != node) {
+    while (*link != node)
         link = &(*link)->next;
-    }
     *link = node->next;
     map->len--;
 }

@@ -116,9 +116,8 @@ void metric_time(enum metric_timer timer, double seconds)
 {
     struct histogram *histogram = &times[timer];
     size_t i = 0;
-    while (i < BOUNDS && seconds > bounds[i]) {
+    while (i < BOUNDS && seconds > bounds[i])
         i++;
-    }
     atomic_fetch_add_explicit(&histogram->buckets[i], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&histogram->microseconds, (uint64_t)(seconds * 1e6), memory_order_relaxed);
 }
@@ -126,12 +125,10 @@ void metric_time(enum metric_timer timer, double seconds)
 void metric_request(size_t route, int status, double seconds)
 {
     size_t i = 0;
-    while (i < STATUSES - 1 && statuses[i] != status) {
+    while (i < STATUSES - 1 && statuses[i] != status)
         i++;
-    }
-    if (route >= METRIC_ROUTES_MAX) {
+    if (route >= METRIC_ROUTES_MAX)
         route = METRIC_ROUTES_MAX - 1;
-    }
     atomic_fetch_add_explicit(&requests[route][i], 1, memory_order_relaxed);
     metric_time(METRIC_TIME_REQUEST, seconds);
 }
@@ -147,11 +144,10 @@ static void write_histogram(struct text *out, const char *name, const char *help
     write_head(out, name, "histogram", help);
     for (size_t i = 0; i <= BOUNDS; i++) {
         total += atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
-        if (i < BOUNDS) {
+        if (i < BOUNDS)
             text_printf(out, "%s_bucket{le=\"%g\"} %llu\n", name, bounds[i], (unsigned long long)total);
-        } else {
+        else
             text_printf(out, "%s_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)total);
-        }
     }
     uint64_t sum = atomic_load_explicit(&histogram->microseconds, memory_order_relaxed);
     text_printf(out, "%s_sum %.6f\n%s_count %llu\n", name, (double)sum * 1e-6, name, (unsigned long long)total);
@@ -164,9 +160,8 @@ static void write_requests(struct text *out, const char *const *routes, size_t r
     for (size_t route = 0; route < METRIC_ROUTES_MAX; route++) {
         for (size_t i = 0; i < STATUSES; i++) {
             uint64_t count = atomic_load_explicit(&requests[route][i], memory_order_relaxed);
-            if (!count) { /* all combinations of routes and statuses would be hundreds of unused series */
+            if (!count) /* all combinations of routes and statuses would be hundreds of unused series */
                 continue;
-            }
             const char *label = route < routes_len ? routes[route] : "none";
             if (statuses[i]) {
                 text_printf(out, "%s{route=\"%s\",status=\"%d\"} %llu\n", name, label, statuses[i],
@@ -184,13 +179,11 @@ void metrics_write(struct text *out, const char *const *routes, size_t routes_le
     text_printf(out, "epsilond_build_info{version=\"%s\",accounting_version=\"%d\"} 1\n", EPS_VERSION,
                 EPS_ACCOUNTING_VERSION);
     for (size_t i = 0; i < METRIC_COUNT; i++) {
-        if (families[i].help) {
+        if (families[i].help)
             write_head(out, families[i].name, families[i].type, families[i].help);
-        }
         text_printf(out, "%s%s %lld\n", families[i].name, families[i].labels, (long long)metric_get((enum metric)i));
     }
     write_requests(out, routes, routes_len);
-    for (size_t i = 0; i < METRIC_TIMERS; i++) {
+    for (size_t i = 0; i < METRIC_TIMERS; i++)
         write_histogram(out, timers[i].name, timers[i].help, &times[i]);
-    }
 }

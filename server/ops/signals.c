@@ -34,9 +34,8 @@ static void signals_set(sigset_t *set)
     sigemptyset(set);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
-    if (hangups) {
+    if (hangups)
         sigaddset(set, SIGHUP);
-    }
 }
 
 void signals_start(void)
@@ -46,9 +45,8 @@ void signals_start(void)
     hangups = sigaction(SIGHUP, NULL, &present) == 0 && present.sa_handler != SIG_IGN;
     int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC); /* possible while the process has a terminal */
     terminal = fd >= 0;
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     signals_set(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
@@ -62,16 +60,14 @@ static int take_stop(double deadline)
     signals_set(&set);
     for (;;) {
         double left = deadline > 0 ? deadline - clock_monotonic() : 0;
-        if (deadline > 0 && left <= 0) {
+        if (deadline > 0 && left <= 0)
             return 0;
-        }
         struct timespec time = clock_timespec(left);
         int number = sigtimedwait(&set, NULL, deadline > 0 ? &time : NULL);
-        if (number == SIGHUP && !terminal) {
+        if (number == SIGHUP && !terminal)
             log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
-        } else if (number > 0) {
+        else if (number > 0)
             return number;
-        }
     }
 }
 
@@ -100,9 +96,8 @@ bool signals_watch(double seconds, int (*overdue)(void *user), void *user)
 int signals_wait(void)
 {
     pthread_mutex_lock(&mutex);
-    while (!atomic_load(&first_taken)) {
+    while (!atomic_load(&first_taken))
         pthread_cond_wait(&asked, &mutex);
-    }
     pthread_mutex_unlock(&mutex);
     return atomic_load(&first_taken);
 }

@@ -15,17 +15,15 @@
 
 static bool text_reserve(struct text *text, size_t extra)
 {
-    if (text->failed) {
+    if (text->failed)
         return false;
-    }
     if (extra >= SIZE_MAX / 2 - text->len) {
         text->failed = true;
         return false;
     }
     size_t need = text->len + extra + 1;
-    if (need <= text->capacity) {
+    if (need <= text->capacity)
         return true;
-    }
     size_t capacity = text->capacity ? 2 * text->capacity : 256;
     capacity = capacity < need ? need : capacity;
     char *data = realloc(text->data, capacity);
@@ -45,9 +43,8 @@ void text_expect(struct text *text, size_t len)
 
 void text_append(struct text *text, const char *bytes, size_t len)
 {
-    if (!text_reserve(text, len)) {
+    if (!text_reserve(text, len))
         return;
-    }
     memcpy(text->data + text->len, bytes, len);
     text->len += len;
     text->data[text->len] = '\0';
@@ -73,9 +70,8 @@ void text_printf(struct text *text, const char *format, ...)
         text_append(text, small, (size_t)len);
         return;
     }
-    if (!text_reserve(text, (size_t)len)) {
+    if (!text_reserve(text, (size_t)len))
         return;
-    }
     va_start(args, format);
     vsnprintf(text->data + text->len, (size_t)len + 1, format, args);
     va_end(args);
@@ -93,9 +89,8 @@ void text_json(struct text *text, const char *string)
     const char *plain = string;
     for (const char *at = string; *at; at++) {
         unsigned char c = (unsigned char)*at;
-        if (c >= 0x20 && c != '"' && c != '\\') {
+        if (c >= 0x20 && c != '"' && c != '\\')
             continue;
-        }
         /* Without printf: a label, and a list of labels, may consist entirely of these. */
         const char letter[] = {'\\', (char)c};
         const char number[] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
@@ -117,9 +112,8 @@ void text_number(struct text *text, double value)
     char digits[32];
     for (int precision = 15; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value) {
+        if (strtod(digits, NULL) == value)
             break;
-        }
     }
     text_puts(text, digits);
 }

@@ -47,9 +47,8 @@ static char *put_index(char *out, uint32_t index)
         digits[len++] = (char)('0' + index % 10);
         index /= 10;
     } while (index);
-    while (len) {
+    while (len)
         *out++ = digits[--len];
-    }
     return out;
 }
 
@@ -58,9 +57,8 @@ static char *put_indices(struct lines *lines, char *out, const char *limit)
 {
     const struct eps_batch *batch = &lines->batch;
     for (; lines->at < batch->len && limit - out > MARGIN; lines->at++) {
-        if (lines->at) {
+        if (lines->at)
             *out++ = ',';
-        }
         out = put_index(out, batch->indices[lines->at]);
     }
     if (lines->at == batch->len && limit - out > MARGIN) {
@@ -116,15 +114,13 @@ static bool read_users(struct streaming *streaming, struct lines *lines, const c
 {
     char message[300];
     struct api_errors errors = {0};
-    if (!streaming_reserve(streaming, (double)len * API_USERS_BYTES, NULL)) {
+    if (!streaming_reserve(streaming, (double)len * API_USERS_BYTES, NULL))
         return false;
-    }
     lines->users = api_users_read(&errors, message, sizeof message, text, len, 2);
-    if (!lines->users && errors.len) {
+    if (!lines->users && errors.len)
         refuse_errors(streaming, &errors);
-    } else if (!lines->users) {
+    else if (!lines->users)
         refuse_text(streaming, message);
-    }
     api_errors_clear(&errors);
     return lines->users;
 }
@@ -136,11 +132,10 @@ static bool read_request(struct streaming *streaming, struct api_batches *batche
     struct api_errors errors = {0};
     json_t *json = api_json_parse(text, len, message, sizeof message);
     bool read = json && api_batches_decode(batches, &errors, json, lists, (size_t)streaming->server->config->max_n);
-    if (!json) {
+    if (!json)
         refuse_text(streaming, message);
-    } else if (!read) {
+    else if (!read)
         refuse_errors(streaming, &errors);
-    }
     api_errors_clear(&errors);
     json_decref(json);
     return read;
@@ -162,9 +157,8 @@ static bool find_source(struct streaming *streaming, struct api_batches *batches
     }
     bool found = accounted_find(streaming, &accounted, batches->job, "batches");
     bool right = found && api_batches_of_job(batches, &errors, &accounted.answered.mechanism, lists);
-    if (found && !right) {
+    if (found && !right)
         refuse_errors(streaming, &errors);
-    }
     api_errors_clear(&errors);
     accounted_clear(&accounted);
     return right;
@@ -191,16 +185,14 @@ static bool open_batcher(struct streaming *streaming, struct lines *lines, const
     uint8_t key[32];
     struct eps_error error = {0};
     const struct eps_users *users = lines->users ? api_users_get(lines->users) : NULL;
-    if (!affordable(streaming, batches, users)) {
+    if (!affordable(streaming, batches, users))
         return false;
-    }
     streaming_key(streaming, key, batches->seed, "batches");
     enum eps_status status =
         eps_batcher_create(&lines->batcher, &error, &batches->mechanism, batches->dataset_size, users, key);
     sodium_memzero(key, sizeof key);
-    if (status != EPS_OK) {
+    if (status != EPS_OK)
         streaming_refuse(streaming, api_problem_of_error(&error, streaming->request->path));
-    }
     lines->steps = batches->mechanism.n;
     return status == EPS_OK;
 }
@@ -223,9 +215,8 @@ static void *lines_open(struct streaming *streaming)
     bool read = !rest || read_users(streaming, lines, end + 1, rest);
     uint64_t lists = lines->users ? api_users_examples(lines->users) : 0;
     if (read && read_request(streaming, &batches, body, first, lists) && find_source(streaming, &batches, lists) &&
-        open_batcher(streaming, lines, &batches)) {
+        open_batcher(streaming, lines, &batches))
         return lines;
-    }
     lines_close(lines);
     return NULL;
 }

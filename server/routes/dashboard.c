@@ -33,21 +33,17 @@ static const struct {
 static const char *type_of(const char *name)
 {
     const char *suffix = strrchr(name, '.');
-    for (size_t i = 0; suffix && i < sizeof types / sizeof *types; i++) {
-        if (strcmp(types[i].suffix, suffix) == 0) {
+    for (size_t i = 0; suffix && i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].suffix, suffix) == 0)
             return types[i].type;
-        }
-    }
     return "application/octet-stream";
 }
 
 static const struct embedded_file *file_named(const char *name)
 {
-    for (const struct embedded_file *file = embedded_files; file->name; file++) {
-        if (strncmp(file->name, FOLDER, strlen(FOLDER)) == 0 && strcmp(file->name + strlen(FOLDER), name) == 0) {
+    for (const struct embedded_file *file = embedded_files; file->name; file++)
+        if (strncmp(file->name, FOLDER, strlen(FOLDER)) == 0 && strcmp(file->name + strlen(FOLDER), name) == 0)
             return file;
-        }
-    }
     return NULL;
 }
 
@@ -65,9 +61,8 @@ static enum handled reply_embedded(struct request *request, const struct embedde
     text_etag(tag, (const char *)file->data, file->len);
     reply_header(request, MHD_HTTP_HEADER_ETAG, "%s", tag);
     write_headers(request);
-    if (request_has_etag(request, tag)) {
+    if (request_has_etag(request, tag))
         return reply_empty(request, 304);
-    }
     return reply_static(request, type_of(file->name), file->data, file->len);
 }
 
@@ -89,20 +84,17 @@ static enum handled reply_members(struct request *request)
 enum handled handle_dashboard_get(struct request *request)
 {
     const struct embedded_file *file = file_named("index.html");
-    if (!file) {
+    if (!file)
         return reply_problem(request, API_PROBLEM_INTERNAL, "this build does not contain the dashboard");
-    }
     return reply_embedded(request, file);
 }
 
 enum handled handle_dashboard_file_get(struct request *request)
 {
-    if (strcmp(request->param, MEMBERS) == 0) {
+    if (strcmp(request->param, MEMBERS) == 0)
         return reply_members(request);
-    }
     const struct embedded_file *file = file_named(request->param);
-    if (!file) {
+    if (!file)
         return reply_problem(request, API_PROBLEM_NOT_FOUND, "the dashboard has no file with this name");
-    }
     return reply_embedded(request, file);
 }

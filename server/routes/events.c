@@ -46,9 +46,8 @@ static enum events_next tell_end(struct events *events)
 {
     struct request *request = events->request;
     struct document *document;
-    if (resource_of(request)->get(request->server, request->param, &document) != STORE_OK) {
+    if (resource_of(request)->get(request->server, request->param, &document) != STORE_OK)
         return EVENTS_BROKEN;
-    }
     if (!document->final || !reply_holds(request, document->len)) {
         document_release(document);
         return EVENTS_BROKEN;
@@ -132,18 +131,15 @@ static enum handled begin(struct request *request)
     enum handled handled;
     struct beginning *beginning = request->state;
     struct document *document = fetching_take(&beginning->fetching, &handled);
-    if (!document) {
+    if (!document)
         return handled;
-    }
     bool final = document->final;
     document_release(document);
-    if (final && beginning->all) {
+    if (final && beginning->all)
         return reply_empty(request, 204);
-    }
     struct following *following = calloc(1, sizeof *following);
-    if (!following) {
+    if (!following)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     memcpy(request->job, request->param, UUID_SIZE);
     following->events.source = resource_of(request)->heavy ? &heavy : &light;
     following->events.seen = beginning->seen;
@@ -152,17 +148,14 @@ static enum handled begin(struct request *request)
 
 enum handled handle_resource_events(struct request *request)
 {
-    if (!uuid_valid(request->param)) {
+    if (!uuid_valid(request->param))
         return reply_unreadable(request, STORE_NONE);
-    }
     struct beginning *beginning = calloc(1, sizeof *beginning);
-    if (!beginning) {
+    if (!beginning)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = beginning;
     request->state_free = beginning_free;
-    if (!last_heard(request, &beginning->seen, &beginning->all)) {
+    if (!last_heard(request, &beginning->seen, &beginning->all))
         return reply_problem(request, API_PROBLEM_INVALID_JOB, "Last-Event-ID must be the id of an earlier event");
-    }
     return resource_fetch(request, &beginning->fetching, request->param, begin);
 }

@@ -63,7 +63,6 @@ struct document *fetching_take(struct fetching *fetching, enum handled *handled)
 
 void fetching_clear(struct fetching *fetching)
 {
-    if (fetching->ended && fetching->status == STORE_OK) {
+    if (fetching->ended && fetching->status == STORE_OK)
         document_release(fetching->document);
-    }
 }

@@ -56,11 +56,10 @@ static void write_encoded(struct text *out, const char *value)
         unsigned char c = (unsigned char)*value;
         bool plain =
             (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || strchr("-._~", c) != NULL;
-        if (plain) {
+        if (plain)
             text_append(out, value, 1);
-        } else {
+        else
             text_printf(out, "%%%02X", c);
-        }
     }
 }
 
@@ -68,17 +67,15 @@ static void add_link(struct request *request, const struct list_filter *filter, 
 {
     struct text link = {0};
     text_printf(&link, "<%s?cursor=%s&limit=%zu", resource_of(request)->path, next, filter->limit);
-    if (filter->status < JOB_STATUS_COUNT) {
+    if (filter->status < JOB_STATUS_COUNT)
         text_printf(&link, "&status=%s", job_status_name(filter->status));
-    }
     if (filter->label) {
         text_puts(&link, "&label=");
         write_encoded(&link, filter->label);
     }
     text_puts(&link, ">; rel=\"next\"");
-    if (!link.failed) {
+    if (!link.failed)
         reply_header(request, MHD_HTTP_HEADER_LINK, "%s", link.data);
-    }
     text_clear(&link);
 }
 
@@ -127,27 +124,22 @@ static void list_task(struct pool_task *task)
     listing->begun = true;
     listing->status = STORE_OK;
     listing->document = pages_find(server->pages, server, resource, &listing->filter, listing->next);
-    if (!listing->document) {
+    if (!listing->document)
         write_page(listing, resource);
-    }
     request_resume(listing->request);
 }
 
 static enum handled list_resume(struct request *request)
 {
     struct listing *listing = request->state;
-    if (!listing->begun) {
+    if (!listing->begun)
         return reply_gone(request);
-    }
-    if (listing->status != STORE_OK) {
+    if (listing->status != STORE_OK)
         return reply_unreadable(request, listing->status);
-    }
-    if (listing->next[0]) {
+    if (listing->next[0])
         add_link(request, &listing->filter, listing->next);
-    }
-    if (!listing->document) {
+    if (!listing->document)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     return reply_document(request, 200, document_retain(listing->document), true);
 }
 
@@ -168,17 +160,15 @@ enum handled handle_resource_list(struct request *request)
 {
     static const struct holder holder = {list_give, list_take_back};
     struct listing *listing = calloc(1, sizeof *listing);
-    if (!listing) {
+    if (!listing)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = listing;
     request->state_free = listing_free;
     listing->task.run = list_task;
     listing->request = request;
     read_filter(request, &listing->filter);
-    if (!request_suspend(request, list_resume)) {
+    if (!request_suspend(request, list_resume))
         return reply_stopping(request);
-    }
     request_give(request, &holder, listing, INFINITY);
     return HANDLED_SUSPENDED;
 }

@@ -37,17 +37,14 @@ static bool refuse_errors(struct streaming *streaming, struct api_errors *errors
  * have is dropped. */
 static bool passes(struct streaming *streaming, enum eps_status status, struct eps_error *error)
 {
-    if (status == EPS_OK) {
+    if (status == EPS_OK)
         return true;
-    }
-    if (strncmp(error->pointer, "/matrix", strlen("/matrix")) == 0 || strcmp(error->pointer, "/n") == 0) {
+    if (strncmp(error->pointer, "/matrix", strlen("/matrix")) == 0 || strcmp(error->pointer, "/n") == 0)
         error->pointer[0] = '\0';
-    }
-    if (status == EPS_CANCELED) { /* or the client has disconnected and reads no reply */
+    if (status == EPS_CANCELED) /* or the client has disconnected and reads no reply */
         streaming_fail(streaming, API_PROBLEM_QUEUE_FULL, "the service is stopping; try again after the restart");
-    } else {
+    else
         streaming_refuse(streaming, api_problem_of_error(error, streaming->request->path));
-    }
     return false;
 }
 
@@ -72,9 +69,8 @@ static struct api_noise *read_request(struct streaming *streaming)
 static bool first_row_exists(struct streaming *streaming, const struct api_noise *asked, size_t n)
 {
     struct api_errors errors = {0};
-    if (asked->first_row < 0 || (size_t)asked->first_row < n) {
+    if (asked->first_row < 0 || (size_t)asked->first_row < n)
         return true;
-    }
     api_errors_add(&errors, "/first_row", "must be in [0, %zu]; there are %zu rows", n - 1, n);
     refuse_errors(streaming, &errors);
     api_errors_clear(&errors);
@@ -118,9 +114,8 @@ static bool create_strategy(struct streaming *streaming, const struct eps_contex
     if (!passes(streaming,
                 computation_strategy(context, &rows->strategy, &error, &source->answered.mechanism,
                                      source->answered.factorization),
-                &error)) {
+                &error))
         return false;
-    }
     if (strcmp(eps_strategy_id(rows->strategy), source->answered.factorization) != 0) {
         streaming_fail(streaming, API_PROBLEM_CONFLICT,
                        "the factorisation used by this job is no longer stored, and recomputing it gives a different "
@@ -187,22 +182,19 @@ static bool reserve(struct streaming *streaming, const struct eps_context *conte
 {
     double bytes = bytes_of(context, rows, asked, asked->dimensions);
     char part[160] = "";
-    if (!streaming_fits(streaming, bytes)) {
+    if (!streaming_fits(streaming, bytes))
         name_part(part, sizeof part, streaming, context, rows, asked);
-    }
     return streaming_reserve(streaming, bytes, part);
 }
 
 static bool allocate(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
                      const struct api_noise *asked)
 {
-    if (!reserve(streaming, context, rows, asked)) {
+    if (!reserve(streaming, context, rows, asked))
         return false;
-    }
     rows->values = malloc(asked->dimensions * sizeof(double));
-    if (!rows->values) {
+    if (!rows->values)
         streaming_fail(streaming, API_PROBLEM_INTERNAL, "out of memory");
-    }
     return rows->values != NULL;
 }
 
@@ -293,12 +285,10 @@ static bool create_keyed(struct streaming *streaming, const struct eps_context *
                 eps_noise_create(context, &rows->noise, &error, rows->strategy, asked->part, noise_multiplier,
                                  asked->dimensions, key),
                 &error) ||
-        !passes(streaming, rows_begin(rows, asked->first_row < 0 ? 0 : (size_t)asked->first_row, &error), &error)) {
+        !passes(streaming, rows_begin(rows, asked->first_row < 0 ? 0 : (size_t)asked->first_row, &error), &error))
         return false;
-    }
-    if (!again) {
+    if (!again)
         keys_keep(streaming->server->keys, &rows->hold, key, digest, place->address, place->serial);
-    }
     return true;
 }
 
@@ -307,15 +297,13 @@ static bool create_noise(struct streaming *streaming, const struct eps_context *
 {
     double multiplier = isnan(asked->noise_multiplier) ? answered->noise_multiplier : asked->noise_multiplier;
     uint8_t key[KEYS_KEY], digest[KEYS_DIGEST];
-    if (!first_row_exists(streaming, asked, rows->n) || !affordable(streaming, context, rows, asked)) {
+    if (!first_row_exists(streaming, asked, rows->n) || !affordable(streaming, context, rows, asked))
         return false;
-    }
     digest_asked(digest, rows, asked, answered, multiplier);
     bool created = create_keyed(streaming, context, rows, asked, multiplier, key, digest);
     sodium_memzero(key, sizeof key);
-    if (created && rows->hold.turn) {
+    if (created && rows->hold.turn)
         reply_header(streaming->request, "X-Stream", "%s", rows->hold.id);
-    }
     return created;
 }
 

@@ -47,9 +47,8 @@ static void page_clear(struct page *page)
 
 void pages_destroy(struct pages *pages)
 {
-    for (size_t i = 0; pages && i < PAGES; i++) {
+    for (size_t i = 0; pages && i < PAGES; i++)
         page_clear(&pages->places[i]);
-    }
     free(pages);
 }
 
@@ -66,9 +65,8 @@ static bool stands(struct server *server, const struct page *page)
 {
     struct text told = {0};
     const struct text *open = &page->notes.open;
-    for (size_t at = 0; at < open->len; at += UUID_SIZE) {
+    for (size_t at = 0; at < open->len; at += UUID_SIZE)
         page->resource->tell_open(server, open->data + at, &told);
-    }
     bool same = !told.failed && told.len == page->notes.told.len &&
                 (told.len == 0 || memcmp(told.data, page->notes.told.data, told.len) == 0);
     text_clear(&told);
@@ -97,9 +95,8 @@ void pages_keep(struct pages *pages, const struct resource *resource, const stru
                 struct document *document, const char next[UUID_SIZE], uint64_t changes, struct list_notes *notes)
 {
     struct page *page = &pages->places[0];
-    for (size_t i = 1; i < PAGES; i++) {
+    for (size_t i = 1; i < PAGES; i++)
         page = pages->places[i].used < page->used ? &pages->places[i] : page;
-    }
     if (!resource->tell_open || notes->unsure || notes->open.failed || notes->told.failed ||
         document->len > PAGE_KEPT || (filter->label && strlen(filter->label) >= sizeof page->label)) {
         text_clear(&notes->open);

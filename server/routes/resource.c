@@ -17,9 +17,8 @@
 enum handled reply_unreadable(struct request *request, enum store_status status)
 {
     const char *noun = resource_of(request)->noun;
-    if (status == STORE_NONE) {
+    if (status == STORE_NONE)
         return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no %s with this id", noun);
-    }
     if (status == STORE_CORRUPT) {
         return reply_problem(request, API_PROBLEM_INTERNAL,
                              "the stored data of this %s fails its checksum; post the %s again to compute it anew",
@@ -93,13 +92,11 @@ static enum handled get_or_wait(struct request *request)
     enum handled handled;
     struct getting *getting = request->state;
     struct document *document = fetching_take(&getting->fetching, &handled);
-    if (!document) {
+    if (!document)
         return handled;
-    }
     bool waits = getting->seconds > 0 && !document->final;
-    if (!waits || !request_suspend(request, get_again)) {
+    if (!waits || !request_suspend(request, get_again))
         return reply_document(request, 200, document, true);
-    }
     document_release(document);
     watch_end(&getting->watching, request, request->param, clock_monotonic() + getting->seconds);
     return HANDLED_SUSPENDED;
@@ -108,19 +105,16 @@ static enum handled get_or_wait(struct request *request)
 enum handled handle_resource_get(struct request *request)
 {
     bool preferred;
-    if (!uuid_valid(request->param)) {
+    if (!uuid_valid(request->param))
         return reply_unreadable(request, STORE_NONE);
-    }
     struct getting *getting = calloc(1, sizeof *getting);
-    if (!getting) {
+    if (!getting)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = getting;
     request->state_free = getting_free;
     getting->seconds = request_wait_seconds(request, &preferred);
-    if (preferred) {
+    if (preferred)
         reply_header(request, "Preference-Applied", "wait=%.0f", getting->seconds);
-    }
     return resource_fetch(request, &getting->fetching, request->param, get_or_wait);
 }
 
@@ -135,9 +129,8 @@ struct canceling {
 static void canceling_free(void *state)
 {
     struct canceling *canceling = state;
-    if (canceling) {
+    if (canceling)
         fetching_clear(&canceling->fetching);
-    }
     free(canceling);
 }
 
@@ -146,9 +139,8 @@ static enum handled cancel_reply(struct request *request)
     enum handled handled;
     struct canceling *canceling = request->state;
     struct document *document = fetching_take(&canceling->fetching, &handled);
-    if (!document) {
+    if (!document)
         return handled;
-    }
     if (!document->final) {
         document_release(document);
         return reply_problem(request, API_PROBLEM_QUEUE_FULL,
@@ -161,9 +153,8 @@ static enum handled cancel_reply(struct request *request)
 static enum handled cancel_resume(struct request *request)
 {
     struct canceling *canceling = request->state;
-    if (canceling->outcome == CANCEL_FAILED) {
+    if (canceling->outcome == CANCEL_FAILED)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     return resource_fetch(request, &canceling->fetching, request->param, cancel_reply);
 }
 
@@ -173,32 +164,26 @@ enum handled handle_resource_cancel(struct request *request)
     struct canceling *canceling = calloc(1, sizeof *canceling);
     request->state = canceling;
     request->state_free = canceling_free;
-    if (!uuid_valid(request->param)) {
+    if (!uuid_valid(request->param))
         return reply_unreadable(request, STORE_NONE);
-    }
-    if (!canceling) {
+    if (!canceling)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     canceling->outcome = CANCEL_NOT_LIVE;
-    if (!resource->is_live(request->server, request->param)) {
+    if (!resource->is_live(request->server, request->param))
         return cancel_resume(request);
-    }
     /* Set before the call, because once it has started the request may be answered before the call returns. */
     canceling->outcome = CANCEL_STARTED;
-    if (!request_suspend(request, cancel_resume)) {
+    if (!request_suspend(request, cancel_resume))
         return reply_stopping(request);
-    }
     watching_init(&canceling->watching, request);
     enum cancel_outcome outcome = resource->cancel(request->server, request->param, &canceling->watching.waiter);
-    if (outcome == CANCEL_STARTED) {
+    if (outcome == CANCEL_STARTED)
         return HANDLED_SUSPENDED;
-    }
     canceling->outcome = outcome;
-    if (outcome == CANCEL_ENDING && !store_trouble(request->server->store)) {
+    if (outcome == CANCEL_ENDING && !store_trouble(request->server->store))
         watch_end(&canceling->watching, request, request->param, clock_monotonic() + ENDING_SECONDS);
-    } else {
+    else
         request_resume(request);
-    }
     return HANDLED_SUSPENDED;
 }
 
@@ -226,33 +211,28 @@ static void delete_done(struct store_write *write, enum store_status status)
     struct deleting *deleting = (struct deleting *)write;
     struct request *request = deleting->request;
     deleting->status = status;
-    if (status == STORE_OK) {
+    if (status == STORE_OK)
         resource_of(request)->forget(request->server, request->param);
-    }
     request_resume(request);
 }
 
 enum handled handle_resource_delete(struct request *request)
 {
-    if (!uuid_valid(request->param)) {
+    if (!uuid_valid(request->param))
         return reply_unreadable(request, STORE_NONE);
-    }
     const struct resource *resource = resource_of(request);
-    if (resource->is_live(request->server, request->param)) {
+    if (resource->is_live(request->server, request->param))
         return reply_problem(request, API_PROBLEM_CONFLICT, "the %s is not final; cancel it first", resource->noun);
-    }
     struct deleting *deleting = calloc(1, sizeof *deleting);
-    if (!deleting) {
+    if (!deleting)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = deleting;
     request->state_free = free;
     deleting->request = request;
     deleting->deletion.write.done = delete_done;
     memcpy(deleting->deletion.id, request->param, UUID_SIZE);
-    if (!request_suspend(request, delete_resume)) {
+    if (!request_suspend(request, delete_resume))
         return reply_stopping(request);
-    }
     resource->remove(request->server, &deleting->deletion);
     return HANDLED_SUSPENDED;
 }
@@ -265,14 +245,11 @@ static const char client[] = "";
 static bool copy_key(struct store_key *key, const char *value)
 {
     size_t len = strlen(value);
-    if (!len || len > IDEMPOTENCY_KEY_MAX) {
+    if (!len || len > IDEMPOTENCY_KEY_MAX)
         return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (value[i] <= ' ' || value[i] > '~') {
+    for (size_t i = 0; i < len; i++)
+        if (value[i] <= ' ' || value[i] > '~')
             return false;
-        }
-    }
     memcpy(key->text, value, len + 1);
     return true;
 }

@@ -48,9 +48,8 @@ static bool draw_row(struct rows *rows)
     struct eps_context context = {.user = rows->streaming, .canceled = on_canceled};
     struct eps_error error = {0};
     enum eps_status status = eps_noise_row(&context, rows->noise, rows->values, &error);
-    if (status != EPS_OK && status != EPS_CANCELED) {
+    if (status != EPS_OK && status != EPS_CANCELED)
         log_event(LOG_LEVEL_ERROR, "noise", "detail=\"%s\"", error.message);
-    }
     return status == EPS_OK;
 }
 
@@ -58,9 +57,8 @@ static bool draw_row(struct rows *rows)
 static bool begin_row(struct rows *rows)
 {
     bool drawn = draw_row(rows), finite = true;
-    for (size_t i = 0; i < rows->dimensions && drawn; i++) {
+    for (size_t i = 0; i < rows->dimensions && drawn; i++)
         finite = finite && isfinite(rows->dtype == API_FLOAT32 ? (double)(float)rows->values[i] : rows->values[i]);
-    }
     if (!finite) {
         log_event(LOG_LEVEL_ERROR, "noise", "detail=\"step %zu exceeds the range of %s\"", rows->row,
                   api_dtype_name(rows->dtype));
@@ -110,13 +108,11 @@ static size_t put_text(struct rows *rows, char *out, size_t size)
 static size_t put_header(struct rows *rows, char *out)
 {
     rows->header = true;
-    if (rows->form != FORM_NPY) {
+    if (rows->form != FORM_NPY)
         return 0;
-    }
     size_t left_out = rows->first - rows->row;
-    if (left_out) {
+    if (left_out)
         rows->padding = (((left_out - 1) / rows->beat + 1) / 64 + 1) * 64; /* one byte more than there are beats */
-    }
     npy_header(out, NPY_HEADER + rows->padding, rows->dtype == API_FLOAT32 ? "<f4" : "<f8", rows->n - rows->first,
                rows->dimensions);
     return NPY_HEADER;
@@ -125,11 +121,9 @@ static size_t put_header(struct rows *rows, char *out)
 /* Skips some rows and writes what is sent for them. Returns false if no row is left to skip. */
 static bool leave_out(struct rows *rows, char *out, size_t *len)
 {
-    for (size_t i = 0; i < rows->beat && rows->row < rows->first; i++, rows->row++) {
-        if (!draw_row(rows)) {
+    for (size_t i = 0; i < rows->beat && rows->row < rows->first; i++, rows->row++)
+        if (!draw_row(rows))
             return false;
-        }
-    }
     size_t count = rows->row == rows->first && rows->padding ? rows->padding : 1;
     memset(out, ' ', count);
     if (rows->padding) {
@@ -144,13 +138,11 @@ ptrdiff_t rows_make(void *drawn, char *buffer, size_t size)
 {
     struct rows *rows = drawn;
     size_t len = rows->header ? 0 : put_header(rows, buffer);
-    if (rows->row < rows->first) {
+    if (rows->row < rows->first)
         return leave_out(rows, buffer + len, &len) ? (ptrdiff_t)len : STREAM_FAILED;
-    }
     while (size - len >= 2 * TOKEN && (rows->under_way || rows->row < rows->n)) {
-        if (!rows->under_way && !begin_row(rows)) {
+        if (!rows->under_way && !begin_row(rows))
             return STREAM_FAILED;
-        }
         len += (rows->form == FORM_NPY ? put_binary : put_text)(rows, buffer + len, size - len);
     }
     return (ptrdiff_t)len;

@@ -34,33 +34,27 @@ static enum handled reply_json(struct request *request, json_t *json, bool etag)
 static json_t *families(void)
 {
     json_t *array = json_array();
-    for (int i = 0; i < EPS_FAMILY_COUNT; i++) {
-        if (eps_serves_family((enum eps_family)i)) {
+    for (int i = 0; i < EPS_FAMILY_COUNT; i++)
+        if (eps_serves_family((enum eps_family)i))
             json_array_append_new(array, json_string(eps_family_name((enum eps_family)i)));
-        }
-    }
     return array;
 }
 
 static json_t *schemes(void)
 {
     json_t *array = json_array();
-    for (int i = 0; i < EPS_SCHEME_COUNT; i++) {
-        if (eps_serves_scheme((enum eps_scheme)i)) {
+    for (int i = 0; i < EPS_SCHEME_COUNT; i++)
+        if (eps_serves_scheme((enum eps_scheme)i))
             json_array_append_new(array, json_string(eps_scheme_name((enum eps_scheme)i)));
-        }
-    }
     return array;
 }
 
 static json_t *accountants(void)
 {
     json_t *array = json_array();
-    for (int i = 0; i < EPS_ACCOUNTANT_COUNT; i++) {
-        if (eps_serves_accountant((enum eps_accountant)i)) {
+    for (int i = 0; i < EPS_ACCOUNTANT_COUNT; i++)
+        if (eps_serves_accountant((enum eps_accountant)i))
             json_array_append_new(array, json_string(eps_accountant_name((enum eps_accountant)i)));
-        }
-    }
     return array;
 }
 
@@ -88,21 +82,18 @@ enum handled handle_index_get(struct request *request)
 enum handled handle_contract_get(struct request *request)
 {
     const struct embedded_file *file = embedded_files;
-    while (file->name && strcmp(file->name, "api/openapi.yaml") != 0) {
+    while (file->name && strcmp(file->name, "api/openapi.yaml") != 0)
         file++;
-    }
-    if (!file->name) {
+    if (!file->name)
         return reply_problem(request, API_PROBLEM_INTERNAL, "this build does not contain the OpenAPI document");
-    }
     return reply_static(request, "application/yaml", file->data, file->len);
 }
 
 enum handled handle_problem_get(struct request *request)
 {
     enum api_problem problem = api_problem_named(request->param);
-    if (problem == API_PROBLEM_COUNT) {
+    if (problem == API_PROBLEM_COUNT)
         return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no problem type with this name");
-    }
     const struct api_problem_type *type = api_problem_type(problem);
     char path[96];
     snprintf(path, sizeof path, "/problems/%s", type->name);
@@ -130,9 +121,8 @@ static enum handled ready_resume(struct request *request)
 {
     static const char ready[] = "{\"status\":\"ready\"}\n";
     const struct readiness *readiness = request->state;
-    if (readiness->status != STORE_OK) {
+    if (readiness->status != STORE_OK)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database could not be written");
-    }
     return reply_static(request, json_media, ready, sizeof ready - 1);
 }
 
@@ -150,32 +140,26 @@ enum handled handle_ready_get(struct request *request)
     const char *trouble = store_trouble(server->store);
     request->state = readiness;
     request->state_free = free;
-    if (jobs_stopping(server->jobs)) {
+    if (jobs_stopping(server->jobs))
         return reply_stopping(request);
-    }
-    if (trouble) {
+    if (trouble)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "%s", trouble);
-    }
-    if (store_full(server->store)) {
+    if (store_full(server->store))
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database has reached its size limit (--max-db)");
-    }
     if (watchdog_stuck(server->watchdog)) {
         return reply_problem(
             request, API_PROBLEM_QUEUE_FULL,
             "%zu computations did not stop when told to and keep threads and memory; the service should be restarted",
             watchdog_stuck(server->watchdog));
     }
-    if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)server->config->queue) {
+    if (metric_get(METRIC_JOBS_QUEUED) >= (int64_t)server->config->queue)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the queue is full");
-    }
-    if (!readiness) {
+    if (!readiness)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     readiness->request = request;
     readiness->write.done = ready_written;
-    if (!request_suspend(request, ready_resume)) {
+    if (!request_suspend(request, ready_resume))
         return reply_stopping(request);
-    }
     store_probe(server->store, &readiness->write);
     return HANDLED_SUSPENDED;
 }

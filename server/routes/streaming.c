@@ -17,23 +17,20 @@
 static void streaming_free(void *user)
 {
     struct streaming *streaming = user;
-    if (streaming->drawn) {
+    if (streaming->drawn)
         streaming->kind->close(streaming->drawn);
-    }
-    if (streaming->bytes) {
+    if (streaming->bytes)
         budget_give(&streaming->server->drawn, streaming->bytes);
-    }
     json_decref(streaming->problem);
     free(streaming);
 }
 
 void streaming_refuse(struct streaming *streaming, json_t *problem)
 {
-    if (streaming->problem) {
+    if (streaming->problem)
         json_decref(problem);
-    } else {
+    else
         streaming->problem = problem;
-    }
 }
 
 void streaming_fail(struct streaming *streaming, enum api_problem problem, const char *detail)
@@ -129,13 +126,11 @@ static enum handled streaming_resume(struct request *request)
         streaming->problem = NULL;
         return reply_problem_json(request, problem);
     }
-    if (!streaming->drawn) { /* no thread had started it */
+    if (!streaming->drawn) /* no thread had started it */
         return waits_stopping(request->server->waits) ? reply_stopping(request) : reply_gone(request);
-    }
     struct stream *stream = stream_create(&maker, streaming);
-    if (!stream) {
+    if (!stream)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     streaming->request = NULL;
     request->state = NULL;
     request->state_free = NULL;
@@ -162,15 +157,13 @@ enum handled streaming_start(struct request *request, const struct streaming_kin
 {
     static const struct holder holder = {streaming_give, streaming_take_back};
     struct streaming *streaming = calloc(1, sizeof *streaming);
-    if (!streaming) {
+    if (!streaming)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = streaming;
     request->state_free = streaming_free;
     *streaming = (struct streaming){.task.run = open_task, .kind = kind, .server = request->server, .request = request};
-    if (!request_suspend(request, streaming_resume)) {
+    if (!request_suspend(request, streaming_resume))
         return reply_stopping(request);
-    }
     request_give(request, &holder, streaming, clock_monotonic() + WAIT_MAX_SECONDS);
     return HANDLED_SUSPENDED;
 }

@@ -26,9 +26,8 @@ static int64_t begin(sqlite3 *db)
     int64_t jobs = -1;
     if (sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK &&
         sqlite3_prepare_v2(db, "SELECT count(*) FROM jobs", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW) {
+        sqlite3_step(statement) == SQLITE_ROW)
         jobs = sqlite3_column_int64(statement, 0);
-    }
     sqlite3_finalize(statement);
     return jobs;
 }
@@ -43,9 +42,8 @@ static bool copy_pages(sqlite3 *to, sqlite3 *from, bool (*stop)(void), char *mes
         stopped = stop();
     }
     sqlite3_backup_finish(backup);
-    if (code != SQLITE_DONE) {
+    if (code != SQLITE_DONE)
         snprintf(message, message_size, "%s", code == SQLITE_OK ? "stopped" : sqlite3_errmsg(to));
-    }
     return code == SQLITE_DONE;
 }
 
@@ -56,9 +54,8 @@ static bool sync_directory(const char *file)
     snprintf(path, sizeof path, "%s", file);
     int fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     return ok;
 }
 
@@ -68,11 +65,10 @@ static bool copy(sqlite3 *from, const char *part, const char *file, bool (*stop)
 {
     sqlite3 *to = NULL;
     bool ok = sqlite3_open_v2(part, &to, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK;
-    if (ok) {
+    if (ok)
         ok = copy_pages(to, from, stop, message, message_size);
-    } else {
+    else
         snprintf(message, message_size, "%s", to ? sqlite3_errmsg(to) : "out of memory");
-    }
     ok = sqlite3_close(to) == SQLITE_OK && ok;
     if (ok && (rename(part, file) != 0 || !sync_directory(file))) {
         snprintf(message, message_size, "%s", strerror(errno));
@@ -96,26 +92,22 @@ int64_t store_backup(const char *database, const char *file, bool (*stop)(void),
         return -1;
     }
     int fd = -1;
-    if (len < 0 || len >= (int)sizeof part) {
+    if (len < 0 || len >= (int)sizeof part)
         errno = ENAMETOOLONG;
-    } else if (access(file, F_OK) == 0) {
+    else if (access(file, F_OK) == 0)
         errno = EEXIST;
-    } else {
+    else
         fd = mkstemp(part);
-    }
     snprintf(detail, sizeof detail, "%s", strerror(errno));
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     if (fd < 0 || !copy(from->db, part, file, stop, detail, sizeof detail)) {
-        if (!store_disk_full(file, detail, message, message_size)) {
+        if (!store_disk_full(file, detail, message, message_size))
             snprintf(message, message_size, "cannot write the backup %.500s: %s", file, detail);
-        }
         jobs = -1;
     }
-    if (fd >= 0 && jobs < 0) {
+    if (fd >= 0 && jobs < 0)
         unlink(part);
-    }
     store__disconnect(from);
     return jobs;
 }

@@ -72,9 +72,8 @@ static struct blob_write *blob_write_create(struct store *store, unsigned kind, 
         blob->version = EPS_ACCOUNTING_VERSION;
         blob->len = len;
         memcpy(blob->key, key, 32);
-        if (len) {
+        if (len)
             memcpy(blob->data, data, len);
-        }
         atomic_fetch_add(&store->pending, len);
     }
     return blob;
@@ -98,9 +97,8 @@ static uint64_t shelf_bound(const struct store *store, enum store_shelf shelf)
 /* Steps a deletion that returns the size of the deleted blobs. STORE_NONE: no row was deleted. */
 static enum store_status drop_row(struct store *store, sqlite3_stmt *statement, enum store_shelf shelf)
 {
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     int code = sqlite3_step(statement);
     enum store_status status = code == SQLITE_ROW ? STORE_OK : STORE_NONE;
     if (code == SQLITE_ROW) {
@@ -120,20 +118,17 @@ enum store_status store__evict(struct store *store, enum store_shelf shelf, int6
     enum store_status status = STORE_OK;
     while (status == STORE_OK && store->blob_bytes[shelf] + incoming > bound) {
         sqlite3_stmt *oldest = store__statement(store->writer, oldest_of[shelf]);
-        if (!oldest) {
+        if (!oldest)
             return STORE_FAILED;
-        }
         int code = sqlite3_step(oldest);
         sqlite3_int64 rowid = sqlite3_column_int64(oldest, 0);
         sqlite3_reset(oldest);
-        if (code != SQLITE_ROW) {
+        if (code != SQLITE_ROW)
             return code == SQLITE_DONE ? STORE_NONE : store__complain(store->writer, "oldest blob");
-        }
         /* By rowid, because the key may be what is damaged. */
         sqlite3_stmt *statement = store__statement(store->writer, SQL_BLOB_EVICT);
-        if (statement) {
+        if (statement)
             sqlite3_bind_int64(statement, 1, rowid);
-        }
         status = drop_row(store, statement, shelf);
         metric_add(METRIC_CACHE_EVICTIONS, status == STORE_OK);
     }
@@ -169,30 +164,26 @@ static enum store_status put_apply(struct store *store, struct store_write *writ
     struct blob_write *blob = (struct blob_write *)write;
     enum store_shelf shelf = shelf_of(blob->kind);
     enum store_status status = store_full(store) ? STORE_NONE : store__evict(store, shelf, (int64_t)blob->len);
-    if (status != STORE_OK) { /* STORE_NONE: nothing else may be evicted, so there is no room */
+    if (status != STORE_OK) /* STORE_NONE: nothing else may be evicted, so there is no room */
         return status;
-    }
     sqlite3_stmt *statement =
         blob_statement(store->writer, SQL_BLOB_PUT, blob->kind, blob->key, EPS_ACCOUNTING_VERSION);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     sqlite3_bind_int64(statement, 4, (sqlite3_int64)blob->len);
     sqlite3_bind_int64(statement, 5, clock_now_ms());
     sqlite3_bind_blob(statement, 6, blob->checksum, CHECKSUM_SIZE, SQLITE_STATIC);
     sqlite3_bind_blob64(statement, 7, blob->data, blob->len, SQLITE_STATIC);
     status = store__run(store->writer, statement);
-    if (status == STORE_OK && sqlite3_changes(store->writer->db) > 0) {
+    if (status == STORE_OK && sqlite3_changes(store->writer->db) > 0)
         store->blob_bytes[shelf] += (int64_t)blob->len;
-    }
     return status;
 }
 
 void store_blob_put(struct store *store, unsigned kind, const uint8_t key[32], const void *data, size_t len)
 {
-    if (len > shelf_bound(store, shelf_of(kind)) / 4 || atomic_load(&store->pending) + len > PENDING_MAX) {
+    if (len > shelf_bound(store, shelf_of(kind)) / 4 || atomic_load(&store->pending) + len > PENDING_MAX)
         return;
-    }
     struct blob_write *blob = blob_write_create(store, kind, key, data, len);
     if (blob) {
         blob->write.apply = put_apply;
@@ -208,9 +199,8 @@ static enum store_status touch_apply(struct store *store, struct store_write *wr
     struct blob_write *blob = (struct blob_write *)write;
     sqlite3_stmt *statement =
         blob_statement(store->writer, SQL_BLOB_TOUCH, blob->kind, blob->key, EPS_ACCOUNTING_VERSION);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     sqlite3_bind_int64(statement, 4, clock_now_ms());
     return store__run(store->writer, statement);
 }
@@ -240,9 +230,8 @@ static enum store_status blob_read(struct store_connection *reader, unsigned kin
 {
     sqlite3_stmt *statement = blob_statement(reader, SQL_BLOB_READ, kind, key, EPS_ACCOUNTING_VERSION);
     enum store_status status = STORE_NONE;
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     if (sqlite3_step(statement) == SQLITE_ROW) {
         unsigned char checksum[CHECKSUM_SIZE];
         const void *bytes = sqlite3_column_blob(statement, 2);
@@ -255,9 +244,8 @@ static enum store_status blob_read(struct store_connection *reader, unsigned kin
             memcmp(sqlite3_column_blob(statement, 1), checksum, CHECKSUM_SIZE) != 0) {
             status = STORE_CORRUPT;
         } else if ((*data = malloc(*len ? *len : 1)) != NULL) {
-            if (*len) {
+            if (*len)
                 memcpy(*data, bytes, *len);
-            }
             status = STORE_OK;
         }
     }
@@ -272,9 +260,8 @@ static void count_lookup(unsigned kind, bool hit)
         [EPS_CACHE_PLD] = {METRIC_PLD_MISSES, METRIC_PLD_HITS},
         [EPS_CACHE_CHUNK] = {METRIC_CHUNK_MISSES, METRIC_CHUNK_HITS},
     };
-    if (kind < EPS_CACHE_KINDS) {
+    if (kind < EPS_CACHE_KINDS)
         metric_add(metrics[kind][hit], 1);
-    }
 }
 
 bool store_blob_get(struct store *store, unsigned kind, const uint8_t key[32], void **data, size_t *len)
@@ -291,9 +278,8 @@ bool store_blob_get(struct store *store, unsigned kind, const uint8_t key[32], v
         blob_note(store, kind, key, version, drop_apply);
     }
     bool hit = status == STORE_OK;
-    if (hit && clock_now_ms() - used_at > TOUCH_MS) {
+    if (hit && clock_now_ms() - used_at > TOUCH_MS)
         blob_note(store, kind, key, version, touch_apply);
-    }
     count_lookup(kind, hit);
     return hit;
 }

@@ -42,12 +42,10 @@ struct store_connection *store__connect(const char *path, bool read_only, char *
 
 void store__disconnect(struct store_connection *connection)
 {
-    if (!connection) {
+    if (!connection)
         return;
-    }
-    for (size_t i = 0; i < SQL_COUNT; i++) {
+    for (size_t i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(connection->statements[i]);
-    }
     sqlite3_close(connection->db);
     free(connection);
 }
@@ -56,13 +54,11 @@ struct store_connection *store__reader_take(struct store *store)
 {
     pthread_mutex_lock(&store->readers_mutex);
     struct store_connection *connection = store->readers;
-    if (connection) {
+    if (connection)
         store->readers = connection->next;
-    }
     pthread_mutex_unlock(&store->readers_mutex);
-    if (connection) {
+    if (connection)
         return connection;
-    }
     char message[256];
     connection = store__connect(store->path, true, message, sizeof message);
     if (!connection) {
@@ -75,9 +71,8 @@ struct store_connection *store__reader_take(struct store *store)
 
 void store__reader_give(struct store *store, struct store_connection *connection)
 {
-    if (!connection) {
+    if (!connection)
         return;
-    }
     pthread_mutex_lock(&store->readers_mutex);
     connection->next = store->readers;
     store->readers = connection;
@@ -129,9 +124,8 @@ enum store_status store__complain(struct store_connection *connection, const cha
 
 char *store__column_text(sqlite3_stmt *statement, int column, bool *failed)
 {
-    if (sqlite3_column_type(statement, column) == SQLITE_NULL) {
+    if (sqlite3_column_type(statement, column) == SQLITE_NULL)
         return NULL;
-    }
     const unsigned char *text = sqlite3_column_text(statement, column);
     char *copy = text ? strdup((const char *)text) : NULL;
     *failed |= !copy;

@@ -39,9 +39,8 @@ static void digest_value(crypto_generichash_state *state, sqlite3_value *value)
     head[0] = (unsigned char)type;
     memcpy(head + 1, &len, sizeof len);
     crypto_generichash_update(state, head, sizeof head);
-    if (len) {
+    if (len)
         crypto_generichash_update(state, bytes, (unsigned long long)len);
-    }
 }
 
 static void digest(sqlite3_context *context, int values_len, sqlite3_value **values)
@@ -49,9 +48,8 @@ static void digest(sqlite3_context *context, int values_len, sqlite3_value **val
     unsigned char out[DIGEST_BYTES];
     crypto_generichash_state state;
     crypto_generichash_init(&state, NULL, 0, sizeof out);
-    for (int i = 0; i < values_len; i++) {
+    for (int i = 0; i < values_len; i++)
         digest_value(&state, values[i]);
-    }
     crypto_generichash_final(&state, out, sizeof out);
     sqlite3_result_blob(context, out, sizeof out, SQLITE_TRANSIENT);
 }

@@ -28,9 +28,8 @@ static int nameless(const char *path)
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
         snprintf(name, sizeof name, "%s-XXXXXX", path);
         fd = mkostemp(name, O_CLOEXEC);
-        if (fd >= 0) {
+        if (fd >= 0)
             unlink(name);
-        }
     }
     return fd;
 }
@@ -41,9 +40,8 @@ static int take_room(const char *path)
     struct stat status;
     off_t len = stat(path, &status) == 0 ? status.st_size : 0;
     int fd = nameless(path);
-    if (fd < 0) {
+    if (fd < 0)
         return errno;
-    }
     int error = posix_fallocate(fd, len, ROOM);
     close(fd);
     return error;
@@ -55,9 +53,8 @@ bool store_disk_full(const char *path, const char *detail, char *message, size_t
     bool perhaps =
         !detail || strstr(detail, sqlite3_errstr(SQLITE_IOERR)) || strstr(detail, sqlite3_errstr(SQLITE_CANTOPEN));
     int error = says ? ENOSPC : perhaps ? take_room(path) : 0;
-    if (error != ENOSPC && error != EDQUOT && error != EFBIG) {
+    if (error != ENOSPC && error != EDQUOT && error != EFBIG)
         return false;
-    }
     snprintf(message, message_size,
              "the disk is full: there is no room to write %s (%s); free some space, or choose another location", path,
              strerror(error));

@@ -26,18 +26,16 @@ static bool is_column(const struct api_figure *figure, bool listed)
 void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figures, bool listed)
 {
     for (const struct api_figure *figure = api_figures; figure->name; figure++) {
-        if (!is_column(figure, listed)) {
+        if (!is_column(figure, listed))
             continue;
-        }
         char name[64];
         snprintf(name, sizeof name, ":%s", figure->column);
         int index = sqlite3_bind_parameter_index(statement, name);
         const char *text = api_figure_text(figure, figures);
-        if (api_figure_is_number(figure)) {
+        if (api_figure_is_number(figure))
             store__bind_number(statement, index, api_figure_number(figure, figures));
-        } else if (text[0]) { /* an absent name is NULL */
+        else if (text[0]) /* an absent name is NULL */
             sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
-        }
     }
 }
 
@@ -45,17 +43,15 @@ void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int fir
 {
     api_figures_none(figures);
     for (const struct api_figure *figure = api_figures; figure->name; figure++) {
-        if (!is_column(figure, listed)) {
+        if (!is_column(figure, listed))
             continue;
-        }
         if (api_figure_is_number(figure)) {
             api_figure_set_number(figure, figures, store__column_number(row, first++));
             continue;
         }
         const char *text = (const char *)sqlite3_column_text(row, first++);
-        if (text) {
+        if (text)
             api_figure_set_text(figure, figures, text);
-        }
     }
 }
 
@@ -83,9 +79,8 @@ static void parsed_free(void *user)
  * out. */
 static bool parse(struct parsed *parsed, const char *core)
 {
-    if (parsed->core && strcmp(parsed->core, core) == 0) {
+    if (parsed->core && strcmp(parsed->core, core) == 0)
         return true;
-    }
     struct text text = {0};
     char message[256] = "";
     parsed_clear(parsed);
@@ -106,14 +101,12 @@ static void figure(sqlite3_context *context, int values_len, sqlite3_value **val
         return;
     }
     const json_t *json = core ? parsed->json : NULL;
-    for (int i = 1; i < values_len && json; i++) {
+    for (int i = 1; i < values_len && json; i++)
         json = json_object_get(json, (const char *)sqlite3_value_text(values[i]));
-    }
-    if (json_is_number(json)) {
+    if (json_is_number(json))
         sqlite3_result_double(context, json_number_value(json) + 0.0); /* as SQLite stores it: there is no -0 */
-    } else if (json_is_string(json)) {
+    else if (json_is_string(json))
         sqlite3_result_text(context, json_string_value(json), -1, SQLITE_TRANSIENT);
-    }
 }
 
 bool store__figure_register(sqlite3 *db)

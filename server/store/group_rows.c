@@ -47,9 +47,8 @@ static enum store_status group_of_row(struct group_record *record, sqlite3_stmt 
     const char *id = (const char *)sqlite3_column_text(row, 0);
     const char *request_id = (const char *)sqlite3_column_text(row, 12);
     *record = (struct group_record){0};
-    if (!id || !uuid_valid(id)) {
+    if (!id || !uuid_valid(id))
         return store__damaged("job_groups", id ? id : "");
-    }
     memcpy(record->id, id, UUID_SIZE);
     snprintf(record->request_id, sizeof record->request_id, "%s", request_id ? request_id : "");
     record->kind = sqlite3_column_int(row, 1) == GROUP_SWEEP ? GROUP_SWEEP : GROUP_PLAN;
@@ -86,9 +85,8 @@ static void count_child(void *user, const struct child_record *child)
 static enum store_status recount(struct store *store, struct group_record *record)
 {
     struct children_filter all = {.parent = record->id};
-    if (!record->request) {
+    if (!record->request)
         return STORE_CORRUPT;
-    }
     enum store_status status = store_each_child(store, &all, count_child, record);
     if (status != STORE_OK) {
         group_record_clear(record);
@@ -134,28 +132,23 @@ enum store_status store_list_groups(struct store *store, enum group_kind_id kind
         store__bind_text(statement, 1, filter->before ? filter->before : AFTER_EVERY_ID);
         sqlite3_bind_int64(statement, 2, (sqlite3_int64)filter->limit);
         sqlite3_bind_int(statement, 5, (int)kind);
-        if (by_status) {
+        if (by_status)
             sqlite3_bind_int(statement, 3, (int)filter->status);
-        }
-        if (filter->label) {
+        if (filter->label)
             store__bind_text(statement, 4, filter->label);
-        }
         while (!failed && (code = sqlite3_step(statement)) == SQLITE_ROW) {
             failed = group_of_row(&found[*len], statement) == STORE_FAILED;
             *len += found[*len].id[0] != '\0'; /* without an id it cannot be requested */
         }
         sqlite3_reset(statement);
     }
-    if (reader) {
+    if (reader)
         store__reader_give(store, reader);
-    }
-    for (size_t i = 0; i < *len && !failed; i++) {
+    for (size_t i = 0; i < *len && !failed; i++)
         failed = found[i].damaged && recount(store, &found[i]) == STORE_FAILED;
-    }
     if (code != SQLITE_DONE || failed) {
-        for (size_t i = 0; i < *len; i++) {
+        for (size_t i = 0; i < *len; i++)
             group_record_clear(&found[i]);
-        }
         free(found);
         return STORE_FAILED;
     }
@@ -172,15 +165,12 @@ enum store_status store_each_open_group(struct store *store,
     while (statement && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         struct group_record record;
         enum store_status status = group_of_row(&record, statement);
-        if (status == STORE_CORRUPT) {
+        if (status == STORE_CORRUPT)
             status = recount(store, &record);
-        }
-        if (status == STORE_FAILED) {
+        if (status == STORE_FAILED)
             break;
-        }
-        if (record.id[0]) {
+        if (record.id[0])
             each(user, &record);
-        }
         group_record_clear(&record);
     }
     sqlite3_reset(statement);

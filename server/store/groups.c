@@ -14,13 +14,11 @@ static enum store_status group_insert_apply(struct store *store, struct store_wr
     struct store_group_insert *insert = (struct store_group_insert *)write;
     const struct group_record *record = insert->record;
     enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
-    if (status != STORE_OK || insert->key.use != KEY_FREE) {
+    if (status != STORE_OK || insert->key.use != KEY_FREE)
         return status;
-    }
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_INSERT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, record->id);
     sqlite3_bind_int(statement, 2, (int)record->kind);
     store__bind_text(statement, 3, record->label);
@@ -51,9 +49,8 @@ struct child_end {
 static enum store_status count_end(struct store *store, const struct child_end *end)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_COUNT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, end->parent);
     sqlite3_bind_int(statement, 2, end->status == JOB_FAILED);
     return store__run(store->writer, statement);
@@ -62,16 +59,14 @@ static enum store_status count_end(struct store *store, const struct child_end *
 static enum store_status end_row(struct store *store, const struct child_end *end)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_CHILD_END);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, end->parent);
     sqlite3_bind_int64(statement, 2, (sqlite3_int64)end->number);
     store__bind_text(statement, 3, end->job);
     sqlite3_bind_int(statement, 4, (int)end->status);
-    if (end->figures) {
+    if (end->figures)
         store__bind_figures(statement, end->figures, true);
-    }
     store__bind_text(statement, sqlite3_bind_parameter_index(statement, ":detail"), end->detail);
     store__bind_text(statement, sqlite3_bind_parameter_index(statement, ":error"), end->error);
     enum store_status status = store__run(store->writer, statement);
@@ -89,9 +84,8 @@ enum store_status store__child_end(struct store *store, const struct job_change 
                             .figures = change->status == JOB_SUCCEEDED ? figures : NULL,
                             .error = change->error};
     sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_PARENT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, change->id);
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) {
@@ -107,9 +101,8 @@ enum store_status store__child_end(struct store *store, const struct job_change 
 enum store_status store__group_cancel(struct store *store, const char *job)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_CANCEL);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, job);
     return store__run(store->writer, statement);
 }
@@ -117,9 +110,8 @@ enum store_status store__group_cancel(struct store *store, const char *job)
 static enum store_status start_group(struct store *store, const char *id)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_START);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, id);
     return store__run(store->writer, statement);
 }
@@ -127,9 +119,8 @@ static enum store_status start_group(struct store *store, const char *id)
 static enum store_status insert_child_row(struct store *store, const struct store_child_insert *insert)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_CHILD_INSERT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, insert->parent);
     sqlite3_bind_int64(statement, 2, (sqlite3_int64)insert->number);
     store__bind_text(statement, 3, insert->record ? insert->record->id : NULL);
@@ -147,12 +138,10 @@ static enum store_status child_insert_apply(struct store *store, struct store_wr
                             .detail = insert->detail};
     enum store_status status = start_group(store, insert->parent);
     insert->unanswered = false;
-    if (status == STORE_OK) {
+    if (status == STORE_OK)
         status = insert_child_row(store, insert);
-    }
-    if (status == STORE_OK && insert->record) {
+    if (status == STORE_OK && insert->record)
         status = store__job_put(store, insert->record, &insert->unanswered);
-    }
     bool final = job_status_final(end.status) && !insert->unanswered;
     return status == STORE_OK && final ? end_row(store, &end) : status;
 }
@@ -167,9 +156,8 @@ static enum store_status group_end_apply(struct store *store, struct store_write
 {
     struct store_group_end *end = (struct store_group_end *)write;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_END);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, end->id);
     sqlite3_bind_int(statement, 2, (int)end->status);
     sqlite3_bind_int64(statement, 3, end->finished_at);
@@ -192,9 +180,8 @@ static enum store_status group_repair_apply(struct store *store, struct store_wr
     struct store_group_repair *repair = (struct store_group_repair *)write;
     const struct group_record *record = repair->record;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_REPAIR);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, record->id);
     sqlite3_bind_int(statement, 2, (int)record->status);
     sqlite3_bind_int64(statement, 3, (sqlite3_int64)record->done);
@@ -212,19 +199,16 @@ enum store_status store_repair_group_wait(struct store *store, const struct grou
 static enum store_status delete_group(struct store *store, const struct store_delete *deletion, enum group_kind_id kind)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_DELETE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, deletion->id);
     sqlite3_bind_int(statement, 2, (int)kind);
     enum store_status status = store__run(store->writer, statement);
-    if (status != STORE_OK || sqlite3_changes(store->writer->db) == 0) {
+    if (status != STORE_OK || sqlite3_changes(store->writer->db) == 0)
         return status == STORE_OK ? STORE_NONE : status;
-    }
     statement = store__statement(store->writer, SQL_CHILD_DELETE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, deletion->id);
     return store__run(store->writer, statement);
 }

@@ -177,25 +177,22 @@ void store__measure(struct store *store);
 /* NULL for NULL; the caller owns the text. */
 static inline void store__bind_text(sqlite3_stmt *statement, int index, const char *text)
 {
-    if (text) {
+    if (text)
         sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
-    }
 }
 
 /* NULL for 0. */
 static inline void store__bind_time(sqlite3_stmt *statement, int index, int64_t ms)
 {
-    if (ms) {
+    if (ms)
         sqlite3_bind_int64(statement, index, ms);
-    }
 }
 
 /* NULL if the number is not finite. SQLite stores no -0, which has another digest than 0. */
 static inline void store__bind_number(sqlite3_stmt *statement, int index, double number)
 {
-    if (isfinite(number)) {
+    if (isfinite(number))
         sqlite3_bind_double(statement, index, number + 0.0);
-    }
 }
 
 static inline double store__column_number(sqlite3_stmt *row, int column)

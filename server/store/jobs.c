@@ -21,9 +21,8 @@
 static enum store_status insert_row(struct store_connection *connection, const struct job_record *record)
 {
     sqlite3_stmt *statement = store__statement(connection, SQL_JOB_INSERT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, record->id);
     store__bind_text(statement, 2, record->hash);
     store__bind_text(statement, 3, record->label);
@@ -33,15 +32,13 @@ static enum store_status insert_row(struct store_connection *connection, const s
     store__bind_time(statement, 7, record->started_at);
     store__bind_time(statement, 8, record->finished_at);
     sqlite3_bind_int(statement, 9, record->from_cache);
-    if (record->version) {
+    if (record->version)
         sqlite3_bind_int(statement, 10, record->version);
-    }
     store__bind_text(statement, 11, record->job);
     store__bind_text(statement, 12, record->brief);
     store__bind_text(statement, 13, record->error);
-    if (record->operations > 0) {
+    if (record->operations > 0)
         sqlite3_bind_double(statement, 14, record->operations);
-    }
     store__bind_text(statement, 15, record->request[0] ? record->request : NULL);
     if (record->parent[0]) {
         store__bind_text(statement, 16, record->parent);
@@ -88,12 +85,10 @@ static enum store_status replace_oldest(struct store *store, struct store_insert
     int64_t kept = fit < 1 ? 1 : fit < ANSWERED_MAX ? fit : ANSWERED_MAX;
     char before[UUID_SIZE] = AFTER_EVERY_ID;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_REPLACE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
-    if (kept == ANSWERED_MAX) {
+    if (kept == ANSWERED_MAX)
         uuid_floor(before, record->created_at - ANSWERED_MS);
-    }
     store__bind_text(statement, 1, record->hash);
     store__bind_text(statement, 2, before);
     sqlite3_bind_int64(statement, 3, kept);
@@ -108,9 +103,8 @@ static enum store_status replace_oldest(struct store *store, struct store_insert
     }
     enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "replace jobs");
     sqlite3_reset(statement);
-    for (size_t i = 0; i < insert->replaced_len && status == STORE_OK; i++) {
+    for (size_t i = 0; i < insert->replaced_len && status == STORE_OK; i++)
         status = store__key_gone(store, insert->replaced[i]);
-    }
     return status;
 }
 
@@ -120,9 +114,8 @@ static enum store_status insert_apply(struct store *store, struct store_write *w
     const struct job_record *record = insert->record;
     insert->replaced_len = 0;
     enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
-    if (status != STORE_OK || insert->key.use != KEY_FREE) {
+    if (status != STORE_OK || insert->key.use != KEY_FREE)
         return status;
-    }
     status = store__job_put(store, record, &insert->unanswered);
     bool answered = record->from_cache && !record->parent[0] && !insert->unanswered;
     return status == STORE_OK && answered ? replace_oldest(store, insert) : status;
@@ -151,18 +144,16 @@ void job_change_of(struct job_change *change, const struct job_record *record, c
 static enum store_status change_row(struct store_connection *connection, const struct job_change *change)
 {
     sqlite3_stmt *statement = store__statement(connection, SQL_JOB_UPDATE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, change->id);
     sqlite3_bind_int(statement, 2, (int)change->status);
     sqlite3_bind_int(statement, 3, change->attempts);
     store__bind_time(statement, 4, change->started_at);
     store__bind_time(statement, 5, change->finished_at);
     sqlite3_bind_int(statement, 6, change->from_cache);
-    if (change->version) {
+    if (change->version)
         sqlite3_bind_int(statement, 7, change->version);
-    }
     store__bind_text(statement, 8, change->error);
     return store__run(connection, statement);
 }
@@ -172,20 +163,16 @@ static enum store_status update_apply(struct store *store, struct store_write *w
     struct store_update *update = (struct store_update *)write;
     const struct result_record *result = update->result;
     enum store_status status = STORE_NONE;
-    if (result && update->result_kept) {
+    if (result && update->result_kept)
         status = store__result_present(store, result->hash, result->version);
-    }
-    if (status == STORE_NONE) {
+    if (status == STORE_NONE)
         status = result ? store__result_put(store, update) : STORE_OK;
-    }
     for (size_t i = 0; i < update->changes_len && status == STORE_OK; i++) {
         status = change_row(store->writer, &update->changes[i]);
-        if (status == STORE_OK && job_status_final(update->changes[i].status)) {
+        if (status == STORE_OK && job_status_final(update->changes[i].status))
             status = store__child_end(store, &update->changes[i], result ? &result->figures : NULL);
-        }
-        if (status == STORE_OK && update->changes[i].cancels_group) {
+        if (status == STORE_OK && update->changes[i].cancels_group)
             status = store__group_cancel(store, update->changes[i].id);
-        }
     }
     return status;
 }
@@ -206,9 +193,8 @@ static enum store_status delete_apply(struct store *store, struct store_write *w
 {
     struct store_delete *deletion = (struct store_delete *)write;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_DELETE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, deletion->id);
     enum store_status status = store__run(store->writer, statement);
     return status == STORE_OK && sqlite3_changes(store->writer->db) == 0 ? STORE_NONE : status;
@@ -288,11 +274,10 @@ enum store_status store_read_job(struct store *store, const char *id, struct job
     if (statement) {
         store__bind_text(statement, 1, id);
         int code = sqlite3_step(statement);
-        if (code == SQLITE_ROW) {
+        if (code == SQLITE_ROW)
             status = record_of_row(record, statement);
-        } else {
+        else
             status = code == SQLITE_DONE ? STORE_NONE : store__complain(reader, "read job");
-        }
         sqlite3_reset(statement);
     }
     store__reader_give(store, reader);
@@ -305,14 +290,12 @@ static enum store_status list_rows(struct store_connection *reader, sqlite3_stmt
     int code = SQLITE_DONE;
     *len = 0;
     while (*len < limit && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (record_of_row(&records[*len], statement) == STORE_FAILED) {
+        if (record_of_row(&records[*len], statement) == STORE_FAILED)
             return STORE_FAILED;
-        }
-        if (uuid_valid(records[*len].id)) {
+        if (uuid_valid(records[*len].id))
             ++*len;
-        } else { /* without an id it cannot be requested */
+        else /* without an id it cannot be requested */
             job_record_clear(&records[*len]);
-        }
     }
     return code == SQLITE_DONE || code == SQLITE_ROW ? STORE_OK : store__complain(reader, "list jobs");
 }
@@ -331,22 +314,18 @@ enum store_status store_list_jobs(struct store *store, const struct list_filter 
     if (statement) {
         store__bind_text(statement, 1, filter->before ? filter->before : AFTER_EVERY_ID);
         sqlite3_bind_int64(statement, 2, (sqlite3_int64)filter->limit);
-        if (by_status) {
+        if (by_status)
             sqlite3_bind_int(statement, 3, (int)filter->status);
-        }
-        if (filter->label) {
+        if (filter->label)
             store__bind_text(statement, 4, filter->label);
-        }
         status = list_rows(reader, statement, found, filter->limit, &found_len);
         sqlite3_reset(statement);
     }
-    if (reader) {
+    if (reader)
         store__reader_give(store, reader);
-    }
     if (status != STORE_OK) {
-        for (size_t i = 0; i < found_len; i++) {
+        for (size_t i = 0; i < found_len; i++)
             job_record_clear(&found[i]);
-        }
         free(found);
         return status;
     }
@@ -367,17 +346,15 @@ enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], 
         if (found_len == capacity) {
             capacity = capacity ? 2 * capacity : 64;
             char(*more)[UUID_SIZE] = realloc(found, capacity * sizeof *found);
-            if (!more) {
+            if (!more)
                 break;
-            }
             found = more;
         }
         const char *id = (const char *)sqlite3_column_text(statement, 0);
-        if (id && uuid_valid(id)) {
+        if (id && uuid_valid(id))
             memcpy(found[found_len++], id, UUID_SIZE);
-        } else {
+        else
             store__damaged("jobs", id ? id : "");
-        }
     }
     sqlite3_reset(statement);
     store__reader_give(store, reader);

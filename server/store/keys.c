@@ -18,9 +18,8 @@ void store_key_request(struct store_key *key, const char *hash, const char *labe
     crypto_generichash_state state;
     crypto_generichash_init(&state, NULL, 0, sizeof digest);
     crypto_generichash_update(&state, (const unsigned char *)hash, HASH_SIZE - 1);
-    if (label) {
+    if (label)
         crypto_generichash_update(&state, (const unsigned char *)label, strlen(label) + 1);
-    }
     crypto_generichash_final(&state, digest, sizeof digest);
     sodium_bin2hex(key->request, HASH_SIZE, digest, sizeof digest);
 }
@@ -42,19 +41,17 @@ static enum store_status read_row(struct store_key *key, sqlite3_stmt *row)
 static enum store_status find(struct store_connection *connection, struct store_key *key)
 {
     sqlite3_stmt *statement = store__statement(connection, SQL_KEY_READ);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, key->client);
     store__bind_text(statement, 2, key->text);
     sqlite3_bind_int64(statement, 3, clock_now_ms() - KEY_AGE_MS);
     int code = sqlite3_step(statement);
     enum store_status status = STORE_OK;
-    if (code == SQLITE_ROW) {
+    if (code == SQLITE_ROW)
         status = read_row(key, statement);
-    } else if (code != SQLITE_DONE) {
+    else if (code != SQLITE_DONE)
         status = store__complain(connection, "idempotency key");
-    }
     sqlite3_reset(statement);
     return status;
 }
@@ -63,9 +60,8 @@ static enum store_status put(struct store_connection *connection, const struct s
                              int64_t created_at)
 {
     sqlite3_stmt *statement = store__statement(connection, SQL_KEY_PUT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, key->client);
     store__bind_text(statement, 2, key->text);
     store__bind_text(statement, 3, key->request);
@@ -77,9 +73,8 @@ static enum store_status put(struct store_connection *connection, const struct s
 enum store_status store__key_gone(struct store *store, const char *id)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_KEY_GONE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     store__bind_text(statement, 1, id);
     return store__run(store->writer, statement);
 }
@@ -87,9 +82,8 @@ enum store_status store__key_gone(struct store *store, const char *id)
 enum store_status store_key_read(struct store *store, struct store_key *key)
 {
     key->use = KEY_FREE;
-    if (!key->text[0]) {
+    if (!key->text[0])
         return STORE_OK;
-    }
     struct store_connection *reader = store__reader_take(store);
     enum store_status status = reader ? find(reader, key) : STORE_FAILED;
     store__reader_give(store, reader);
@@ -99,9 +93,8 @@ enum store_status store_key_read(struct store *store, struct store_key *key)
 enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at)
 {
     key->use = KEY_FREE;
-    if (!key->text[0]) {
+    if (!key->text[0])
         return STORE_OK;
-    }
     enum store_status status = find(store->writer, key);
     return status == STORE_OK && key->use == KEY_FREE ? put(store->writer, key, id, created_at) : status;
 }

@@ -18,18 +18,16 @@ static const char prefix[] = "migrations/";
 /* The number of a migration, or 0 for another file. */
 static int migration_number(const struct embedded_file *file)
 {
-    if (strncmp(file->name, prefix, sizeof prefix - 1) != 0) {
+    if (strncmp(file->name, prefix, sizeof prefix - 1) != 0)
         return 0;
-    }
     return (int)strtol(file->name + sizeof prefix - 1, NULL, 10);
 }
 
 static const struct embedded_file *migration_find(int number)
 {
     const struct embedded_file *file = embedded_files;
-    while (file->name && migration_number(file) != number) {
+    while (file->name && migration_number(file) != number)
         file++;
-    }
     return file->name ? file : NULL;
 }
 
@@ -38,9 +36,8 @@ static int schema_version(sqlite3 *db)
     sqlite3_stmt *statement = NULL;
     int version = -1;
     if (sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW) {
+        sqlite3_step(statement) == SQLITE_ROW)
         version = sqlite3_column_int(statement, 0);
-    }
     sqlite3_finalize(statement);
     return version;
 }
@@ -102,9 +99,8 @@ bool store__migrate(struct store_connection *connection, bool allowed, char *mes
             snprintf(message, message_size, "migration %d is missing from this build", number);
             return false;
         }
-        if (!migration_run(connection->db, file, number, message, message_size)) {
+        if (!migration_run(connection->db, file, number, message, message_size))
             return false;
-        }
     }
     return true;
 }

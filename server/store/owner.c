@@ -54,9 +54,8 @@ struct owner {
 static bool find_database(const char *database, char real[PATH_MAX], char *message, size_t message_size)
 {
     int fd = open(database, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     if ((fd < 0 && errno != EEXIST) || !realpath(database, real)) {
         snprintf(message, message_size, "%s", strerror(errno));
         return false;
@@ -67,13 +66,11 @@ static bool find_database(const char *database, char real[PATH_MAX], char *messa
 static void boot_read(struct owner *owner)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!file || !fgets(owner->boot, sizeof owner->boot, file)) {
+    if (!file || !fgets(owner->boot, sizeof owner->boot, file))
         owner->boot[0] = '\0';
-    }
     owner->boot[strcspn(owner->boot, "\n")] = '\0';
-    if (file) {
+    if (file)
         fclose(file);
-    }
 }
 
 /* The number of processes that the kernel has killed because of memory shortage since boot; -1: unknown. */
@@ -83,14 +80,11 @@ static long long kernel_kills(void)
     char line[128];
     long long kills = -1;
     FILE *file = fopen("/proc/vmstat", "re");
-    while (file && kills < 0 && fgets(line, sizeof line, file)) {
-        if (strncmp(line, name, sizeof name - 1) == 0) {
+    while (file && kills < 0 && fgets(line, sizeof line, file))
+        if (strncmp(line, name, sizeof name - 1) == 0)
             kills = strtoll(line + sizeof name - 1, NULL, 10);
-        }
-    }
-    if (file) {
+    if (file)
         fclose(file);
-    }
     return kills;
 }
 
@@ -115,17 +109,15 @@ static void past_read(struct owner *owner)
     text[len > 0 ? len : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     owner->past = (struct owner_past){.end = OWNER_STOPPED};
-    if (fstat(owner->fd, &status) == 0) {
+    if (fstat(owner->fd, &status) == 0)
         owner->past.last_beat = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
-    }
     if (strncmp(text, running, sizeof running - 1) == 0) {
         owner->past.end = starved(owner) ? OWNER_STARVED : OWNER_VANISHED;
     } else if (strncmp(text, CRASH_MARK, sizeof CRASH_MARK - 1) == 0) {
         const char *name = text + sizeof CRASH_MARK - 1;
         owner->past.end = OWNER_CRASHED;
-        if (strlen(name) == CRASH_NAME_SIZE - 1) {
+        if (strlen(name) == CRASH_NAME_SIZE - 1)
             memcpy(owner->past.name, name, CRASH_NAME_SIZE);
-        }
     }
 }
 
@@ -149,14 +141,12 @@ static bool take_lock(struct owner *owner, char *message, size_t message_size)
     snprintf(path, sizeof path, "%s-lock", owner->database);
     owner->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     owner->has = owner->fd >= 0 && flock(owner->fd, (owner->guest ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
-    if (owner->has || (owner->guest && owner->fd >= 0 && errno == EWOULDBLOCK)) {
+    if (owner->has || (owner->guest && owner->fd >= 0 && errno == EWOULDBLOCK))
         return true;
-    }
-    if (owner->fd >= 0 && errno == EWOULDBLOCK) {
+    if (owner->fd >= 0 && errno == EWOULDBLOCK)
         name_other(owner->fd, message, message_size);
-    } else {
+    else
         snprintf(message, message_size, "cannot lock %.200s: %s", path, strerror(errno));
-    }
     return false;
 }
 
@@ -217,9 +207,8 @@ void owner_yield(struct owner *owner)
 {
     if (owner->guest && owner->has) {
         struct flock none = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = LOCKED_BYTE, .l_len = 1};
-        if (owner->file >= 0) { /* it stays open: closing it would drop the locks of SQLite */
+        if (owner->file >= 0) /* it stays open: closing it would drop the locks of SQLite */
             fcntl(owner->file, F_OFD_SETLK, &none);
-        }
         flock(owner->fd, LOCK_UN);
         owner->has = false;
     }
@@ -239,9 +228,8 @@ struct owner_past owner_past(const struct owner *owner)
 static void say(struct owner *owner, const char *line)
 {
     size_t len = strlen(line);
-    if (!owner->guest && pwrite(owner->fd, line, len, 0) == (ssize_t)len) {
+    if (!owner->guest && pwrite(owner->fd, line, len, 0) == (ssize_t)len)
         (void)!ftruncate(owner->fd, (off_t)len);
-    }
 }
 
 void owner_begin(struct owner *owner)
@@ -259,9 +247,8 @@ void owner_beat(struct owner *owner)
     char line[KILLS_SIZE];
     long long kills = atomic_load(&owner->began) ? kernel_kills() : -1;
     int len = kills < 0 ? 0 : snprintf(line, sizeof line, "%s %lld\n", owner->boot, kills);
-    if (!owner->guest && (len <= 0 || pwrite(owner->fd, line, (size_t)len, KILLS_AT) != len)) {
+    if (!owner->guest && (len <= 0 || pwrite(owner->fd, line, (size_t)len, KILLS_AT) != len))
         futimens(owner->fd, NULL);
-    }
 }
 
 void owner_stop(struct owner *owner)
@@ -279,12 +266,10 @@ int owner_file(const struct owner *owner)
 void owner_release(struct owner *owner)
 {
     if (owner) {
-        if (owner->fd >= 0) {
+        if (owner->fd >= 0)
             close(owner->fd);
-        }
-        if (owner->file >= 0) {
+        if (owner->file >= 0)
             close(owner->file);
-        }
         free(owner);
     }
 }

@@ -22,9 +22,8 @@ const char *job_status_name(enum job_status status)
 enum job_status job_status_named(const char *name)
 {
     int status = 0;
-    while (status < JOB_STATUS_COUNT && strcmp(status_names[status], name) != 0) {
+    while (status < JOB_STATUS_COUNT && strcmp(status_names[status], name) != 0)
         status++;
-    }
     return (enum job_status)status;
 }
 
@@ -91,9 +90,8 @@ void result_record_part(struct result_record *result)
 struct result_record *result_record_copy(const struct result_record *result)
 {
     struct result_record *copy = result_record_create(result->hash);
-    if (!copy) {
+    if (!copy)
         return NULL;
-    }
     copy->version = result->version;
     copy->finished_at = result->finished_at;
     copy->elapsed_seconds = result->elapsed_seconds;
@@ -116,9 +114,8 @@ struct result_record *result_record_retain(struct result_record *result)
 
 void result_record_release(struct result_record *result)
 {
-    if (!result || atomic_fetch_sub_explicit(&result->references, 1, memory_order_acq_rel) != 1) {
+    if (!result || atomic_fetch_sub_explicit(&result->references, 1, memory_order_acq_rel) != 1)
         return;
-    }
     free(result->core);
     free(result->cache);
     free(result->curve);

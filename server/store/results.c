@@ -17,9 +17,8 @@
 static void hash_text(crypto_generichash_state *state, const char *text)
 {
     /* NUL separates the texts, and distinguishes NULL from "" */
-    if (text) {
+    if (text)
         crypto_generichash_update(state, (const unsigned char *)text, strlen(text) + 1);
-    }
     crypto_generichash_update(state, (const unsigned char *)(text ? "+" : "-"), 1);
 }
 
@@ -45,15 +44,13 @@ static enum store_status uses_put(struct store *store, const struct store_update
 {
     for (size_t i = 0; i < update->uses_len; i++) {
         sqlite3_stmt *statement = store__statement(store->writer, SQL_USE_PUT);
-        if (!statement) {
+        if (!statement)
             return STORE_FAILED;
-        }
         sqlite3_bind_text(statement, 1, update->result->hash, -1, SQLITE_STATIC);
         sqlite3_bind_int(statement, 2, update->result->version);
         sqlite3_bind_blob(statement, 3, update->uses[i], 32, SQLITE_STATIC);
-        if (store__run(store->writer, statement) != STORE_OK) {
+        if (store__run(store->writer, statement) != STORE_OK)
             return STORE_FAILED;
-        }
     }
     return STORE_OK;
 }
@@ -63,9 +60,8 @@ enum store_status store__result_put(struct store *store, const struct store_upda
     const struct result_record *result = update->result;
     unsigned char checksum[CHECKSUM_SIZE];
     sqlite3_stmt *statement = store__statement(store->writer, SQL_RESULT_PUT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     result_checksum(checksum, result);
     sqlite3_bind_text(statement, 1, result->hash, -1, SQLITE_STATIC);
     sqlite3_bind_int(statement, 2, result->version);
@@ -73,29 +69,24 @@ enum store_status store__result_put(struct store *store, const struct store_upda
     sqlite3_bind_text(statement, 4, result->core, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, result->cache, -1, SQLITE_STATIC);
     sqlite3_bind_double(statement, 6, result->elapsed_seconds);
-    if (result->curve) {
+    if (result->curve)
         sqlite3_bind_text(statement, 7, result->curve, -1, SQLITE_STATIC);
-    }
-    if (result->note) {
+    if (result->note)
         sqlite3_bind_text(statement, 8, result->note, -1, SQLITE_STATIC);
-    }
-    if (result->points_len) {
+    if (result->points_len)
         sqlite3_bind_blob64(statement, 9, result->points, result->points_len * sizeof *result->points, SQLITE_STATIC);
-    }
     sqlite3_bind_blob(statement, 10, checksum, sizeof checksum, SQLITE_STATIC);
     store__bind_figures(statement, &result->figures, false);
-    if (store__run(store->writer, statement) != STORE_OK) {
+    if (store__run(store->writer, statement) != STORE_OK)
         return STORE_FAILED;
-    }
     return uses_put(store, update);
 }
 
 enum store_status store__result_present(struct store *store, const char *hash, int version)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_RESULT_PRESENT);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     sqlite3_bind_text(statement, 1, hash, -1, SQLITE_STATIC);
     sqlite3_bind_int(statement, 2, version);
     int code = sqlite3_step(statement);
@@ -118,26 +109,22 @@ static enum store_status result_of_row(struct result_record *result, sqlite3_stm
     result->note = store__column_text(row, 5, &failed);
     const void *points = sqlite3_column_blob(row, 6);
     size_t bytes = (size_t)sqlite3_column_bytes(row, 6);
-    if (failed || (bytes && !points)) {
+    if (failed || (bytes && !points))
         return STORE_FAILED;
-    }
-    if (!result->core || !result->cache || bytes % sizeof *result->points) {
+    if (!result->core || !result->cache || bytes % sizeof *result->points)
         return STORE_CORRUPT;
-    }
     if (bytes) {
         result->points = malloc(bytes);
-        if (!result->points) {
+        if (!result->points)
             return STORE_FAILED;
-        }
         memcpy(result->points, points, bytes);
         result->points_len = bytes / sizeof *result->points;
     }
     unsigned char checksum[CHECKSUM_SIZE];
     result_checksum(checksum, result);
     if (sqlite3_column_bytes(row, 7) != CHECKSUM_SIZE ||
-        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 8)) {
+        memcmp(sqlite3_column_blob(row, 7), checksum, CHECKSUM_SIZE) != 0 || !sqlite3_column_int(row, 8))
         return STORE_CORRUPT;
-    }
     store__read_figures(&result->figures, row, 9, false);
     return STORE_OK;
 }
@@ -153,24 +140,21 @@ enum store_status store_read_result(struct store *store, const char *hash, int v
         sqlite3_bind_text(statement, 1, hash, -1, SQLITE_STATIC);
         sqlite3_bind_int(statement, 2, version);
         int code = sqlite3_step(statement);
-        if (code == SQLITE_ROW) {
+        if (code == SQLITE_ROW)
             status = result_of_row(found, statement);
-        } else {
+        else
             status = code == SQLITE_DONE ? STORE_NONE : store__complain(reader, "read result");
-        }
         sqlite3_reset(statement);
     }
-    if (reader) {
+    if (reader)
         store__reader_give(store, reader);
-    }
     if (status == STORE_CORRUPT) {
         metric_add(METRIC_CHECKSUM_FAILURES, 1);
         log_event(LOG_LEVEL_ERROR, "checksum", "table=results hash=%s version=%d", hash, version);
     }
-    if (status == STORE_OK) {
+    if (status == STORE_OK)
         *result = found;
-    } else {
+    else
         result_record_release(found);
-    }
     return status;
 }

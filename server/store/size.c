@@ -36,9 +36,8 @@ static int64_t log_bytes(const struct store *store)
 void store__measure(struct store *store)
 {
     double now = clock_monotonic();
-    if (now < store->measure_at) {
+    if (now < store->measure_at)
         return;
-    }
     int64_t pages = read_number(store, SQL_PAGES) - read_number(store, SQL_PAGES_FREE);
     int64_t log = log_bytes(store);
     int64_t bytes = pages * read_number(store, SQL_PAGE_SIZE) + (log > USUAL_LOG ? log - USUAL_LOG : 0);

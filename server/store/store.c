@@ -47,21 +47,18 @@ struct store *store_open(const struct store_options *options, char *message, siz
 {
     char detail[512] = "out of memory";
     struct store *store = calloc(1, sizeof *store);
-    if (!store) {
+    if (!store)
         goto fail;
-    }
     store_threads(store);
     store->options = *options;
     store->owner = owner_claim(options->path, options->guest, detail, sizeof detail);
-    if (!store->owner) {
+    if (!store->owner)
         goto fail;
-    }
     store->path = owner_database(store->owner);
     make_private(store->path);
     store->writer = store__connect(store->path, false, detail, sizeof detail);
-    if (!store->writer || !store__migrate(store->writer, owner_has(store->owner), detail, sizeof detail)) {
+    if (!store->writer || !store__migrate(store->writer, owner_has(store->owner), detail, sizeof detail))
         goto fail;
-    }
     store__blob_prepare(store);
     store__measure(store);
     owner_yield(store->owner);
@@ -72,18 +69,16 @@ struct store *store_open(const struct store_options *options, char *message, siz
     store->thread_started = true;
     return store;
 fail:
-    if (!store_disk_full(options->path, detail, message, message_size)) {
+    if (!store_disk_full(options->path, detail, message, message_size))
         snprintf(message, message_size, "cannot open the database %s: %s", options->path, detail);
-    }
     store_close(store);
     return NULL;
 }
 
 void store_close(struct store *store)
 {
-    if (!store) {
+    if (!store)
         return;
-    }
     if (store->thread_started) {
         pthread_mutex_lock(&store->mutex);
         store->stopping = true;
@@ -129,9 +124,8 @@ void store_settle(struct store *store)
 const char *store_trouble(struct store *store)
 {
     double since = atomic_load(&store->busy_since);
-    if (since > 0 && clock_monotonic() - since > PATIENCE_SECONDS) {
+    if (since > 0 && clock_monotonic() - since > PATIENCE_SECONDS)
         return "the database has not responded for several seconds";
-    }
     return atomic_load(&store->held_len) ? "the database could not be written; the ends of jobs are waiting for it"
                                          : NULL;
 }
@@ -140,9 +134,8 @@ static enum store_status probe_apply(struct store *store, struct store_write *wr
 {
     (void)write;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_PROBE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     sqlite3_bind_int64(statement, 1, clock_now_ms());
     return store__run(store->writer, statement);
 }

@@ -29,9 +29,8 @@ static enum store_status take_jobs(struct store *store, struct sweep *sweep, sql
     int code;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW && sweep->len < PORTION) {
         const char *id = (const char *)sqlite3_column_text(statement, 0);
-        if (id && strlen(id) == UUID_SIZE - 1) {
+        if (id && strlen(id) == UUID_SIZE - 1)
             memcpy(sweep->ids[sweep->len++], id, UUID_SIZE);
-        }
     }
     enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "expire jobs");
     sqlite3_reset(statement);
@@ -42,9 +41,8 @@ static enum store_status sweep_jobs(struct store *store, struct sweep *sweep, in
 {
     char floor[UUID_SIZE];
     sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_EXPIRE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     uuid_floor(floor, before);
     sqlite3_bind_text(statement, 1, floor, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 2, before);
@@ -56,9 +54,8 @@ static enum store_status sweep_groups(struct store *store, int64_t before)
 {
     char floor[UUID_SIZE];
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_EXPIRE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     uuid_floor(floor, before);
     sqlite3_bind_text(statement, 1, floor, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 2, before);
@@ -69,25 +66,21 @@ static enum store_status sweep_groups(struct store *store, int64_t before)
 static enum store_status sweep_rows(struct store *store, enum store_sql sql, int64_t before)
 {
     sqlite3_stmt *statement = store__statement(store->writer, sql);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
-    if (before) {
+    if (before)
         sqlite3_bind_int64(statement, 1, before);
-    }
     return store__run(store->writer, statement);
 }
 
 /* Deletes what a deleted group left behind. */
 static enum store_status sweep_orphans(struct store *store, struct sweep *sweep)
 {
-    if (sweep_rows(store, SQL_CHILD_ORPHAN, 0) != STORE_OK || sweep_rows(store, SQL_ORPHANS_GONE, 0) != STORE_OK) {
+    if (sweep_rows(store, SQL_CHILD_ORPHAN, 0) != STORE_OK || sweep_rows(store, SQL_ORPHANS_GONE, 0) != STORE_OK)
         return STORE_FAILED;
-    }
     sqlite3_stmt *jobs = store__statement(store->writer, SQL_JOB_ORPHAN);
-    if (!jobs) {
+    if (!jobs)
         return STORE_FAILED;
-    }
     sqlite3_bind_int(jobs, 1, PORTION - (int)sweep->len);
     return take_jobs(store, sweep, jobs);
 }
@@ -95,17 +88,15 @@ static enum store_status sweep_orphans(struct store *store, struct sweep *sweep)
 static enum store_status sweep_results(struct store *store, struct sweep *sweep, int64_t before)
 {
     sqlite3_stmt *statement = store__statement(store->writer, SQL_RESULT_EXPIRE);
-    if (!statement) {
+    if (!statement)
         return STORE_FAILED;
-    }
     sqlite3_bind_int64(statement, 1, before);
     sqlite3_bind_int(statement, 2, PORTION);
     int code;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW && sweep->hashes_len < PORTION) {
         const char *hash = (const char *)sqlite3_column_text(statement, 0);
-        if (hash && strlen(hash) == HASH_SIZE - 1) {
+        if (hash && strlen(hash) == HASH_SIZE - 1)
             memcpy(sweep->hashes[sweep->hashes_len++], hash, HASH_SIZE);
-        }
     }
     enum store_status status = code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "expire results");
     sqlite3_reset(statement);
@@ -128,15 +119,12 @@ static bool sweep_all(struct store *store, struct sweep *sweep)
 static void tell(const struct store *store, const struct sweep *sweep)
 {
     const struct store_options *options = &store->options;
-    for (size_t i = 0; i < sweep->len && options->expired; i++) {
+    for (size_t i = 0; i < sweep->len && options->expired; i++)
         options->expired(options->user, sweep->ids[i]);
-    }
-    for (size_t i = 0; i < sweep->hashes_len && options->result_expired; i++) {
+    for (size_t i = 0; i < sweep->hashes_len && options->result_expired; i++)
         options->result_expired(options->user, sweep->hashes[i]);
-    }
-    if (sweep->len) {
+    if (sweep->len)
         log_event(LOG_LEVEL_INFO, "expired", "jobs=%zu", sweep->len);
-    }
 }
 
 enum store_status store__sweep(struct store *store)
@@ -149,11 +137,10 @@ enum store_status store__sweep(struct store *store)
     }
     sqlite3_stmt *commit = sweep_all(store, sweep) ? store__statement(store->writer, SQL_COMMIT) : NULL;
     enum store_status status = commit ? store__run(store->writer, commit) : STORE_FAILED;
-    if (status == STORE_OK) {
+    if (status == STORE_OK)
         tell(store, sweep);
-    } else if (!sqlite3_get_autocommit(store->writer->db)) {
+    else if (!sqlite3_get_autocommit(store->writer->db))
         sqlite3_exec(store->writer->db, "ROLLBACK", NULL, NULL, NULL);
-    }
     free(sweep);
     return status;
 }

@@ -29,9 +29,8 @@ void store_submit(struct store *store, struct store_write *write)
     bool idle = !store->first;
     *store->last = write;
     store->last = &write->next;
-    if (idle) {
+    if (idle)
         pthread_cond_signal(&store->arrived);
-    }
     pthread_mutex_unlock(&store->mutex);
 }
 
@@ -52,9 +51,8 @@ static bool batch_commit(struct store *store, struct store_write *batch)
     int64_t blob_bytes[STORE_SHELVES];
     memcpy(blob_bytes, store->blob_bytes, sizeof blob_bytes);
     int writes = 0;
-    if (run_plain(store, SQL_BEGIN) != STORE_OK) {
+    if (run_plain(store, SQL_BEGIN) != STORE_OK)
         return false;
-    }
     bool ok = true;
     for (struct store_write *write = batch; write && ok; write = write->next) {
         write->status = write->apply(store, write);
@@ -71,9 +69,8 @@ static bool batch_commit(struct store *store, struct store_write *batch)
         store__blob_tell(store);
         return true;
     }
-    if (!sqlite3_get_autocommit(store->writer->db)) {
+    if (!sqlite3_get_autocommit(store->writer->db))
         run_plain(store, SQL_ROLLBACK);
-    }
     memcpy(store->blob_bytes, blob_bytes, sizeof blob_bytes);
     return false;
 }
@@ -93,9 +90,8 @@ static void hold(struct store *store, struct store_write *write)
 
 static void finish(struct store *store, struct store_write *write, enum store_status status)
 {
-    if (write->is_held) {
+    if (write->is_held)
         metric_set(METRIC_STORE_HELD, (int64_t)atomic_fetch_sub(&store->held_len, 1) - 1);
-    }
     write->done(write, status); /* done() owns the write: do not access it any more */
 }
 
@@ -108,13 +104,12 @@ static void batch_run(struct store *store, struct store_write *batch)
         struct store_write *write = batch;
         batch = write->next;
         write->next = NULL;
-        if (committed || (!alone && batch_commit(store, write))) {
+        if (committed || (!alone && batch_commit(store, write)))
             finish(store, write, write->status);
-        } else if (write->held) {
+        else if (write->held)
             hold(store, write);
-        } else {
+        else
             finish(store, write, STORE_FAILED);
-        }
     }
     atomic_store(&store->busy_since, 0);
 }
@@ -127,16 +122,14 @@ static void held_retry(struct store *store)
     for (bool written = true; written && left > 0; left--) {
         struct store_write *write = store->held;
         store->held = write->next;
-        if (!store->held) {
+        if (!store->held)
             store->held_last = &store->held;
-        }
         write->next = NULL;
         written = batch_commit(store, write);
-        if (written) {
+        if (written)
             finish(store, write, write->status);
-        } else {
+        else
             hold(store, write);
-        }
     }
 }
 
@@ -163,15 +156,13 @@ static int on_commit(void *store, sqlite3 *db, const char *schema, int pages)
  * prevents that, it is tried again when the log has grown by the same amount. */
 static void checkpoint(struct store *store)
 {
-    if (store->wal_pages < store->wal_bound) {
+    if (store->wal_pages < store->wal_bound)
         return;
-    }
     int in_log = 0;
     int moved = 0;
     double started = clock_monotonic();
-    if (sqlite3_wal_checkpoint_v2(store->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) != SQLITE_OK) {
+    if (sqlite3_wal_checkpoint_v2(store->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) != SQLITE_OK)
         store__complain(store->writer, "checkpoint");
-    }
     metric_time(METRIC_TIME_CHECKPOINT, clock_monotonic() - started);
     store->wal_bound = CHECKPOINT_PAGES + (moved < in_log ? in_log : 0);
     store->wal_pages = 0;
@@ -182,22 +173,18 @@ static struct store_write *batch_take(struct store *store)
 {
     struct timespec until = clock_timespec(clock_monotonic() + BEAT_SECONDS);
     pthread_mutex_lock(&store->mutex);
-    while (!store->first && !store->stopping) {
-        if (pthread_cond_timedwait(&store->arrived, &store->mutex, &until) == ETIMEDOUT) {
+    while (!store->first && !store->stopping)
+        if (pthread_cond_timedwait(&store->arrived, &store->mutex, &until) == ETIMEDOUT)
             break;
-        }
-    }
     struct store_write *batch = store->first;
     struct store_write *last = batch;
-    for (int len = 1; last && last->next && len < BATCH_MAX; len++) {
+    for (int len = 1; last && last->next && len < BATCH_MAX; len++)
         last = last->next;
-    }
     if (last) {
         store->first = last->next;
         last->next = NULL;
-        if (!store->first) {
+        if (!store->first)
             store->last = &store->first;
-        }
     }
     pthread_mutex_unlock(&store->mutex);
     return batch;
@@ -278,9 +265,8 @@ enum store_status store_submit_wait(struct store *store, struct store_write *wri
         .write = {.apply = waiting_apply, .done = waiting_done}, .inner = write, .waited = &waited};
     store_submit(store, &waiting.write);
     pthread_mutex_lock(&waited.mutex);
-    while (!waited.done) {
+    while (!waited.done)
         pthread_cond_wait(&waited.finished, &waited.mutex);
-    }
     pthread_mutex_unlock(&waited.mutex);
     pthread_mutex_destroy(&waited.mutex);
     pthread_cond_destroy(&waited.finished);

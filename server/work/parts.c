@@ -29,9 +29,8 @@ static struct part *find_locked(struct works *works, const char *hash)
 static bool open_locked(struct work *parent, const char *hash)
 {
     struct part *part = calloc(1, sizeof *part);
-    if (!part) {
+    if (!part)
         return false;
-    }
     work_init(&part->work, parent->works, WORK_FACTORIZATION, hash);
     if (!work__list_locked(&part->work)) {
         free(part);
@@ -48,9 +47,8 @@ static bool depends_locked(const struct work *work, const struct work *other)
 {
     for (const struct sleeper *sleeper = work->sleepers; sleeper; sleeper = sleeper->next) {
         const struct work *parent = sleeper->part ? sleeper->part->parent : NULL;
-        if (parent && (parent == other || depends_locked(parent, other))) {
+        if (parent && (parent == other || depends_locked(parent, other)))
             return true;
-        }
     }
     return false;
 }
@@ -74,13 +72,11 @@ static void sleep_begin_locked(struct work *work, struct sleeper *sleeper, struc
 static void sleep_end_locked(struct work *work, struct sleeper *sleeper)
 {
     struct sleeper **link = &work->sleepers;
-    while (*link != sleeper) {
+    while (*link != sleeper)
         link = &(*link)->next;
-    }
     *link = sleeper->next;
-    if (sleeper->waiter.list) {
+    if (sleeper->waiter.list)
         waiter__remove_locked(&sleeper->waiter);
-    }
 }
 
 /* Sleeps until the part has ended or there is no reason to wait any more. */
@@ -122,13 +118,12 @@ enum part_taken part_take(struct work *work, const uint8_t key[32], double deadl
     key_text(hash, key);
     pthread_mutex_lock(&works->mutex);
     struct part *part = find_locked(works, hash);
-    if (!part) {
+    if (!part)
         taken = open_locked(work, hash) ? PART_OWN : PART_NONE;
-    } else if (part->parent == work) {
+    else if (part->parent == work)
         taken = PART_OWN;
-    } else if (!depends_locked(part->parent, work)) {
+    else if (!depends_locked(part->parent, work))
         taken = await_locked(work, part, deadline) ? PART_ENDED : PART_NONE;
-    }
     pthread_mutex_unlock(&works->mutex);
     return taken;
 }
@@ -154,9 +149,8 @@ bool part_join(struct works *works, const uint8_t key[32], struct waiter *waiter
 void part_end(struct work *work, const uint8_t *key)
 {
     char hash[WORK_KEY_SIZE] = "";
-    if (key) {
+    if (key)
         key_text(hash, key);
-    }
     pthread_mutex_lock(&work->works->mutex);
     struct part **link = &work->parts;
     while (*link) {

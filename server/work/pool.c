@@ -103,18 +103,16 @@ static _Thread_local struct worker *duty;
 static size_t waiting_locked(const struct pool *pool)
 {
     size_t len = 0;
-    for (int i = 0; i < QUEUES; i++) {
+    for (int i = 0; i < QUEUES; i++)
         len += pool->queues[i].len;
-    }
     return len;
 }
 
 static struct pool_task *take_locked(struct pool *pool, int queue)
 {
     struct heap *heap = &pool->queues[queue];
-    if (!heap->root) {
+    if (!heap->root)
         return NULL;
-    }
     struct pool_task *task = HEAP_ENTRY(heap->root, struct pool_task, node);
     heap_remove(heap, &task->node);
     task->queue = NULL;
@@ -126,9 +124,8 @@ static bool alone_locked(const struct pool *pool, double now)
 {
     for (size_t i = 0; i < pool->threads_len; i++) {
         const struct worker *worker = &pool->threads[i];
-        if (worker->busy && now < worker->started + worker->alone_seconds) {
+        if (worker->busy && now < worker->started + worker->alone_seconds)
             return true;
-        }
     }
     return false;
 }
@@ -151,9 +148,8 @@ static bool served_locked(const struct pool *pool, double now)
 {
     for (size_t i = 0; i < pool->threads_len; i++) {
         const struct worker *worker = &pool->threads[i];
-        if (worker->busy && (!(worker->alone_seconds > 0) || now < worker->started + worker->alone_seconds)) {
+        if (worker->busy && (!(worker->alone_seconds > 0) || now < worker->started + worker->alone_seconds))
             return false;
-        }
     }
     return place_locked(pool);
 }
@@ -186,13 +182,11 @@ static int first_locked(const struct pool *pool, size_t background, size_t yield
     for (int i = QUEUE_SHORT; i < QUEUE_CHILDREN; i++) {
         const struct heap_node *node = pool->queues[i].root;
         bool may = node && (i != QUEUE_BACKGROUND || room);
-        if (may && (best < 0 || heap_before(node, pool->queues[best].root))) {
+        if (may && (best < 0 || heap_before(node, pool->queues[best].root)))
             best = i;
-        }
     }
-    if (pool->queues[QUEUE_CHILDREN].root && (best < 0 || !pool->child_last)) {
+    if (pool->queues[QUEUE_CHILDREN].root && (best < 0 || !pool->child_last))
         best = QUEUE_CHILDREN;
-    }
     return best;
 }
 
@@ -215,16 +209,13 @@ static bool yielder_next_locked(const struct pool *pool)
 static struct pool_task *pick_locked(struct pool *pool, double now)
 {
     if (!pool->stopping) {
-        if (alone_locked(pool, now)) {
+        if (alone_locked(pool, now))
             return NULL;
-        }
-        if (pool->queues[QUEUE_ALONE].root) {
+        if (pool->queues[QUEUE_ALONE].root)
             return served_locked(pool, now) ? take_locked(pool, QUEUE_ALONE) : NULL;
-        }
     }
-    if (place_locked(pool)) {
+    if (place_locked(pool))
         return yielder_next_locked(pool) ? NULL : take_first_locked(pool);
-    }
     return pool->short_seconds > 0 && all_long_locked(pool, now) ? take_locked(pool, QUEUE_SHORT) : NULL;
 }
 
@@ -235,9 +226,8 @@ static double next_look_locked(const struct pool *pool, double now)
     for (size_t i = 0; i < pool->threads_len; i++) {
         const struct worker *worker = &pool->threads[i];
         double ends[] = {worker->started + worker->alone_seconds, worker->started + pool->short_seconds};
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 2; k++)
             next = worker->busy && ends[k] > now ? fmin(next, ends[k]) : next;
-        }
     }
     return next;
 }
@@ -247,9 +237,8 @@ static double next_look_locked(const struct pool *pool, double now)
 static bool loan_draw(struct loan *loan)
 {
     size_t index = atomic_fetch_add_explicit(&loan->next_index, 1, memory_order_relaxed);
-    if (index >= loan->count) {
+    if (index >= loan->count)
         return false;
-    }
     loan->body(loan->arg, index);
     return true;
 }
@@ -263,9 +252,8 @@ static bool loan_open(const struct loan *loan)
 static struct loan *loan_find_locked(struct pool *pool)
 {
     struct loan *loan = pool->running + pool->helpers < pool->workers ? pool->loans : NULL;
-    while (loan && !loan_open(loan)) {
+    while (loan && !loan_open(loan))
         loan = loan->next;
-    }
     return loan;
 }
 
@@ -278,16 +266,14 @@ static void help_locked(struct pool *pool, struct loan *loan)
     while (atomic_load_explicit(&pool->arrivals, memory_order_relaxed) == arrivals && loan_draw(loan)) {}
     pthread_mutex_lock(&pool->mutex);
     pool->helpers--;
-    if (--loan->helpers == 0) {
+    if (--loan->helpers == 0)
         pthread_cond_signal(&loan->left); /* the loan may be freed once the mutex is released */
-    }
 }
 
 static void count_busy(const struct pool *pool, int amount)
 {
-    if (pool->busy < METRIC_COUNT) {
+    if (pool->busy < METRIC_COUNT)
         metric_add(pool->busy, amount);
-    }
 }
 
 static void take_place_locked(const struct worker *worker)
@@ -305,9 +291,8 @@ static void give_place_locked(const struct worker *worker)
     pool->running--;
     pool->background -= worker->background;
     count_busy(pool, -1);
-    if (pool->resuming || pool->yielding) {
+    if (pool->resuming || pool->yielding)
         pthread_cond_broadcast(&pool->place);
-    }
 }
 
 /* Removes the task of a thread from what the rules count. */
@@ -333,12 +318,10 @@ static void run_locked(struct worker *worker, struct pool_task *task, double now
     worker->alone_seconds = task->alone_seconds;
     take_place_locked(worker);
     pool->fresh_last = true;
-    if (waiting_locked(pool)) { /* the next one may be able to start too */
+    if (waiting_locked(pool)) /* the next one may be able to start too */
         pthread_cond_signal(&pool->work);
-    }
-    if (pool->yielding) {
+    if (pool->yielding)
         pthread_cond_broadcast(&pool->place);
-    }
     pthread_mutex_unlock(&pool->mutex);
     duty = worker;
     task->run(task);
@@ -375,15 +358,14 @@ static void *worker_main(void *argument)
         double now = clock_monotonic();
         struct pool_task *task = pick_locked(pool, now);
         struct loan *loan = task ? NULL : loan_find_locked(pool);
-        if (task) {
+        if (task)
             run_locked(worker, task, now);
-        } else if (loan) {
+        else if (loan)
             help_locked(pool, loan);
-        } else if (pool->stopping && !waiting_locked(pool)) {
+        else if (pool->stopping && !waiting_locked(pool))
             break;
-        } else {
+        else
             rest_locked(pool, now);
-        }
     }
     pool->alive--;
     pthread_cond_signal(&pool->ended);
@@ -412,20 +394,17 @@ static bool threads_add_locked(struct pool *pool)
     size_t paused = pool->paused < 3 * pool->workers ? pool->paused : 3 * pool->workers;
     size_t wanted =
         pool->workers + (pool->short_seconds > 0) + paused + (pool->helped ? pool->workers : 0) + pool->lost;
-    while (pool->threads_len < wanted && !pool->stopping) {
-        if (!thread_add_locked(pool)) {
+    while (pool->threads_len < wanted && !pool->stopping)
+        if (!thread_add_locked(pool))
             return false;
-        }
-    }
     return true;
 }
 
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
 {
     struct pool *pool = calloc(1, sizeof *pool + (6 * workers + 1) * sizeof pool->threads[0]);
-    if (!pool) {
+    if (!pool)
         return NULL;
-    }
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -449,9 +428,8 @@ struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
 
 bool pool_stop(struct pool *pool, double deadline)
 {
-    if (!pool) {
+    if (!pool)
         return true;
-    }
     bool patient = isinf(deadline);
     struct timespec until = patient ? (struct timespec){0} : clock_timespec(deadline);
     int code = 0;
@@ -470,13 +448,11 @@ bool pool_stop(struct pool *pool, double deadline)
 
 void pool_destroy(struct pool *pool)
 {
-    if (!pool) {
+    if (!pool)
         return;
-    }
     pool_stop(pool, INFINITY);
-    for (size_t i = 0; i < pool->threads_len; i++) {
+    for (size_t i = 0; i < pool->threads_len; i++)
         pthread_join(pool->threads[i].thread, NULL);
-    }
     pthread_cond_destroy(&pool->work);
     pthread_cond_destroy(&pool->place);
     pthread_cond_destroy(&pool->ended);
@@ -500,9 +476,8 @@ void pool_submit(struct pool *pool, struct pool_task *task)
     heap_insert(task->queue, &task->node, rank);
     atomic_fetch_add(&pool->arrivals, 1);
     pthread_cond_signal(&pool->work);
-    if (pool->yielding) {
+    if (pool->yielding)
         pthread_cond_broadcast(&pool->place);
-    }
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -522,9 +497,8 @@ bool pool_withdraw(struct pool *pool, struct pool_task *task)
 
 void pool_pause(void)
 {
-    if (!duty) {
+    if (!duty)
         return;
-    }
     struct pool *pool = duty->pool;
     pthread_mutex_lock(&pool->mutex);
     duty->waits = true;
@@ -540,16 +514,14 @@ void pool_pause(void)
 
 void pool_resume(bool at_once)
 {
-    if (!duty) {
+    if (!duty)
         return;
-    }
     struct pool *pool = duty->pool;
     pthread_mutex_lock(&pool->mutex);
     if (duty->paused && !at_once) {
         pool->resuming++;
-        while (pool->running >= pool->workers) {
+        while (pool->running >= pool->workers)
             pthread_cond_wait(&pool->place, &pool->mutex);
-        }
         pool->resuming--;
         pool->paused--;
         duty->paused = false;
@@ -563,9 +535,8 @@ void pool_resume(bool at_once)
 static bool wanted_locked(struct pool *pool)
 {
     if (pool->stopping || pool->queues[QUEUE_ALONE].root ||
-        (!pool->yielding && (!few_wait_locked(pool) || first_locked(pool, pool->background - 1, 1) < 0))) {
+        (!pool->yielding && (!few_wait_locked(pool) || first_locked(pool, pool->background - 1, 1) < 0)))
         return false;
-    }
     pool->paused++;
     bool threads = threads_add_locked(pool);
     pool->paused--;
@@ -574,9 +545,8 @@ static bool wanted_locked(struct pool *pool)
 
 void pool_yield(void)
 {
-    if (!duty || !duty->background) {
+    if (!duty || !duty->background)
         return;
-    }
     struct pool *pool = duty->pool;
     pthread_mutex_lock(&pool->mutex);
     if (!duty->paused && !duty->lost && wanted_locked(pool)) {
@@ -589,9 +559,8 @@ void pool_yield(void)
         pthread_cond_signal(&pool->work);
         pthread_cond_broadcast(&pool->place);
         while (!pool->stopping && !(number == pool->turn + 1 && pool->running + pool->resuming < pool->workers &&
-                                    yielder_next_locked(pool))) {
+                                    yielder_next_locked(pool)))
             pthread_cond_wait(&pool->place, &pool->mutex);
-        }
         duty->waits = false;
         pool->yielding--;
         pool->turn++;
@@ -615,9 +584,8 @@ struct worker *pool_worker(void)
 
 bool pool_waits(struct worker *worker)
 {
-    if (!worker) {
+    if (!worker)
         return false;
-    }
     pthread_mutex_lock(&worker->pool->mutex);
     bool waits = worker->waits;
     pthread_mutex_unlock(&worker->pool->mutex);
@@ -656,22 +624,19 @@ void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, 
         loan.next = pool->loans;
         pool->loans = &loan;
         size_t wanted = count - 1;
-        for (size_t i = 0; i < pool->idle && i < wanted; i++) {
+        for (size_t i = 0; i < pool->idle && i < wanted; i++)
             pthread_cond_signal(&pool->work);
-        }
         pthread_mutex_unlock(&pool->mutex);
     }
     while (loan_draw(&loan)) {}
     if (count > 1) {
         pthread_mutex_lock(&pool->mutex);
         struct loan **link = &pool->loans;
-        while (*link != &loan) {
+        while (*link != &loan)
             link = &(*link)->next;
-        }
         *link = loan.next;
-        while (loan.helpers) {
+        while (loan.helpers)
             pthread_cond_wait(&loan.left, &pool->mutex);
-        }
         pthread_mutex_unlock(&pool->mutex);
     }
     pthread_cond_destroy(&loan.left);

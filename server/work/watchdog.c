@@ -49,9 +49,8 @@ static void count_silence(struct watch *watch, double now, double step)
 static struct watch *find_silent_locked(const struct watchdog *watchdog)
 {
     struct watch *watch = watchdog->first;
-    while (watch && watch->silent < watchdog->seconds) {
+    while (watch && watch->silent < watchdog->seconds)
         watch = watch->next;
-    }
     return watch;
 }
 
@@ -60,9 +59,8 @@ static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
 {
     enum pool_loss loss = watch->worker ? pool_give_up(watch->worker) : POOL_LOST;
     watch->silent = 0;
-    if (loss == POOL_WAITS) { /* since a moment ago */
+    if (loss == POOL_WAITS) /* since a moment ago */
         return true;
-    }
     watch->given_up = true;
     size_t stuck = atomic_fetch_add(&watchdog->stuck, 1) + 1;
     metric_add(METRIC_STUCK_TOTAL, 1);
@@ -75,12 +73,10 @@ static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
                   : "it should have stopped and does not respond; no further thread is available for its place");
     watch->handled = true;
     pthread_mutex_unlock(&watchdog->mutex);
-    if (watch->stuck) {
+    if (watch->stuck)
         watch->stuck(watch->user);
-    }
-    if (loss == POOL_SPENT) {
+    if (loss == POOL_SPENT)
         watchdog->end(watchdog->user, watch->hash ? watch->hash : "");
-    }
     pthread_mutex_lock(&watchdog->mutex);
     watch->handled = false;
     pthread_cond_broadcast(&watchdog->handled);
@@ -89,13 +85,11 @@ static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
 
 static bool look_locked(struct watchdog *watchdog, double now, double step)
 {
-    for (struct watch *watch = watchdog->first; watch; watch = watch->next) {
+    for (struct watch *watch = watchdog->first; watch; watch = watch->next)
         count_silence(watch, now, step);
-    }
     bool goes_on = true;
-    for (struct watch *watch; goes_on && (watch = find_silent_locked(watchdog)) != NULL;) {
+    for (struct watch *watch; goes_on && (watch = find_silent_locked(watchdog)) != NULL;)
         goes_on = give_up_locked(watchdog, watch);
-    }
     return goes_on;
 }
 
@@ -130,9 +124,8 @@ struct watchdog *watchdog_create(double seconds, void (*end)(void *user, const c
 {
     struct watchdog *watchdog = calloc(1, sizeof *watchdog);
     pthread_condattr_t monotonic;
-    if (!watchdog) {
+    if (!watchdog)
         return NULL;
-    }
     watchdog->seconds = seconds;
     watchdog->end = end;
     watchdog->user = user;
@@ -152,9 +145,8 @@ struct watchdog *watchdog_create(double seconds, void (*end)(void *user, const c
 
 void watchdog_stop(struct watchdog *watchdog)
 {
-    if (!watchdog || watchdog->joined) {
+    if (!watchdog || watchdog->joined)
         return;
-    }
     pthread_mutex_lock(&watchdog->mutex);
     watchdog->stopping = true;
     pthread_cond_signal(&watchdog->wake);
@@ -165,9 +157,8 @@ void watchdog_stop(struct watchdog *watchdog)
 
 void watchdog_destroy(struct watchdog *watchdog)
 {
-    if (!watchdog) {
+    if (!watchdog)
         return;
-    }
     watchdog_stop(watchdog);
     pthread_cond_destroy(&watchdog->wake);
     pthread_cond_destroy(&watchdog->handled);
@@ -184,20 +175,18 @@ size_t watchdog_stuck(const struct watchdog *watchdog)
 
 void watch_open(struct watchdog *watchdog, struct watch *watch)
 {
-    if (!watchdog || watch->watchdog) {
+    if (!watchdog || watch->watchdog)
         return;
-    }
     watch->watchdog = watchdog;
     watch->worker = pool_worker();
     watch->begun = clock_monotonic();
     pthread_mutex_lock(&watchdog->mutex);
     watch->prev = NULL;
     watch->next = watchdog->first;
-    if (watch->next) {
+    if (watch->next)
         watch->next->prev = watch;
-    } else {
+    else
         pthread_cond_signal(&watchdog->wake);
-    }
     watchdog->first = watch;
     pthread_mutex_unlock(&watchdog->mutex);
 }
@@ -205,17 +194,14 @@ void watch_open(struct watchdog *watchdog, struct watch *watch)
 void watch_close(struct watch *watch)
 {
     struct watchdog *watchdog = watch->watchdog;
-    if (!watchdog) {
+    if (!watchdog)
         return;
-    }
     pthread_mutex_lock(&watchdog->mutex);
-    while (watch->handled) {
+    while (watch->handled)
         pthread_cond_wait(&watchdog->handled, &watchdog->mutex);
-    }
     *(watch->prev ? &watch->prev->next : &watchdog->first) = watch->next;
-    if (watch->next) {
+    if (watch->next)
         watch->next->prev = watch->prev;
-    }
     pthread_mutex_unlock(&watchdog->mutex);
     if (watch->given_up) {
         size_t stuck = atomic_fetch_sub(&watchdog->stuck, 1) - 1;

@@ -59,9 +59,8 @@ void watch_close(struct watch *watch);
 /* Records that the task polls; on any thread, and often. */
 static inline void watch_poll(struct watch *watch)
 {
-    if (!atomic_load_explicit(&watch->polled, memory_order_relaxed)) { /* avoids contention for the cache line */
+    if (!atomic_load_explicit(&watch->polled, memory_order_relaxed)) /* avoids contention for the cache line */
         atomic_store_explicit(&watch->polled, true, memory_order_relaxed);
-    }
 }
 
 #endif

@@ -31,9 +31,8 @@ struct works *works_create(void)
 
 void works_destroy(struct works *works)
 {
-    if (!works) {
+    if (!works)
         return;
-    }
     map_clear(&works->open);
     pthread_cond_destroy(&works->changed);
     pthread_mutex_destroy(&works->mutex);
@@ -56,18 +55,16 @@ void waiter__add_locked(struct works *works, struct waiters *waiters, struct wai
     waiter->list = waiters;
     waiter->prev = NULL;
     waiter->next = waiters->first;
-    if (waiters->first) {
+    if (waiters->first)
         waiters->first->prev = waiter;
-    }
     waiters->first = waiter;
 }
 
 void waiter__remove_locked(struct waiter *waiter)
 {
     *(waiter->prev ? &waiter->prev->next : &waiter->list->first) = waiter->next;
-    if (waiter->next) {
+    if (waiter->next)
         waiter->next->prev = waiter->prev;
-    }
     waiter->list = NULL;
 }
 
@@ -97,14 +94,12 @@ void waiters_call(struct works *works, struct waiters *waiters)
 bool waiter_withdraw(struct waiter *waiter)
 {
     struct works *works = waiter->works;
-    if (!works) {
+    if (!works)
         return false;
-    }
     pthread_mutex_lock(&works->mutex);
     bool waits = waiter->list != NULL;
-    if (waits) {
+    if (waits)
         waiter__remove_locked(waiter);
-    }
     pthread_mutex_unlock(&works->mutex);
     return waits;
 }
@@ -121,9 +116,8 @@ void work_init(struct work *work, struct works *works, enum work_kind kind, cons
     *work = (struct work){.works = works, .kind = kind};
     atomic_init(&work->remaining_seconds, NAN);
     atomic_init(&work->left_at, INFINITY);
-    if (hash) {
+    if (hash)
         write_key(work->key, kind, hash);
-    }
 }
 
 struct work *work__find_locked(struct works *works, const char key[WORK_KEY_SIZE])
@@ -170,9 +164,8 @@ bool work_join(struct works *works, enum work_kind kind, const char *hash, struc
     write_key(key, kind, hash);
     pthread_mutex_lock(&works->mutex);
     struct work *work = work__find_locked(works, key);
-    if (work) {
+    if (work)
         wait_locked(work, waiter);
-    }
     pthread_mutex_unlock(&works->mutex);
     return work != NULL;
 }
@@ -182,12 +175,10 @@ struct work *work_open(struct work *fresh, struct waiter *waiter)
     struct works *works = fresh->works;
     pthread_mutex_lock(&works->mutex);
     struct work *work = work__find_locked(works, fresh->key);
-    if (!work && work__list_locked(fresh)) {
+    if (!work && work__list_locked(fresh))
         work = fresh;
-    }
-    if (work && waiter) {
+    if (work && waiter)
         wait_locked(work, waiter);
-    }
     pthread_mutex_unlock(&works->mutex);
     return work;
 }
@@ -196,9 +187,8 @@ bool work_leave(struct waiter *waiter, struct work **left)
 {
     struct works *works = waiter->works;
     *left = NULL;
-    if (!works) {
+    if (!works)
         return false;
-    }
     pthread_mutex_lock(&works->mutex);
     struct waiters *list = waiter->list;
     if (list) {
@@ -235,19 +225,16 @@ bool work_unwanted(struct work *work)
 
 void work_progress(struct work *work, double fraction, const char *stage, double remaining_seconds)
 {
-    if (fraction >= atomic_load(&work->fraction)) {
+    if (fraction >= atomic_load(&work->fraction))
         atomic_store(&work->fraction, fmin(fraction, 1));
-    }
     atomic_store(&work->stage, stage);
-    if (!isnan(remaining_seconds)) { /* otherwise the estimate remains */
+    if (!isnan(remaining_seconds)) /* otherwise the estimate remains */
         atomic_store(&work->remaining_seconds, remaining_seconds);
-    }
     /* The number is raised before `listened` is read; work_listen() does it in the opposite order. So at least one of
      * the two sees the other. */
     atomic_fetch_add(&work->changes, 1);
-    if (atomic_load(&work->listened)) {
+    if (atomic_load(&work->listened))
         work_tell(work);
-    }
 }
 
 bool work_listen(struct work *work, unsigned seen, struct waiter *waiter)
@@ -257,9 +244,8 @@ bool work_listen(struct work *work, unsigned seen, struct waiter *waiter)
     waiter__add_locked(works, &work->listeners, waiter);
     atomic_store(&work->listened, true);
     bool waits = atomic_load(&work->changes) == seen;
-    if (!waits) {
+    if (!waits)
         waiter__remove_locked(waiter);
-    }
     pthread_mutex_unlock(&works->mutex);
     return waits;
 }

@@ -10,9 +10,8 @@
 void figures_write(struct text *out, const struct api_figures *figures, enum api_shown shown, const char *before)
 {
     for (const struct api_figure *figure = api_figures; figure->name; figure++) {
-        if (!(figure->shown & shown)) {
+        if (!(figure->shown & shown))
             continue;
-        }
         text_puts(out, before);
         text_printf(out, "\"%s\":", figure->column);
         if (api_figure_is_number(figure)) {
@@ -27,24 +26,20 @@ void figures_write(struct text *out, const struct api_figures *figures, enum api
 
 void figures_write_header(struct text *out, enum api_shown shown)
 {
-    for (const struct api_figure *figure = api_figures; figure->name; figure++) {
-        if (figure->shown & shown) {
+    for (const struct api_figure *figure = api_figures; figure->name; figure++)
+        if (figure->shown & shown)
             text_printf(out, ",%s", figure->column);
-        }
-    }
 }
 
 void figures_write_cells(struct text *out, const struct api_figures *figures, enum api_shown shown)
 {
     for (const struct api_figure *figure = api_figures; figure->name; figure++) {
-        if (!(figure->shown & shown)) {
+        if (!(figure->shown & shown))
             continue;
-        }
         text_puts(out, ",");
-        if (!api_figure_is_number(figure)) {
+        if (!api_figure_is_number(figure))
             text_csv(out, api_figure_text(figure, figures));
-        } else if (!isnan(api_figure_number(figure, figures))) {
+        else if (!isnan(api_figure_number(figure, figures)))
             text_number(out, api_figure_number(figure, figures));
-        }
     }
 }

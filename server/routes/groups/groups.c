@@ -35,9 +35,8 @@ static void write_links(struct text *out, const struct group_routes *routes, con
 {
     text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"",
                 routes->path, id, routes->path, id, routes->path, id);
-    if (routes->children) {
+    if (routes->children)
         text_printf(out, ",\"%s\":\"%s/%s/%s\"", routes->children, routes->path, id, routes->children);
-    }
     text_puts(out, "}");
 }
 
@@ -60,9 +59,8 @@ enum store_status group_get(struct server *server, const struct group_routes *ro
     struct group_record record;
     struct text text = {0};
     enum store_status status = groups_read(server->groups, routes->kind, id, &record);
-    if (status != STORE_OK) {
+    if (status != STORE_OK)
         return status;
-    }
     write_document(server, &text, routes, &record, false);
     *document = document_make(&text, id, job_status_final(record.status));
     group_record_clear(&record);
@@ -107,12 +105,10 @@ enum store_status group_list(struct server *server, const struct group_routes *r
     size_t len;
     wider.limit++; /* to find out whether there is a next page */
     enum store_status status = store_list_groups(server->store, routes->kind, &wider, &records, &len);
-    if (status != STORE_OK) {
+    if (status != STORE_OK)
         return status;
-    }
-    if (len > filter->limit) {
+    if (len > filter->limit)
         memcpy(next, records[filter->limit - 1].id, UUID_SIZE);
-    }
     for (size_t i = 0; i < len; i++) {
         if (i < filter->limit) {
             text_puts(items, i ? "," : "");
@@ -144,9 +140,8 @@ struct telling {
 static void tell_child(void *user, const struct child_record *child)
 {
     struct telling *telling = user;
-    if (!telling->view) {
+    if (!telling->view)
         telling->view = telling->routes->open_view(telling->server, telling->record);
-    }
     if (!telling->view) { /* this ends the stream */
         telling->text->failed = true;
         return;
@@ -166,9 +161,8 @@ static void tell_progress(struct telling *telling)
                                     .stage = done > 0 ? telling->routes->children : NULL,
                                     .remaining_seconds = NAN};
     double seconds = (double)(clock_now_ms() - record->created_at) / 1000;
-    if (done > 0 && seconds > 0) {
+    if (done > 0 && seconds > 0)
         progress.remaining_seconds = seconds / done * ((double)record->total - done);
-    }
     event_begin(telling->text, "progress", telling->seen);
     document_write_progress(telling->text, &progress);
     event_end(telling->text);
@@ -180,12 +174,10 @@ static enum events_next tell_news(struct telling *telling, bool live)
     uint64_t before = telling->seen;
     telling->seen = before ? before : FIRST_NUMBER;
     news.after = telling->seen - FIRST_NUMBER;
-    if (store_each_child(telling->server->store, &news, tell_child, telling) != STORE_OK) {
+    if (store_each_child(telling->server->store, &news, tell_child, telling) != STORE_OK)
         return EVENTS_BROKEN;
-    }
-    if (telling->seen != before) {
+    if (telling->seen != before)
         tell_progress(telling);
-    }
     bool more = telling->len == TOLD_AT_ONCE || (telling->len && !live);
     return more ? EVENTS_MORE : telling->seen != before ? EVENTS_SOME : live ? EVENTS_NONE : EVENTS_LAST;
 }
@@ -195,18 +187,15 @@ enum events_next group_tell(struct server *server, const struct group_routes *ro
 {
     struct group_record record;
     bool live = groups_is_live(server->groups, routes->kind, id); /* first: when it is not live, all rows are written */
-    if (groups_read(server->groups, routes->kind, id, &record) != STORE_OK) {
+    if (groups_read(server->groups, routes->kind, id, &record) != STORE_OK)
         return EVENTS_BROKEN;
-    }
-    if (*seen > record.done + FIRST_NUMBER) { /* the id is from an earlier database */
+    if (*seen > record.done + FIRST_NUMBER) /* the id is from an earlier database */
         *seen = 0;
-    }
     struct telling telling = {.server = server, .routes = routes, .record = &record, .text = text, .seen = *seen};
     enum events_next next = tell_news(&telling, live);
     *seen = telling.seen;
-    if (telling.view) {
+    if (telling.view)
         routes->close_view(telling.view);
-    }
     group_record_clear(&record);
     return next;
 }
@@ -235,12 +224,10 @@ static void posting_free(void *state)
 {
     struct posting *posting = state;
     struct server *server = posting->request->server;
-    if (posting->reserved) {
+    if (posting->reserved)
         groups_unreserve(server->groups, &posting->record);
-    }
-    if (posting->asked) {
+    if (posting->asked)
         posting->routes->asks->close(posting->asked);
-    }
     json_decref(posting->problem);
     fetching_clear(&posting->fetching);
     group_record_clear(&posting->record);
@@ -275,16 +262,14 @@ static bool read_body(struct posting *posting)
     struct api_errors errors = {0};
     json_t *json = api_json_parse(request->body ? request->body : "", request->body_len, message, sizeof message);
     request_drop_body(request);
-    if (json) {
+    if (json)
         posting->asked = posting->routes->decode(request->server, &errors, record, json);
-    }
-    if (!json && message[0]) {
+    if (!json && message[0])
         refuse(posting, API_PROBLEM_MALFORMED_JSON, message);
-    } else if (!json || errors.out_of_memory) {
+    else if (!json || errors.out_of_memory)
         refuse(posting, API_PROBLEM_INTERNAL, "out of memory");
-    } else if (!posting->asked) {
+    else if (!posting->asked)
         posting->problem = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, request->path, &errors);
-    }
     api_errors_clear(&errors);
     json_decref(json);
     return posting->asked != NULL;
@@ -346,9 +331,8 @@ static enum handled post_reply(struct request *request)
     enum handled handled;
     struct posting *posting = request->state;
     struct document *document = fetching_take(&posting->fetching, &handled);
-    if (!document) {
+    if (!document)
         return handled;
-    }
     reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", posting->routes->path, document->id);
     return reply_document(request, document->final ? 200 : 202, document, false);
 }
@@ -363,9 +347,8 @@ static enum handled post_resume(struct request *request)
         posting->problem = NULL;
         return reply_problem_json(request, problem);
     }
-    if (key->use != KEY_FREE && !resource_replays(request, key, &handled)) {
+    if (key->use != KEY_FREE && !resource_replays(request, key, &handled))
         return handled;
-    }
     const char *id = key->use == KEY_FREE ? posting->record.id : key->id;
     return resource_fetch(request, &posting->fetching, id, post_reply);
 }
@@ -374,20 +357,17 @@ enum handled group_post(struct request *request, const struct group_routes *rout
 {
     enum handled handled;
     struct posting *posting = calloc(1, sizeof *posting);
-    if (!posting) {
+    if (!posting)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = posting;
     request->state_free = posting_free;
     posting->request = request;
     posting->routes = routes;
     posting->task.run = post_decide;
-    if (!resource_key(request, &posting->insert.key, &handled)) {
+    if (!resource_key(request, &posting->insert.key, &handled))
         return handled;
-    }
-    if (!request_suspend(request, post_resume)) {
+    if (!request_suspend(request, post_resume))
         return reply_stopping(request);
-    }
     pool_submit(request->server->bulk, &posting->task);
     return HANDLED_SUSPENDED;
 }

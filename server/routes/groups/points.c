@@ -62,11 +62,10 @@ static void write_value(struct text *out, const json_t *value)
 {
     char *text = api_json_text(value);
     out->failed = out->failed || !text;
-    if (text && json_is_string(value) && text[0] == '"') { /* a name needs no JSON quotes */
+    if (text && json_is_string(value) && text[0] == '"') /* a name needs no JSON quotes */
         text_csv(out, json_string_value(value));
-    } else {
+    else
         text_csv(out, text ? text : "");
-    }
     free(text);
 }
 
@@ -173,9 +172,8 @@ static bool table_open(struct table *table)
 {
     const struct request *request = table->request;
     table->status = groups_read(request->server->groups, GROUP_SWEEP, request->param, &table->record);
-    if (table->status != STORE_OK) {
+    if (table->status != STORE_OK)
         return false;
-    }
     table->sweep = api_sweep_read(table->record.request);
     table->status = table->sweep ? STORE_OK : STORE_FAILED;
     size_t total = table->record.total;
@@ -204,21 +202,18 @@ static void table_task(struct pool_task *task)
 {
     struct table *table = (struct table *)task;
     table->begun = true;
-    if (table_open(table)) {
+    if (table_open(table))
         table_write(table);
-    }
     request_resume(table->request);
 }
 
 static enum handled table_resume(struct request *request)
 {
     struct table *table = request->state;
-    if (!table->begun) {
+    if (!table->begun)
         return reply_gone(request);
-    }
-    if (table->status != STORE_OK) {
+    if (table->status != STORE_OK)
         return reply_unreadable(request, table->status);
-    }
     if (!table->csv && table->end < table->record.total) {
         const char *limit = request_query(request, "limit");
         reply_header(request, MHD_HTTP_HEADER_LINK, "</v1/sweeps/%s/points?cursor=%zu&limit=%s>; rel=\"next\"",
@@ -272,24 +267,20 @@ static void table_range(struct table *table)
 enum handled handle_sweep_points(struct request *request)
 {
     static const struct holder holder = {table_give, table_take_back};
-    if (!uuid_valid(request->param)) {
+    if (!uuid_valid(request->param))
         return reply_unreadable(request, STORE_NONE);
-    }
-    if (request->offer == 1 && (request_query(request, "limit") || request_query(request, "cursor"))) {
+    if (request->offer == 1 && (request_query(request, "limit") || request_query(request, "cursor")))
         return reply_whole(request);
-    }
     struct table *table = calloc(1, sizeof *table);
-    if (!table) {
+    if (!table)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = table;
     request->state_free = table_free;
     table->task.run = table_task;
     table->request = request;
     table_range(table);
-    if (!request_suspend(request, table_resume)) {
+    if (!request_suspend(request, table_resume))
         return reply_stopping(request);
-    }
     request_give(request, &holder, table, INFINITY);
     return HANDLED_SUSPENDED;
 }

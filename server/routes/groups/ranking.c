@@ -48,9 +48,8 @@ struct ranking {
 
 static void ranking_free(struct ranking *ranking)
 {
-    for (size_t i = 0; ranking->candidates && i < ranking->len; i++) {
+    for (size_t i = 0; ranking->candidates && i < ranking->len; i++)
         free((char *)(uintptr_t)ranking->candidates[i].row.detail);
-    }
     pthread_mutex_destroy(&ranking->mutex);
     free(ranking->asked);
     text_clear(&ranking->texts);
@@ -61,9 +60,8 @@ static void ranking_free(struct ranking *ranking)
 
 void ranking_release(struct ranking *ranking)
 {
-    if (ranking && atomic_fetch_sub_explicit(&ranking->references, 1, memory_order_acq_rel) == 1) {
+    if (ranking && atomic_fetch_sub_explicit(&ranking->references, 1, memory_order_acq_rel) == 1)
         ranking_free(ranking);
-    }
 }
 
 static void retain(void *value)
@@ -121,14 +119,11 @@ static size_t pair_of(const struct api_plan *plan, size_t i)
 /* Finds the candidate that is DP-SGD for each pair of sizes. Plans of earlier versions do not record it. */
 static void find_references(size_t references[EPS_PLAN_PAIRS_MAX], const struct api_plan *plan)
 {
-    for (size_t pair = 0; pair < EPS_PLAN_PAIRS_MAX; pair++) {
+    for (size_t pair = 0; pair < EPS_PLAN_PAIRS_MAX; pair++)
         references[pair] = NO_REFERENCE;
-    }
-    for (size_t i = 0; i < api_plan_len(plan); i++) {
-        if (json_is_true(api_plan_member(plan, i, "reference"))) {
+    for (size_t i = 0; i < api_plan_len(plan); i++)
+        if (json_is_true(api_plan_member(plan, i, "reference")))
             references[pair_of(plan, i)] = i;
-        }
-    }
 }
 
 /* NULL: damaged, or out of memory. */
@@ -210,31 +205,27 @@ static void take_row(void *user, const struct child_record *child)
 {
     struct reading *reading = user;
     struct ranking *ranking = reading->ranking;
-    if (child->number >= ranking->len || ranking->candidates[child->number].row.ended) {
+    if (child->number >= ranking->len || ranking->candidates[child->number].row.ended)
         return;
-    }
     struct candidate *candidate = &ranking->candidates[child->number];
     char *detail = child->detail ? strdup(child->detail) : NULL;
     free((char *)(uintptr_t)candidate->row.detail);
     reading->failed = reading->failed || !detail != !child->detail;
     candidate->row = *child;
     candidate->row.detail = detail;
-    if (child->damaged) {
+    if (child->damaged)
         return;
-    }
     ranking->ended = child->ended > ranking->ended ? child->ended : ranking->ended;
-    if (child->status == JOB_SUCCEEDED && isfinite(key_of(ranking, child->number))) {
+    if (child->status == JOB_SUCCEEDED && isfinite(key_of(ranking, child->number)))
         rank(ranking, child->number);
-    }
 }
 
 /* Records a candidate whose job is queued or running. */
 static void take_under_way(void *user, size_t number, const char *job)
 {
     struct ranking *ranking = user;
-    if (number < ranking->len && !ranking->candidates[number].row.ended) {
+    if (number < ranking->len && !ranking->candidates[number].row.ended)
         memcpy(ranking->candidates[number].row.job, job, UUID_SIZE);
-    }
 }
 
 /* Reads all rows the first time, damaged ones included; later those that have ended since. */
@@ -242,9 +233,8 @@ static bool read_locked(struct server *server, struct ranking *ranking, const st
 {
     struct children_filter news = {.parent = record->id, .by_end = ranking->read, .after = ranking->ended};
     struct reading reading = {.ranking = ranking};
-    if (!job_status_final(record->status)) { /* before the rows, so that a child that ends in between is among them */
+    if (!job_status_final(record->status)) /* before the rows, so that a child that ends in between is among them */
         groups_each_under_way(server->groups, record->id, take_under_way, ranking);
-    }
     ranking->read = store_each_child(server->store, &news, take_row, &reading) == STORE_OK && !reading.failed;
     return ranking->read;
 }
@@ -256,12 +246,10 @@ static enum job_status status_now(struct server *server, const struct group_reco
 {
     struct job_record record = {.status = child->status};
     struct job_progress progress;
-    if (job_status_final(child->status)) {
+    if (job_status_final(child->status))
         return child->status;
-    }
-    if (group->status == JOB_CANCELED) { /* it was not started */
+    if (group->status == JOB_CANCELED) /* it was not started */
         return JOB_CANCELED;
-    }
     if (child->job[0]) {
         memcpy(record.id, child->job, UUID_SIZE);
         jobs_refresh(server->jobs, &record, &progress);
@@ -293,9 +281,8 @@ static double gain_of(const struct ranking *ranking, size_t number, size_t until
 {
     size_t reference = ranking->candidates[number].reference;
     if (reference == NO_REFERENCE || !ranking->candidates[reference].answered ||
-        ranking->candidates[reference].row.ended > until || !ranking->candidates[number].answered) {
+        ranking->candidates[reference].row.ended > until || !ranking->candidates[number].answered)
         return NAN;
-    }
     return key_of(ranking, reference) / key_of(ranking, number);
 }
 
@@ -379,9 +366,8 @@ void ranking_write(struct server *server, struct text *out, struct ranking *rank
     pthread_mutex_lock(&ranking->mutex);
     out->failed = !read_locked(server, ranking, record) || out->failed;
     write_best(out, ranking);
-    if (!brief) {
+    if (!brief)
         write_candidates(server, out, ranking, record);
-    }
     pthread_mutex_unlock(&ranking->mutex);
 }
 
@@ -391,14 +377,12 @@ void ranking_write_ended(struct server *server, struct text *out, struct ranking
     size_t at = 0;
     pthread_mutex_lock(&ranking->mutex);
     bool known = child->number < ranking->len;
-    if (known && ranking->candidates[child->number].row.ended < child->ended) {
+    if (known && ranking->candidates[child->number].row.ended < child->ended)
         known = read_locked(server, ranking, record);
-    }
     for (size_t i = 0; known && i < ranking->answered; i++) {
         at += ranking->candidates[ranking->order[i]].row.ended <= child->ended;
-        if (ranking->order[i] == child->number) {
+        if (ranking->order[i] == child->number)
             break;
-        }
     }
     if (known) {
         write_candidate(server, out, ranking, record, child->number,

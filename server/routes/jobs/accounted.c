@@ -54,9 +54,8 @@ bool accounted_find(struct streaming *streaming, struct accounted *accounted, co
     struct result_record *result;
     *accounted = (struct accounted){.decoded = NULL};
     enum store_status status = find_succeeded(streaming->server, id, &record, &result);
-    if (status != STORE_OK) {
+    if (status != STORE_OK)
         return refuse_unread(streaming, status);
-    }
     memcpy(streaming->request->job, record.id, UUID_SIZE);
     bool found = false;
     if (result) {

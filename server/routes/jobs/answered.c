@@ -55,14 +55,11 @@ static bool settle_largest(struct eps_job *job, const json_t *members)
 {
     enum eps_unknown unknown = eps_job_unknown(job);
     json_int_t largest = json_integer_value(json_object_get(members, eps_unknown_name(unknown)));
-    if (unknown == EPS_SOLVE_N) {
+    if (unknown == EPS_SOLVE_N)
         job->mechanism.n = largest > 0 ? (size_t)largest : 0;
-    }
-    for (size_t i = 0; i < job->phases_len; i++) {
-        if (job->phases[i].count == EPS_LARGEST) {
+    for (size_t i = 0; i < job->phases_len; i++)
+        if (job->phases[i].count == EPS_LARGEST)
             job->phases[i].count = (size_t)largest;
-        }
-    }
     return unknown != EPS_SOLVE_N || largest > 0;
 }
 
@@ -114,11 +111,9 @@ bool answered_read(struct answered *answered, struct eps_job *job, const struct 
         return false;
     }
     if ((job->phases_len > 0 || eps_job_unknown(job) == EPS_SOLVE_N) &&
-        !read_members(answered, job, result, phase, instance, problem)) {
+        !read_members(answered, job, result, phase, instance, problem))
         return false;
-    }
-    if (job->phases_len == 0) {
+    if (job->phases_len == 0)
         answered->mechanism = job->mechanism;
-    }
     return true;
 }

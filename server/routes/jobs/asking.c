@@ -25,9 +25,8 @@ static enum handled asking_resume(struct request *request)
     struct job_record record;
     struct result_record *result;
     enum handled handled;
-    if (!read_succeeded(request, &record, &result, &handled)) {
+    if (!read_succeeded(request, &record, &result, &handled))
         return handled;
-    }
     if (!asking->reply(request, result, &handled)) {
         handled = jobs_stopping(request->server->jobs)
                       ? reply_stopping(request)
@@ -57,13 +56,11 @@ static enum handled await(struct request *request, const struct asking *asked)
     struct asking *asking = malloc(sizeof *asking);
     request->state = asking;
     request->state_free = free;
-    if (!asking) {
+    if (!asking)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     *asking = *asked;
-    if (!request_suspend(request, asking_resume)) {
+    if (!request_suspend(request, asking_resume))
         return reply_stopping(request);
-    }
     watching_init(&asking->watching, request);
     request_give(request, &holder, asking, clock_monotonic() + WAIT_MAX_SECONDS);
     return HANDLED_SUSPENDED;
@@ -75,9 +72,8 @@ enum handled figure_handle(struct request *request, const struct figure_kind *ki
     struct job_record record;
     struct result_record *result;
     enum handled handled;
-    if (!read_succeeded(request, &record, &result, &handled)) {
+    if (!read_succeeded(request, &record, &result, &handled))
         return handled;
-    }
     memcpy(request->job, record.id, UUID_SIZE);
     if (!reply(request, result, &handled)) {
         const char *reason = refusal ? refusal(result) : NULL;

@@ -12,9 +12,8 @@
 
 static char *curve_text(const struct result_record *result, bool csv)
 {
-    if (csv) {
+    if (csv)
         return api_curve_csv(result->points, result->points_len);
-    }
     json_t *json = api_curve_encode(result->points, result->points_len);
     char *text = json ? api_json_text(json) : NULL;
     json_decref(json);
@@ -26,9 +25,8 @@ static enum handled reply_there(struct request *request, const struct result_rec
     struct text text = {0};
     bool csv = strcmp(request->route->produces[request->offer], "text/csv") == 0;
     reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
-    if (!result->points_len) {
+    if (!result->points_len)
         return reply_problem(request, API_PROBLEM_CONFLICT, "%s", result->note);
-    }
     char *body = curve_text(result, csv);
     text_puts(&text, body ? body : "");
     text.failed = text.failed || !body;
@@ -38,9 +36,8 @@ static enum handled reply_there(struct request *request, const struct result_rec
 
 static bool reply_curve(struct request *request, const struct result_record *result, enum handled *handled)
 {
-    if (curve_missing(result)) {
+    if (curve_missing(result))
         return false;
-    }
     *handled = reply_there(request, result);
     return true;
 }

@@ -21,15 +21,12 @@
 static void drawing_free(void *state)
 {
     struct drawing *drawing = state;
-    if (drawing->fd >= 0) {
+    if (drawing->fd >= 0)
         close(drawing->fd);
-    }
-    if (drawing->waiting) {
+    if (drawing->waiting)
         jobs_unreserve(drawing->request->server->jobs, drawing->waiting);
-    }
-    if (drawing->len) {
+    if (drawing->len)
         budget_give(&drawing->request->server->spool, drawing->len);
-    }
     json_decref(drawing->problem);
     job_record_clear(&drawing->record);
     result_record_release(drawing->result);
@@ -38,19 +35,16 @@ static void drawing_free(void *state)
 
 void drawing_fail(struct drawing *drawing, enum api_problem problem, const char *detail)
 {
-    if (!drawing->problem) {
+    if (!drawing->problem)
         drawing->problem = api_problem_encode(problem, detail, drawing->request->path, NULL);
-    }
 }
 
 bool drawing_ok(struct drawing *drawing, enum eps_status status, const struct eps_error *error)
 {
-    if (status == EPS_OK) {
+    if (status == EPS_OK)
         return true;
-    }
-    if (!drawing->problem) {
+    if (!drawing->problem)
         drawing->problem = api_problem_of_error(error, drawing->request->path);
-    }
     return false;
 }
 
@@ -87,9 +81,8 @@ static ssize_t spool_write(void *cookie, const char *data, size_t len)
     drawing->len += len;
     for (size_t done = 0; done < len;) {
         ssize_t wrote = write(drawing->fd, data + done, len - done);
-        if (wrote <= 0) {
+        if (wrote <= 0)
             return 0;
-        }
         done += (size_t)wrote;
     }
     return (ssize_t)len;
@@ -111,9 +104,8 @@ static bool spool_open(struct drawing *drawing, const char *database)
 
 static void spool_close(struct drawing *drawing)
 {
-    if (drawing->file && fclose(drawing->file) != 0) {
+    if (drawing->file && fclose(drawing->file) != 0)
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "the temporary file could not be written");
-    }
     drawing->file = NULL;
 }
 
@@ -129,9 +121,8 @@ static void draw(struct drawing *drawing, struct api_job *job)
     struct computation computation;
     struct answered answered;
     if (!answered_read(&answered, &job->job, drawing->result, drawing->phase, true, drawing->request->path,
-                       &drawing->problem)) {
+                       &drawing->problem))
         return;
-    }
     drawing->noise_multiplier = answered.noise_multiplier;
     computation_open(&computation, server, &drawing->work, longest);
     computation.deadline = drawing->request->started + longest;
@@ -139,9 +130,8 @@ static void draw(struct drawing *drawing, struct api_job *job)
     struct eps_context context = computation_context(&computation);
     if (drawing_ok(drawing,
                    computation_strategy(&context, &strategy, &error, &answered.mechanism, answered.factorization),
-                   &error)) {
+                   &error))
         drawing->write(drawing, &context, strategy);
-    }
     computation_close(&computation);
     eps_strategy_destroy(strategy);
 }
@@ -154,15 +144,14 @@ static void draw_task(struct pool_task *task)
     jobs_unreserve(server->jobs, drawing->waiting);
     drawing->waiting = 0;
     struct api_job *job = decode_stored(&drawing->record, server->config->max_n, &error);
-    if (drawing_stopping(drawing)) {
+    if (drawing_stopping(drawing))
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
-    } else if (!spool_open(drawing, server->config->db)) {
+    else if (!spool_open(drawing, server->config->db))
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "no temporary file could be created next to the database");
-    } else if (!job) {
+    else if (!job)
         drawing_fail(drawing, API_PROBLEM_INTERNAL, error.message);
-    } else {
+    else
         draw(drawing, job);
-    }
     spool_close(drawing);
     api_job_destroy(job);
     job_record_clear(&drawing->record);
@@ -179,9 +168,8 @@ static enum handled drawing_resume(struct request *request)
         drawing->problem = NULL;
         return reply_problem_json(request, problem);
     }
-    if (drawing->fd < 0) { /* no thread had started it */
+    if (drawing->fd < 0) /* no thread had started it */
         return reply_gone(request);
-    }
     int fd = drawing->fd;
     drawing->fd = -1; /* the reply owns it */
     reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
@@ -209,9 +197,8 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     struct job_record record;
     struct result_record *result;
     enum handled handled;
-    if (!read_succeeded(request, &record, &result, &handled)) {
+    if (!read_succeeded(request, &record, &result, &handled))
         return handled;
-    }
     memcpy(request->job, record.id, UUID_SIZE);
     struct drawing *drawing = calloc(1, sizeof *drawing);
     if (!drawing) {
@@ -232,13 +219,11 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->result = result;
     drawing->record = record;
     size_t waiting = sizeof *drawing + job_record_bytes(&record) + result_record_bytes(result);
-    if (!jobs_reserve(request->server->jobs, waiting)) {
+    if (!jobs_reserve(request->server->jobs, waiting))
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the queue is full; try again later");
-    }
     drawing->waiting = waiting;
-    if (!request_suspend(request, drawing_resume)) {
+    if (!request_suspend(request, drawing_resume))
         return reply_stopping(request);
-    }
     request_give(request, &holder, drawing, INFINITY);
     return HANDLED_SUSPENDED;
 }

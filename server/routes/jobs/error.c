@@ -33,9 +33,8 @@ static void write_csv(struct drawing *drawing, const double *variance, size_t n)
         text_puts(&line, "\n");
         fwrite(line.data, 1, line.len, drawing->file);
     }
-    if (line.failed) {
+    if (line.failed)
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
-    }
     text_clear(&line);
 }
 
@@ -55,13 +54,12 @@ static void write_error(struct drawing *drawing, const struct eps_context *conte
             variance[i] *= drawing->noise_multiplier * drawing->noise_multiplier;
             finite = finite && isfinite(variance[i]);
         }
-        if (!finite) {
+        if (!finite)
             drawing_fail(drawing, API_PROBLEM_UNSUPPORTED, "the variances exceed the range of a double");
-        } else if (strcmp(drawing->request->route->produces[drawing->request->offer], "text/csv") == 0) {
+        else if (strcmp(drawing->request->route->produces[drawing->request->offer], "text/csv") == 0)
             write_csv(drawing, variance, n);
-        } else {
+        else
             write_json(drawing, variance, n);
-        }
     }
     free(variance);
 }

@@ -23,9 +23,8 @@ enum store_status find_succeeded(struct server *server, const char *id, struct j
         status = jobs_result(server->jobs, record->hash, record->version, result);
         status = status == STORE_NONE ? STORE_CORRUPT : status;
     }
-    if (status != STORE_OK) {
+    if (status != STORE_OK)
         job_record_clear(record);
-    }
     return status;
 }
 
@@ -113,20 +112,17 @@ static enum store_status list(struct server *server, const struct list_filter *f
     size_t len;
     wider.limit++; /* to find out whether there is a next page */
     enum store_status status = store_list_jobs(server->store, &wider, &records, &len);
-    if (status != STORE_OK) {
+    if (status != STORE_OK)
         return status;
-    }
     size_t written = 0;
     while (written < len && written < filter->limit && items->len < PAGE_BYTES) {
         text_puts(items, written ? "," : "");
         write_item(items, server->jobs, &records[written++], notes);
     }
-    if (written < len) {
+    if (written < len)
         memcpy(next, records[written - 1].id, UUID_SIZE);
-    }
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         job_record_clear(&records[i]);
-    }
     free(records);
     return STORE_OK;
 }
@@ -157,12 +153,10 @@ static enum events_next tell(struct server *server, const char *id, uint64_t *se
 {
     struct job_progress progress;
     uint64_t number;
-    if (!jobs_progress(server->jobs, id, &progress, &number)) {
+    if (!jobs_progress(server->jobs, id, &progress, &number))
         return EVENTS_LAST;
-    }
-    if (number == *seen) {
+    if (number == *seen)
         return EVENTS_NONE;
-    }
     *seen = number;
     event_begin(text, "progress", number);
     document_write_progress(text, &progress);

@@ -53,9 +53,8 @@ static bool write_toeplitz(struct drawing *drawing, const struct eps_strategy *s
     size_t n = eps_strategy_columns(strategy);
     double *column =
         eps_strategy_is_toeplitz(strategy) ? first_column(strategy, drawing->part, n, &status, &error) : NULL;
-    if (!column) {
+    if (!column)
         return status == EPS_UNSUPPORTED ? false : !drawing_ok(drawing, status, &error);
-    }
     if (npy(drawing)) {
         write_npy_header(drawing->file, n, 0);
         fwrite(column, sizeof *column, n, drawing->file);
@@ -107,18 +106,15 @@ static void write_table(struct drawing *drawing, const struct eps_strategy *stra
         drawing_fail(drawing, API_PROBLEM_INTERNAL, "out of memory");
         return;
     }
-    if (npy(drawing)) {
+    if (npy(drawing))
         write_npy_header(drawing->file, table->rows, table->columns);
-    } else {
+    else
         fprintf(drawing->file, "{\"part\":\"%s\",\"%s\":[", eps_part_name(drawing->part), table->name);
-    }
     for (size_t i = 0; i < table->rows && !drawing->problem; i++) {
-        if (drawing_ok(drawing, table->row(strategy, row, &error, drawing->part, i), &error)) {
+        if (drawing_ok(drawing, table->row(strategy, row, &error, drawing->part, i), &error))
             write_row(drawing, row, i, table->columns);
-        }
-        if (drawing_stopping(drawing)) {
+        if (drawing_stopping(drawing))
             drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
-        }
     }
     fputs(npy(drawing) ? "" : "]}\n", drawing->file);
     free(row);
@@ -128,10 +124,8 @@ static void write_rows(struct drawing *drawing, const struct eps_strategy *strat
 {
     struct eps_error error = {0};
     struct table table = {.name = "rows", .row = eps_strategy_row};
-    if (!drawing_ok(drawing, eps_strategy_shape(strategy, &error, drawing->part, &table.rows, &table.columns),
-                    &error)) {
+    if (!drawing_ok(drawing, eps_strategy_shape(strategy, &error, drawing->part, &table.rows, &table.columns), &error))
         return;
-    }
     if (!npy(drawing) && table.rows > JSON_ROWS_MAX) {
         drawing_fail(drawing, API_PROBLEM_NOT_ACCEPTABLE,
                      "JSON is limited to n = 512 for a matrix that is not Toeplitz; accept application/x-npy, or use "
@@ -161,18 +155,16 @@ static void write_matrix(struct drawing *drawing, const struct eps_context *cont
                          const struct eps_strategy *strategy)
 {
     (void)context;
-    if (!write_toeplitz(drawing, strategy)) {
+    if (!write_toeplitz(drawing, strategy))
         write_rows(drawing, strategy);
-    }
 }
 
 /* EPS_PART_COUNT: there is no part with this name. */
 static enum eps_part part_named(const char *name)
 {
     int part = 0;
-    while (part < EPS_PART_COUNT && strcmp(eps_part_name((enum eps_part)part), name) != 0) {
+    while (part < EPS_PART_COUNT && strcmp(eps_part_name((enum eps_part)part), name) != 0)
         part++;
-    }
     return (enum eps_part)part;
 }
 

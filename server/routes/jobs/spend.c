@@ -31,12 +31,10 @@ static enum handled reply_there(struct request *request, const struct spend *spe
     const char *type = request->route->produces[request->offer];
     bool csv = strcmp(type, "text/csv") == 0;
     struct text text = {0};
-    if (spend->error.status == EPS_UNSUPPORTED) {
+    if (spend->error.status == EPS_UNSUPPORTED)
         return reply_problem(request, API_PROBLEM_CONFLICT, "%s", spend->error.message);
-    }
-    if (spend->error.status != EPS_OK) {
+    if (spend->error.status != EPS_OK)
         return reply_problem_json(request, api_problem_of_error(&spend->error, request->path));
-    }
     write_points(&text, spend, csv);
     reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
     return reply_text(request, 200, type, &text, true);
@@ -45,9 +43,8 @@ static enum handled reply_there(struct request *request, const struct spend *spe
 static bool reply_spend(struct request *request, const struct result_record *result, enum handled *handled)
 {
     struct spend *spend = jobs_spend(request->server->jobs, result);
-    if (!spend) {
+    if (!spend)
         return false;
-    }
     *handled = reply_there(request, spend);
     spend_release(spend);
     return true;
@@ -59,23 +56,19 @@ static bool reply_spend(struct request *request, const struct result_record *res
 static void leave_out_unrun(struct eps_job *job)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < job->phases_len; i++) {
-        if (job->phases[i].count > 0) {
+    for (size_t i = 0; i < job->phases_len; i++)
+        if (job->phases[i].count > 0)
             job->phases[kept++] = job->phases[i];
-        }
-    }
     job->phases_len = kept;
 }
 
 /* Why there are no points; NULL: ask the library. */
 static const char *refusal(double noise_multiplier, const struct eps_job *job, bool phases)
 {
-    if (job->query.curve) {
+    if (job->query.curve)
         return "a job for the whole curve has no delta; post it with one";
-    }
-    if (!(noise_multiplier > 0)) {
+    if (!(noise_multiplier > 0))
         return "the job needs no noise (noise multiplier 0)";
-    }
     return phases && job->phases_len == 0 ? "the only phase is never run (count is 0)" : NULL;
 }
 
@@ -107,9 +100,8 @@ static struct spend *compute(struct computation *computation, struct eps_job *jo
         return spend_create(NULL, 0, &error);
     }
     error.status = eps_spend(&context, &points, &len, &error, job, answered.noise_multiplier, result->figures.delta);
-    if (error.status == EPS_UNATTAINABLE) {
+    if (error.status == EPS_UNATTAINABLE)
         error.status = EPS_UNSUPPORTED;
-    }
     bool lost = error.status == EPS_CANCELED || error.status == EPS_NO_MEMORY;
     struct spend *spend = lost ? NULL : spend_create(points, len, &error);
     free(points);
@@ -127,9 +119,8 @@ static void spend_compute(struct jobs *jobs, struct computation *computation, st
                           const struct result_record *result)
 {
     struct spend *spend = compute(computation, &job->job, result);
-    if (spend) {
+    if (spend)
         jobs_spend_keep(jobs, result, spend);
-    }
     spend_release(spend);
 }
 
@@ -137,9 +128,8 @@ static void spend_give_up(struct jobs *jobs, const struct result_record *result)
 {
     const struct eps_error error = {.status = EPS_TIMEOUT, .message = FIGURE_STUCK};
     struct spend *spend = spend_create(NULL, 0, &error);
-    if (spend) {
+    if (spend)
         jobs_spend_keep(jobs, result, spend);
-    }
     spend_release(spend);
 }
 

@@ -20,9 +20,8 @@ static char *printed_job(const char *job)
 {
     char message[160];
     json_t *json = api_json_parse(job, strlen(job), message, sizeof message);
-    if (json) {
+    if (json)
         json_object_del(json, "label");
-    }
     char *text = json ? api_json_text(json) : NULL;
     json_decref(json);
     return text;
@@ -32,9 +31,8 @@ static void write_markdown(struct text *out, const json_t *facts, const struct j
 {
     bool whole = !record->brief || strlen(record->job) <= PRINTED_JOB;
     char *job = printed_job(whole ? record->job : record->brief);
-    if (job) {
+    if (job)
         statement_markdown(out, facts, job, whole);
-    }
     out->failed = out->failed || !job;
     free(job);
 }
@@ -58,18 +56,16 @@ enum handled handle_job_statement(struct request *request)
     struct job_record record;
     struct result_record *result;
     enum handled handled;
-    if (!read_succeeded(request, &record, &result, &handled)) {
+    if (!read_succeeded(request, &record, &result, &handled))
         return handled;
-    }
     memcpy(request->job, record.id, UUID_SIZE);
     struct text text = {0};
     bool markdown = strcmp(request->route->produces[request->offer], "text/markdown") == 0;
     json_t *facts = statement_facts(&record, result);
-    if (facts && markdown) {
+    if (facts && markdown)
         write_markdown(&text, facts, &record);
-    } else if (facts) {
+    else if (facts)
         write_json(&text, facts, &record);
-    }
     text.failed = text.failed || !facts;
     json_decref(facts);
     result_record_release(result);

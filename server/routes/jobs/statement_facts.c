@@ -76,9 +76,8 @@ static json_t *parse(const char *text, const char *end)
 /* Appends the item, or frees the whole array if memory runs out, so that no sentence is left out silently. */
 static json_t *with(json_t *array, json_t *item)
 {
-    if (json_array_append_new(array, item) == 0) {
+    if (json_array_append_new(array, item) == 0)
         return array;
-    }
     json_decref(array);
     return NULL;
 }
@@ -101,9 +100,8 @@ static void round_up(char text[32], double value)
 static double failure_probability(const struct parts *parts)
 {
     const json_t *draws = json_object_get(parts->result, "monte_carlo");
-    if (strcmp(name_in(parts->result, "guarantee"), eps_guarantee_name(EPS_GUARANTEE_HIGH_PROBABILITY)) != 0) {
+    if (strcmp(name_in(parts->result, "guarantee"), eps_guarantee_name(EPS_GUARANTEE_HIGH_PROBABILITY)) != 0)
         return NAN;
-    }
     return fmin(1, json_number_value(member(draws, "remove", "failure_probability")) +
                        json_number_value(member(draws, "add", "failure_probability")));
 }
@@ -122,11 +120,9 @@ static const char *const guarantee_sentences[EPS_GUARANTEE_COUNT] = {
 
 static const char *guarantee_sentence(const char *name)
 {
-    for (int i = 0; i < EPS_GUARANTEE_COUNT; i++) {
-        if (strcmp(name, eps_guarantee_name((enum eps_guarantee)i)) == 0) {
+    for (int i = 0; i < EPS_GUARANTEE_COUNT; i++)
+        if (strcmp(name, eps_guarantee_name((enum eps_guarantee)i)) == 0)
             return guarantee_sentences[i];
-        }
-    }
     return "";
 }
 
@@ -137,9 +133,8 @@ static json_t *pairs_of_curve(const struct result_record *record)
     json_t *pairs = json_array();
     size_t at = 0;
     for (size_t i = 0; i < sizeof deltas / sizeof deltas[0]; i++) {
-        while (at < record->points_len && !(record->points[at].delta <= deltas[i])) {
+        while (at < record->points_len && !(record->points[at].delta <= deltas[i]))
             at++;
-        }
         if (at < record->points_len) {
             pairs = with(pairs, json_pack("{s:o, s:o}", "epsilon", api_number(record->points[at].epsilon), "delta",
                                           api_number(deltas[i])));
@@ -153,12 +148,10 @@ static void write_reservations(struct text *out, const struct parts *parts)
 {
     char luck[32];
     double failure = failure_probability(parts);
-    if (json_is_true(member(parts->job, "sampling", "last_iterate"))) {
+    if (json_is_true(member(parts->job, "sampling", "last_iterate")))
         text_puts(out, " Only the last iterate may be released.");
-    }
-    if (json_is_false(json_object_get(parts->result, "adaptive"))) {
+    if (json_is_false(json_object_get(parts->result, "adaptive")))
         text_puts(out, " It holds only if no input depends on an earlier output.");
-    }
     if (!isnan(failure)) {
         round_up(luck, failure);
         text_printf(out, " This was estimated from random draws and is wrong with probability at most %s.", luck);
@@ -229,11 +222,9 @@ static const char *const adjacency_sentences[EPS_ADJACENCY_COUNT] = {
 static json_t *adjacency(const struct parts *parts)
 {
     const char *name = name_in(parts->result, "adjacency"), *meaning = "";
-    for (int i = 0; i < EPS_ADJACENCY_COUNT; i++) {
-        if (strcmp(name, eps_adjacency_name((enum eps_adjacency)i)) == 0) {
+    for (int i = 0; i < EPS_ADJACENCY_COUNT; i++)
+        if (strcmp(name, eps_adjacency_name((enum eps_adjacency)i)) == 0)
             meaning = adjacency_sentences[i];
-        }
-    }
     return json_pack("{s:s, s:s}", "name", name, "meaning", meaning);
 }
 
@@ -258,9 +249,8 @@ static json_t *released(const struct parts *parts)
 static json_t *list(const char *const *sentences)
 {
     json_t *array = json_array();
-    for (; *sentences; sentences++) {
+    for (; *sentences; sentences++)
         array = with(array, json_string(*sentences));
-    }
     return array;
 }
 
@@ -306,9 +296,8 @@ static json_t *mechanism(const struct parts *parts)
 {
     const json_t *noise = json_object_get(parts->result, "noise_multiplier");
     json_t *phases = json_array();
-    for (size_t i = 0; i < phases_of(parts); i++) {
+    for (size_t i = 0; i < phases_of(parts); i++)
         phases = with(phases, phase(phase_of(parts->job, i), phase_of(parts->result, i)));
-    }
     /* For a curve, the noise multiplier of the request. */
     noise = json_is_number(noise) ? noise : json_object_get(parts->job, "noise_multiplier");
     return json_pack("{s:O?, s:i, s:o}", "noise_multiplier", noise, "clip_norm", 1, "phases", phases);

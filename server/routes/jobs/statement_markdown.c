@@ -22,9 +22,8 @@ static void write_escaped(struct text *out, const char *string, const char *esca
             text_puts(out, " ");
             continue;
         }
-        if (strchr(escaped, *at)) {
+        if (strchr(escaped, *at))
             text_puts(out, "\\");
-        }
         text_append(out, at, 1);
     }
 }
@@ -38,9 +37,8 @@ static void write_sentences(struct text *out, const char *heading, const char *b
 {
     size_t i;
     json_t *sentence;
-    if (json_array_size(sentences) == 0) {
+    if (json_array_size(sentences) == 0)
         return;
-    }
     text_printf(out, "\n## %s\n\n", heading);
     json_array_foreach (sentences, i, sentence) {
         text_puts(out, bullet);
@@ -86,9 +84,8 @@ static bool write_members(struct text *out, const char *heading, const json_t *o
 
 static void write_row(struct text *out, const char *name, const json_t *value)
 {
-    if (json_is_null(value)) {
+    if (json_is_null(value))
         return;
-    }
     text_printf(out, "| %s | ", name);
     write_value(out, value);
     text_puts(out, " |\n");
@@ -203,9 +200,8 @@ static void write_phase(struct text *out, const json_t *phase)
     write_named(out, "C as computed", json_object_get(phase, "factorization"), "id");
     write_named(out, "Sensitivity of C", json_object_get(phase, "sensitivity"), "value");
     write_named(out, "Sampling", json_object_get(phase, "sampling"), "scheme");
-    if (write_members(out, "- **In force.** ", json_object_get(phase, "derived"), "")) {
+    if (write_members(out, "- **In force.** ", json_object_get(phase, "derived"), ""))
         text_puts(out, "\n");
-    }
 }
 
 static void write_mechanism(struct text *out, const json_t *mechanism)
@@ -220,9 +216,8 @@ static void write_mechanism(struct text *out, const json_t *mechanism)
     text_puts(out, " times the clip norm (here 1).\n");
     json_array_foreach (phases, i, phase) {
         text_puts(out, "\n");
-        if (json_array_size(phases) > 1) {
+        if (json_array_size(phases) > 1)
             text_printf(out, "Phase %zu:\n\n", i);
-        }
         write_phase(out, phase);
     }
 }
@@ -231,11 +226,9 @@ static bool names_stored(const json_t *mechanism)
 {
     size_t i;
     json_t *phase;
-    json_array_foreach (json_object_get(mechanism, "phases"), i, phase) {
-        if (json_object_get(json_object_get(phase, "matrix"), "id")) {
+    json_array_foreach (json_object_get(mechanism, "phases"), i, phase)
+        if (json_object_get(json_object_get(phase, "matrix"), "id"))
             return true;
-        }
-    }
     return false;
 }
 

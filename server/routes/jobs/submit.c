@@ -73,12 +73,10 @@ static void read_body(struct posting *posting, bool *cached)
     struct submission *submission = &posting->submission;
     const char *body = request->body ? request->body : "";
     submission_read(submission, body, request->body_len);
-    if (submission->outcome == SUBMIT_PENDING && resource_key_used(request->server, &submission->insert.key)) {
+    if (submission->outcome == SUBMIT_PENDING && resource_key_used(request->server, &submission->insert.key))
         submission->outcome = SUBMIT_KEY_USED;
-    }
-    if (submission->outcome == SUBMIT_PENDING) {
+    if (submission->outcome == SUBMIT_PENDING)
         submission_begin(submission, body, request->body_len, cached);
-    }
     request_drop_body(request);
 }
 
@@ -88,25 +86,21 @@ static void post_decide(struct pool_task *task)
     struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
     struct submission *submission = &posting->submission;
     bool cached = false;
-    if (!posting->read) {
+    if (!posting->read)
         read_body(posting, &cached);
-    }
-    if (submission->outcome == SUBMIT_PENDING && !cached) {
+    if (submission->outcome == SUBMIT_PENDING && !cached)
         submission_check(submission);
-    }
-    if (submission->outcome == SUBMIT_PENDING) {
+    if (submission->outcome == SUBMIT_PENDING)
         submission_store(submission);
-    } else {
+    else
         wait_or_resume(posting);
-    }
 }
 
 static enum handled reply_job(struct request *request, struct posting *posting, struct document *document)
 {
     reply_header(request, MHD_HTTP_HEADER_LOCATION, "/v1/jobs/%s", document->id);
-    if (posting->preferred) {
+    if (posting->preferred)
         reply_header(request, "Preference-Applied", "wait=%.0f", posting->wait_seconds);
-    }
     return reply_document(request, document->final ? 200 : 202, document, false);
 }
 
@@ -123,9 +117,8 @@ static enum handled post_resume(struct request *request)
         submission->problem = NULL;
         return reply_problem_json(request, problem);
     }
-    if (submission->outcome == SUBMIT_KEY_USED && !resource_replays(request, &submission->insert.key, &handled)) {
+    if (submission->outcome == SUBMIT_KEY_USED && !resource_replays(request, &submission->insert.key, &handled))
         return handled;
-    }
     if (submission->outcome == SUBMIT_FINISHED) {
         document = submission_document(submission);
         status = document ? STORE_OK : STORE_FAILED;
@@ -138,16 +131,14 @@ static enum handled post_resume(struct request *request)
 /* From here on the request belongs to another thread. */
 static enum handled post_suspended(struct request *request, struct posting *posting, bool cached)
 {
-    if (!request_suspend(request, post_resume)) {
+    if (!request_suspend(request, post_resume))
         return reply_stopping(request);
-    }
-    if (posting->submission.outcome != SUBMIT_PENDING) {
+    if (posting->submission.outcome != SUBMIT_PENDING)
         wait_or_resume(posting);
-    } else if (cached) {
+    else if (cached)
         submission_store(&posting->submission);
-    } else {
+    else
         pool_submit(posting->read ? request->server->gate : request->server->bulk, &posting->task);
-    }
     return HANDLED_SUSPENDED;
 }
 
@@ -155,9 +146,8 @@ enum handled handle_jobs_post(struct request *request)
 {
     bool cached = false;
     struct posting *posting = calloc(1, sizeof *posting);
-    if (!posting) {
+    if (!posting)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
-    }
     request->state = posting;
     request->state_free = posting_free;
     posting->request = request;
@@ -169,15 +159,13 @@ enum handled handle_jobs_post(struct request *request)
     posting->submission.done = post_stored;
     posting->wait_seconds = request_wait_seconds(request, &posting->preferred);
     enum handled handled;
-    if (!resource_key(request, &posting->submission.insert.key, &handled)) {
+    if (!resource_key(request, &posting->submission.insert.key, &handled))
         return handled;
-    }
     if (request->body_len <= SMALL_BODY) {
         posting->read = true;
         read_body(posting, &cached);
-        if (posting->submission.outcome != SUBMIT_PENDING && !waits(posting)) {
+        if (posting->submission.outcome != SUBMIT_PENDING && !waits(posting))
             return post_resume(request);
-        }
     }
     return post_suspended(request, posting, cached);
 }
