@@ -5,18 +5,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <jansson.h>
-#include <math.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/test.h"
 
 /* The file lies beside this source; tests run from the repository root. */
 static const char path[] = "tests/paper/reference.json";
@@ -102,9 +97,8 @@ static json_t *load(void)
     return file;
 }
 
-static void sigmas_are_between_the_truth_and_the_papers(void **unused)
+TEST(sigmas_are_between_the_truth_and_the_papers)
 {
-    (void)unused;
     json_t *file = load(), *config, *row;
     const char *name, *eps;
     int rows = 0;
@@ -120,9 +114,8 @@ static void sigmas_are_between_the_truth_and_the_papers(void **unused)
     json_decref(file);
 }
 
-static void epsilons_of_random_allocation_are_not_under_others(void **unused)
+TEST(epsilons_of_random_allocation_are_not_under_others)
 {
-    (void)unused;
     json_t *file = load(), *row;
     json_t *golden = json_array_get(json_object_get(json_object_get(file, "balls_in_bins"), "golden"), 0);
     size_t i;
@@ -144,13 +137,4 @@ static void epsilons_of_random_allocation_are_not_under_others(void **unused)
         eps_result_destroy(result);
     }
     json_decref(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sigmas_are_between_the_truth_and_the_papers),
-        cmocka_unit_test(epsilons_of_random_allocation_are_not_under_others),
-    };
-    return cmocka_run_group_tests_name("balls in bins against reference.json", tests, NULL, NULL);
 }

@@ -6,12 +6,9 @@
 #include "tests/unit/solved.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 void solved_deltas(double found[EPS_DIRECTIONS], struct eps_job *job, double sigma, double eps)
 {

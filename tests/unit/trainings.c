@@ -6,11 +6,8 @@
 #include "tests/unit/trainings.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 struct eps_phase phase_of(size_t n, enum eps_scheme scheme)
 {

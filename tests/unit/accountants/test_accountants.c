@@ -4,22 +4,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <pthread.h>
 #include <time.h>
 
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 161803;
 
@@ -151,9 +147,8 @@ static double one_step_epsilon(double p, double mu, double delta)
     return log1p(p * expm1(v));
 }
 
-static void one_gaussian_by_either_accountant(void **unused)
+TEST(one_gaussian_by_either_accountant)
 {
-    (void)unused;
     static const double sigmas[] = {0.35, 1, 7, 300}, deltas[] = {1e-3, 1e-6, 1e-20, 1e-30};
     for (size_t i = 0; i < 4; i++) {
         for (size_t j = 0; j < 4; j++) {
@@ -183,9 +178,8 @@ static void one_gaussian_by_either_accountant(void **unused)
     }
 }
 
-static void full_batches_are_one_gaussian(void **unused)
+TEST(full_batches_are_one_gaussian)
 {
-    (void)unused;
     static const double sigmas[] = {15.518, 27.493, 106.023}, deltas[] = {1e-6, 1e-14, 1e-20, 1e-30};
     for (size_t i = 0; i < 3; i++) {
         for (size_t j = 0; j < 4; j++) {
@@ -222,9 +216,8 @@ static size_t check_one_step(double p, double sigma, double delta, double tolera
     return wide;
 }
 
-static void one_sampled_step_has_a_closed_form(void **unused)
+TEST(one_sampled_step_has_a_closed_form)
 {
-    (void)unused;
     static const double ps[] = {0.9, 0.1, 1e-2, 1e-4}, sigmas[] = {0.4, 1, 5}, deltas[] = {1e-6, 1e-20, 1e-30};
     size_t wide = 0;
     for (size_t i = 0; i < 4 * 3 * 3; i++)
@@ -235,9 +228,8 @@ static void one_sampled_step_has_a_closed_form(void **unused)
 }
 
 /* Few steps against Laplace inversion, both directions. */
-static void sampled_steps_agree_with_brute_force(void **unused)
+TEST(sampled_steps_agree_with_brute_force)
 {
-    (void)unused;
     uint64_t state = seed;
     int checked = 0;
     for (int c = 0; c < 14; c++) {
@@ -291,9 +283,8 @@ static struct eps_job draw_job(uint64_t *state)
 }
 
 /* One job asked in all three ways. */
-static void random_jobs_are_consistent(void **unused)
+TEST(random_jobs_are_consistent)
 {
-    (void)unused;
     uint64_t state = seed;
     size_t wide = 0, asked_again = 0;
     for (int c = 0; c < 30; c++) {
@@ -337,9 +328,8 @@ static void random_jobs_are_consistent(void **unused)
 
 /* Where one direction's losses are bounded and epsilon lies just under the bound, its delta is next to nothing and the
  * other direction decides; and a heavy tail whose composition the rounding bound alone makes wide. */
-static void jobs_that_were_too_costly(void **unused)
+TEST(jobs_that_were_too_costly)
 {
-    (void)unused;
     static const struct {
         size_t n;
         double p, sigma, eps, delta, tolerance;
@@ -372,9 +362,8 @@ static void jobs_that_were_too_costly(void **unused)
 }
 
 /* More steps, more sampling, less noise, less delta, more examples: no less epsilon. */
-static void epsilon_is_monotone(void **unused)
+TEST(epsilon_is_monotone)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     for (int c = 0; c < 16; c++) {
         struct eps_job job = draw_job(&state);
@@ -397,9 +386,8 @@ static void epsilon_is_monotone(void **unused)
     }
 }
 
-static void finer_brackets_overlap_and_are_narrower(void **unused)
+TEST(finer_brackets_overlap_and_are_narrower)
 {
-    (void)unused;
     static const double tolerances[] = {1e-2, 1e-3, 1e-6, 1e-8};
     uint64_t state = seed + 2;
     size_t wide = 0;
@@ -512,9 +500,8 @@ static bool same(const struct answer *a, const struct answer *b)
     return a->value == b->value && a->lower == b->lower && a->remove == b->remove && a->add == b->add;
 }
 
-static void the_bits_do_not_depend_on_threads_or_cache(void **unused)
+TEST(the_bits_do_not_depend_on_threads_or_cache)
 {
-    (void)unused;
     static struct store store = {.lock = PTHREAD_MUTEX_INITIALIZER};
     const struct eps_context threads = {.parallel_for = two_threads};
     const struct eps_context cached = {.user = &store, .cache_get = store_get, .cache_put = store_put};
@@ -558,9 +545,8 @@ static bool stop(void *user)
     return now >= stopper->at;
 }
 
-static void a_long_solve_stops_when_told(void **unused)
+TEST(a_long_solve_stops_when_told)
 {
-    (void)unused;
     for (int c = 0; c < 4; c++) {
         struct eps_job job = new_job(EPS_SCHEME_POISSON, 100000, 0.01);
         struct eps_result *result = NULL;
@@ -604,9 +590,8 @@ static double reported(const struct eps_result *result)
 }
 
 /* Bounds on the two directions differ, if only by where their searches stop, and either may be the larger one. */
-static void the_worse_direction_is_reported(void **unused)
+TEST(the_worse_direction_is_reported)
 {
-    (void)unused;
     uint64_t state = seed + 4;
     size_t worse[EPS_DIRECTIONS] = {0, 0};
     for (int c = 0; c < 60; c++) {
@@ -633,9 +618,8 @@ static void the_worse_direction_is_reported(void **unused)
 
 /* A5: the unamplified Gaussian's own lower end would exclude the truth. Once for an accountant that
  * has no answer at this sigma, once for one that the limits leave out. */
-static void a_bracket_without_all_accountants_begins_at_0(void **unused)
+TEST(a_bracket_without_all_accountants_begins_at_0)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_POISSON, 4, 0.3);
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
     job.query.noise_multiplier = 1e-3;
@@ -663,9 +647,8 @@ static void a_bracket_without_all_accountants_begins_at_0(void **unused)
 
 /* A4: a part whose transform would be too long does not fail a direction that another part decides;
  * where all are, the direction fails. */
-static void a_part_that_is_too_costly_is_bounded(void **unused)
+TEST(a_part_that_is_too_costly_is_bounded)
 {
-    (void)unused;
     enum { STEPS = 401 };
     double *rows = calloc(STEPS * STEPS, sizeof *rows), bounds[2][EPS_DIRECTIONS][2];
     for (size_t i = 0; i < STEPS; i++) /* the first part has a round more, and smaller norms */
@@ -706,9 +689,8 @@ static void a_part_that_is_too_costly_is_bounded(void **unused)
 }
 
 /* A group of millions has tens of thousands of atoms a step, and each point of a grid asks them all. */
-static void a_deadline_is_seen_with_large_groups(void **unused)
+TEST(a_deadline_is_seen_with_large_groups)
 {
-    (void)unused;
     struct patience_polls polls = patience_polls(0.05);
     const struct eps_context context = {.user = &polls, .expired = patience_expired};
     struct eps_job job;
@@ -725,25 +707,4 @@ static void a_deadline_is_seen_with_large_groups(void **unused)
     eps_job_defaults(&job);
     assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_TIMEOUT);
     assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_gaussian_by_either_accountant),
-        cmocka_unit_test(full_batches_are_one_gaussian),
-        cmocka_unit_test(one_sampled_step_has_a_closed_form),
-        cmocka_unit_test(sampled_steps_agree_with_brute_force),
-        cmocka_unit_test(random_jobs_are_consistent),
-        cmocka_unit_test(jobs_that_were_too_costly),
-        cmocka_unit_test(epsilon_is_monotone),
-        cmocka_unit_test(finer_brackets_overlap_and_are_narrower),
-        cmocka_unit_test(the_bits_do_not_depend_on_threads_or_cache),
-        cmocka_unit_test(the_worse_direction_is_reported),
-        cmocka_unit_test(a_bracket_without_all_accountants_begins_at_0),
-        cmocka_unit_test(a_part_that_is_too_costly_is_bounded),
-        cmocka_unit_test(a_long_solve_stops_when_told),
-        cmocka_unit_test(a_deadline_is_seen_with_large_groups),
-    };
-    return cmocka_run_group_tests_name("accountants", tests, NULL, NULL);
 }

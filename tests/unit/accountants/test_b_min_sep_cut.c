@@ -4,18 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/epsilon.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 static struct eps_job job_of(size_t n, size_t bands, double p, uint64_t examples, uint64_t most, bool warm)
 {
@@ -61,9 +57,8 @@ static void by_draws(double mean[EPS_DIRECTIONS], double error[EPS_DIRECTIONS], 
     eps_result_destroy(result);
 }
 
-static void cut_batches_are_over_the_truth(void **unused)
+TEST(cut_batches_are_over_the_truth)
 {
-    (void)unused;
     /* n, bands, p, examples, at most, sigma, eps: of the first two all is by the steps that are cut */
     const double jobs[][7] = {{4, 1, 0.02, 40, 3, 0.33, 11},
                               {6, 2, 0.02, 60, 4, 0.4, 12},
@@ -90,9 +85,8 @@ static void cut_batches_are_over_the_truth(void **unused)
     assert_true(held >= 6);
 }
 
-static void what_is_seldom_cut_costs_little(void **unused)
+TEST(what_is_seldom_cut_costs_little)
 {
-    (void)unused;
     for (int warm = 0; warm < 2; warm++) {
         double whole[EPS_DIRECTIONS], cut[EPS_DIRECTIONS], never[EPS_DIRECTIONS];
         by_renyi(whole, job_of(24, 3, 0.05, 100, 0, warm), 0.9, 2);
@@ -104,13 +98,4 @@ static void what_is_seldom_cut_costs_little(void **unused)
         }
         assert_true(cut[EPS_REMOVE] > whole[EPS_REMOVE]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_batches_are_over_the_truth),
-        cmocka_unit_test(what_is_seldom_cut_costs_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

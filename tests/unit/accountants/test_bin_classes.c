@@ -5,19 +5,16 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "lib/accountants/pld/bin_classes.h"
 #include "lib/pld/known/balls_in_bins.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 31415;
 
@@ -29,9 +26,8 @@ static size_t distance(size_t bins, size_t i, size_t j, bool around)
     return around && bins - apart < apart ? bins - apart : apart;
 }
 
-static void every_bin_is_in_one_class(void **unused)
+TEST(every_bin_is_in_one_class)
 {
-    (void)unused;
     size_t unequal = 0;
     for (size_t bins = 1; bins <= 64; bins++)
         for (size_t apart = 1; apart <= bins + 2; apart++)
@@ -149,9 +145,8 @@ static struct merged merge(const struct eps_mechanism *mechanism, struct eps_str
     return merged;
 }
 
-static void bins_of_a_class_share_no_row(void **unused)
+TEST(bins_of_a_class_share_no_row)
 {
-    (void)unused;
     for (size_t m = 0; m < MECHANISMS; m++) {
         double rows[STEPS_MAX * STEPS_MAX];
         struct eps_job job = job_new(&mechanisms[m], rows);
@@ -237,9 +232,8 @@ static double some_sigma(const struct merged *merged)
     return largest_norm(merged) * 0.9;
 }
 
-static void delta_is_never_under_the_truth(void **unused)
+TEST(delta_is_never_under_the_truth)
 {
-    (void)unused;
     double widest[EPS_DIRECTIONS] = {0}, rows[STEPS_MAX * STEPS_MAX];
     for (size_t m = 0; m < MECHANISMS; m++) {
         struct eps_job job = job_new(&mechanisms[m], rows);
@@ -268,9 +262,8 @@ static void delta_is_never_under_the_truth(void **unused)
 
 /* Random strategies of a few steps: three dimensions by quadrature, more by importance samples, at deltas that plain draws do
  * not see. */
-static void small_deltas_are_never_under_the_truth(void **unused)
+TEST(small_deltas_are_never_under_the_truth)
 {
-    (void)unused;
     uint64_t state = seed;
     size_t checked = 0;
     double rows[STEPS_MAX * STEPS_MAX];
@@ -311,9 +304,8 @@ static void small_deltas_are_never_under_the_truth(void **unused)
 }
 
 /* What is answered is the mean over the classes, each of bins of the largest norm. */
-static void delta_is_the_mean_of_the_classes(void **unused)
+TEST(delta_is_the_mean_of_the_classes)
 {
-    (void)unused;
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-4, NAN};
     double rows[STEPS_MAX * STEPS_MAX];
     size_t mixed = 0;
@@ -353,9 +345,8 @@ static void delta_is_the_mean_of_the_classes(void **unused)
 /* ------------------------------------------------------------ the noise */
 
 /* reference.json, BSR4_N100_k1: the true sigma at delta = 1e-5 by importance samples, to about a tenth of a percent. */
-static void the_noise_is_near_the_truth(void **unused)
+TEST(the_noise_is_near_the_truth)
 {
-    (void)unused;
     static const struct {
         double eps, sigma;
     } known[] = {{0.5, 1.6986526}, {1, 1.1677106}, {2, 0.9054220}, {4, 0.6961571}, {8, 0.5064549}};
@@ -379,9 +370,8 @@ static void the_noise_is_near_the_truth(void **unused)
 }
 
 /* Many bands: the classes are small, and still better than no sampling, and than moments alone. */
-static void wide_bands_are_amplified(void **unused)
+TEST(wide_bands_are_amplified)
 {
-    (void)unused;
     struct eps_job job;
     eps_job_init(&job);
     job.mechanism.n = 1000;
@@ -416,9 +406,8 @@ static unsigned candidates(struct eps_job job)
     return found;
 }
 
-static void a_bound_leaves_room_for_others(void **unused)
+TEST(a_bound_leaves_room_for_others)
 {
-    (void)unused;
     double rows[STEPS_MAX * STEPS_MAX];
     unsigned all = 1u << EPS_ACCOUNTANT_PLD | 1u << EPS_ACCOUNTANT_RENYI |
                    1u << EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION | 1u << EPS_ACCOUNTANT_GAUSSIAN;
@@ -440,29 +429,12 @@ static void declined(const struct known *known, const char *pointer)
     assert_true(error.accountants & 1u << EPS_ACCOUNTANT_GAUSSIAN);
 }
 
-static void bins_that_all_share_rows_are_declined(void **unused)
+TEST(bins_that_all_share_rows_are_declined)
 {
-    (void)unused;
     static const struct known over_epochs = {20, 10, 1, 6, {1, 0.6, 0.5, 0.4, 0.4, 0.3}, false},
                               as_many = {6, 6, 1, 6, {1, 0.6, 0.5, 0.4, 0.4, 0.3}, false},
                               beyond = {8, 4, 1, 6, {1, 0.6, 0.5, 0.4, 0.4, 0.3}, false};
     declined(&over_epochs, "/matrix");
     declined(&as_many, "/matrix");
     declined(&beyond, "/matrix");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_bin_is_in_one_class),
-        cmocka_unit_test(bins_of_a_class_share_no_row),
-        cmocka_unit_test(delta_is_never_under_the_truth),
-        cmocka_unit_test(small_deltas_are_never_under_the_truth),
-        cmocka_unit_test(delta_is_the_mean_of_the_classes),
-        cmocka_unit_test(the_noise_is_near_the_truth),
-        cmocka_unit_test(wide_bands_are_amplified),
-        cmocka_unit_test(a_bound_leaves_room_for_others),
-        cmocka_unit_test(bins_that_all_share_rows_are_declined),
-    };
-    return cmocka_run_group_tests_name("bin classes", tests, NULL, NULL);
 }

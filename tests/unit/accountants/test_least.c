@@ -4,14 +4,11 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/test.h"
 
 /* Six steps of square_root with 3 bands in 3 bins at noise 1: of delta 1e-5 the exact epsilon is 5.5495, by enumeration of the bins
  * and quadrature. */
@@ -55,9 +52,8 @@ static bool is_exact(const struct eps_job *job)
     return exact;
 }
 
-static void what_is_exact_is_said(void **unused)
+TEST(what_is_exact_is_said)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_NONE, 6, 3);
     assert_true(is_exact(&job));
     job = new_job(EPS_SCHEME_POISSON, 6, 1);
@@ -104,9 +100,8 @@ static void what_is_exact_is_said(void **unused)
 }
 
 /* Two Gaussians and two steps have the exact value by themselves: a bracket that says so holds it. */
-static void an_exact_bracket_holds_the_truth(void **unused)
+TEST(an_exact_bracket_holds_the_truth)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_NONE, 6, 3);
     job.query.delta = NAN;
     job.query.epsilon = 1;
@@ -117,9 +112,8 @@ static void an_exact_bracket_holds_the_truth(void **unused)
     eps_result_destroy(result);
 }
 
-static void the_least_is_under_the_truth(void **unused)
+TEST(the_least_is_under_the_truth)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_BALLS_IN_BINS, 6, 3);
     struct eps_result *result = solve_within(NULL, job);
     assert_false(result->bracket_exact);
@@ -139,9 +133,8 @@ static void the_least_is_under_the_truth(void **unused)
 }
 
 /* Draws that see more than the test does raise it. */
-static void an_audit_is_counted(void **unused)
+TEST(an_audit_is_counted)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_B_MIN_SEP, 6, 2);
     job.query.delta = 1e-2;
     struct eps_result *result = solve_within(NULL, job);
@@ -156,9 +149,8 @@ static void an_audit_is_counted(void **unused)
 }
 
 /* What is about another value, or of several phases, claims neither. */
-static void what_is_not_known_is_not_said(void **unused)
+TEST(what_is_not_known_is_not_said)
 {
-    (void)unused;
     struct eps_job largest = new_job(EPS_SCHEME_POISSON, EPS_LARGEST, 1), training,
                    one = new_job(EPS_SCHEME_POISSON, 6, 1);
     largest.query.epsilon = 2;
@@ -188,14 +180,4 @@ static void what_is_not_known_is_not_said(void **unused)
     result = solve_within(NULL, one);
     assert_true(!result->bracket_exact && isnan(result->least));
     eps_result_destroy(result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_exact_is_said),         cmocka_unit_test(an_exact_bracket_holds_the_truth),
-        cmocka_unit_test(the_least_is_under_the_truth),  cmocka_unit_test(an_audit_is_counted),
-        cmocka_unit_test(what_is_not_known_is_not_said),
-    };
-    return cmocka_run_group_tests_name("least", tests, NULL, NULL);
 }

@@ -3,17 +3,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 #include <string.h>
 
 #include "lib/sampling/participations.h"
+#include "tests/unit/test.h"
 
 enum { DRAWS = 512 };
 
@@ -47,9 +43,8 @@ static void check(struct eps__b_min_sep_steps steps)
     free(alone);
 }
 
-static void lanes_are_draws(void **state)
+TEST(lanes_are_draws)
 {
-    (void)state;
     const struct eps__b_min_sep_steps cases[] = {
         {.n = 1, .separation = 1, .p = 0.5, .examples = 1},
         {.n = 1024, .separation = 16, .p = 1 / 49.0, .examples = 1},
@@ -70,12 +65,4 @@ static void lanes_are_draws(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check(cases[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_are_draws),
-    };
-    return cmocka_run_group_tests_name("participations", tests, NULL, NULL);
 }

@@ -4,19 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "api/codec/codec.h"
 #include "lib/sampling/sampling.h"
 #include "tests/unit/decoded.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 6, PATTERNS = 1 << STEPS_MAX };
 
@@ -93,9 +89,8 @@ static void plain_law(double *law, const struct eps_sampling *sampling, size_t n
     }
 }
 
-static void laws_are_the_same(void **state)
+TEST(laws_are_the_same)
 {
-    (void)state;
     static const double ps[] = {1e-3, 0.1, 0.5, 0.9, 1};
     size_t reduced = 0;
     for (size_t n = 1; n <= STEPS_MAX; n++)
@@ -121,9 +116,8 @@ static void laws_are_the_same(void **state)
 }
 
 /* p/(1 + (separation - 1) p) is rounded up: against 64 bits of it, and never more than p. */
-static void a_first_step_is_drawn_no_less_often(void **state)
+TEST(a_first_step_is_drawn_no_less_often)
 {
-    (void)state;
     static const double ps[] = {5e-324, 1e-300, 1e-20, 1e-9, 0.1, 1.0 / 3, 0.7, 1};
     for (size_t k = 0; k < sizeof ps / sizeof *ps; k++)
         for (size_t separation = 2; separation < SIZE_MAX / 3; separation = separation * 3 + 1) {
@@ -138,9 +132,8 @@ static void a_first_step_is_drawn_no_less_often(void **state)
 
 /* ------------------------------------------------------------ what is kept, and what is left */
 
-static void what_is_said_beside_the_scheme_stays(void **state)
+TEST(what_is_said_beside_the_scheme_stays)
 {
-    (void)state;
     struct eps_sampling plainer;
     struct eps_mechanism mechanism = mechanism_of(3, 0.1, 1, false);
     mechanism.sampling.examples_per_user = 4;
@@ -165,9 +158,8 @@ static void what_is_said_beside_the_scheme_stays(void **state)
 }
 
 /* How often others fill a batch has to be known exactly, and bins that are cut to a limit are not analysed. */
-static void truncated_batches_are_not_rounded(void **state)
+TEST(truncated_batches_are_not_rounded)
 {
-    (void)state;
     struct eps_sampling plainer;
     struct eps_mechanism first = mechanism_of(1, 0.1, 3, true), certain = mechanism_of(6, 1, 3, true);
     assert_true(eps__sampling_plainer(&plainer, &first) && eps__sampling_plainer(&plainer, &certain));
@@ -203,9 +195,8 @@ static double one_step(double p, double sigma, double eps)
 }
 
 /* The same two deltas, whichever name the sampling has. */
-static void answers_are_those_of_the_plainer_sampling(void **state)
+TEST(answers_are_those_of_the_plainer_sampling)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         {"\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1", "\"scheme\":\"poisson\",\"p\":0.01"},
         {"\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1,\"warm_start\":false,\"examples_per_user\":3",
@@ -234,9 +225,8 @@ static void answers_are_those_of_the_plainer_sampling(void **state)
     }
 }
 
-static void steps_that_need_not_wait_are_poisson(void **state)
+TEST(steps_that_need_not_wait_are_poisson)
 {
-    (void)state;
     struct eps_result *result =
         solved("{\"n\":1000,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1},"
                "\"noise_multiplier\":0.8,\"epsilon\":1}");
@@ -264,9 +254,8 @@ static void steps_that_need_not_wait_are_poisson(void **state)
 }
 
 /* Its coin is not rounded: the bracket is as narrow, and as exact, as that of the plainer name. */
-static void one_step_without_a_wait_is_as_exact(void **state)
+TEST(one_step_without_a_wait_is_as_exact)
 {
-    (void)state;
     static const char *const samplings[] = {
         "\"scheme\":\"poisson\",\"p\":1e-9",
         "\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":1,\"warm_start\":true",
@@ -296,9 +285,8 @@ static void one_step_without_a_wait_is_as_exact(void **state)
 }
 
 /* Whom nothing plainer is served for is asked for what there is, by name; so are draws that audit. */
-static void who_serves_the_scheme_alone_still_serves_it(void **state)
+TEST(who_serves_the_scheme_alone_still_serves_it)
 {
-    (void)state;
     struct eps_result *result =
         solved("{\"n\":6,\"matrix\":{\"family\":\"square_root\"},\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,"
                "\"separation\":1,\"warm_start\":false,\"examples_per_user\":2},\"noise_multiplier\":1,\"delta\":0.01,"
@@ -317,9 +305,8 @@ static void who_serves_the_scheme_alone_still_serves_it(void **state)
 }
 
 /* Phases, curves and plans see the plainer sampling, too. */
-static void parts_of_a_training_are_plainer(void **state)
+TEST(parts_of_a_training_are_plainer)
 {
-    (void)state;
     double deltas[2];
     for (int k = 0; k < 2; k++) {
         char text[500];
@@ -338,9 +325,8 @@ static void parts_of_a_training_are_plainer(void **state)
 }
 
 /* A variance of 1e-18 beside 1 was forgotten where there is much noise, and no noise at all was found. */
-static void small_probabilities_have_a_noise(void **state)
+TEST(small_probabilities_have_a_noise)
 {
-    (void)state;
     static const char *const samplings[] = {"\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":1,\"warm_start\":true",
                                             "\"scheme\":\"poisson\",\"p\":1e-9"};
     for (int k = 0; k < 2; k++) {
@@ -353,21 +339,4 @@ static void small_probabilities_have_a_noise(void **state)
         assert_true(result->noise_multiplier > 1 && result->noise_multiplier < 1.473);
         eps_result_destroy(result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(laws_are_the_same),
-        cmocka_unit_test(a_first_step_is_drawn_no_less_often),
-        cmocka_unit_test(what_is_said_beside_the_scheme_stays),
-        cmocka_unit_test(truncated_batches_are_not_rounded),
-        cmocka_unit_test(answers_are_those_of_the_plainer_sampling),
-        cmocka_unit_test(steps_that_need_not_wait_are_poisson),
-        cmocka_unit_test(one_step_without_a_wait_is_as_exact),
-        cmocka_unit_test(who_serves_the_scheme_alone_still_serves_it),
-        cmocka_unit_test(parts_of_a_training_are_plainer),
-        cmocka_unit_test(small_probabilities_have_a_noise),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/epsilon.h"
 #include "lib/numerics/binomial.h"
@@ -20,6 +15,7 @@
 #include "lib/sampling/truncation.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 /* Pr[first <= Binom(n, p) <= last], term by term. */
 static __float128 exact_between(uint64_t n, double p, uint64_t first, uint64_t last)
@@ -39,9 +35,8 @@ static void assert_within(struct eps__interval found, __float128 exact, double r
     assert_true(found.upper - found.lower <= relative * found.upper + 1e-290);
 }
 
-static void binomial_tails_lie_in_their_intervals(void **unused)
+TEST(binomial_tails_lie_in_their_intervals)
 {
-    (void)unused;
     uint64_t state = 7;
     int checked = 0;
     for (int i = 0; i < 300; i++) {
@@ -62,9 +57,8 @@ static void binomial_tails_lie_in_their_intervals(void **unused)
 
 /* Pr[example in the batch | the others fill it], by summing over how many others were drawn: an example that was drawn
  * too is among the B of m + 1 with probability B/(m + 1). */
-static void the_full_batch_takes_an_example_as_often_as_counting_says(void **unused)
+TEST(the_full_batch_takes_an_example_as_often_as_counting_says)
 {
-    (void)unused;
     uint64_t state = 11;
     for (int i = 0; i < 200; i++) {
         uint64_t dataset = 2 + draw_below(&state, 30), limit = 1 + draw_below(&state, dataset - 1);
@@ -145,9 +139,8 @@ static __float128 one_step(enum eps_adjacency adjacency, const struct eps__trunc
     return t->open.upper * exact_delta(&open.pair, eps) + t->full.upper * (mixed < shown ? mixed : shown);
 }
 
-static void one_step_is_the_mixture_of_two_pairs(void **unused)
+TEST(one_step_is_the_mixture_of_two_pairs)
 {
-    (void)unused;
     uint64_t state = 3;
     for (int i = 0; i < 36; i++) {
         enum eps_adjacency adjacency = (enum eps_adjacency)(i % EPS_ADJACENCY_COUNT);
@@ -174,9 +167,8 @@ static void one_step_is_the_mixture_of_two_pairs(void **unused)
 }
 
 /* A limit that no batch exceeds is no limit; a batch that is always full is a batch of fixed size. */
-static void the_extremes_are_exact(void **unused)
+TEST(the_extremes_are_exact)
 {
-    (void)unused;
     for (int adjacency = 0; adjacency < EPS_ADJACENCY_COUNT; adjacency++) {
         struct eps_job limited = truncated_job((enum eps_adjacency)adjacency, 500, 0.03, 500), plain = limited;
         limited.mechanism.n = plain.mechanism.n = 40;
@@ -206,9 +198,8 @@ static void the_extremes_are_exact(void **unused)
 
 /* With as many groups as bands the rounds of one example are subsampled Gaussians of its columns' norms: what Poisson
  * sampling of a diagonal strategy with those norms gives, whichever part has the worst of them. */
-static void cyclic_is_poisson_over_its_own_columns(void **unused)
+TEST(cyclic_is_poisson_over_its_own_columns)
 {
-    (void)unused;
     static const double banded[] = {1, 0.6, 0.3};
     struct eps_job cyclic;
     eps_job_init(&cyclic);
@@ -256,9 +247,8 @@ static void cyclic_is_poisson_over_its_own_columns(void **unused)
 
 /* Few expected participations and a small delta: one large loss is what happens. By the union over the steps: delta is
  * at least that of one step, and at most n times it plus what several participations could do, (n p)^2. */
-static void rare_participations_are_bracketed(void **unused)
+TEST(rare_participations_are_bracketed)
 {
-    (void)unused;
     struct eps_job job;
     eps_job_init(&job);
     job.mechanism.n = 349;
@@ -279,9 +269,8 @@ static void rare_participations_are_bracketed(void **unused)
 }
 
 /* S3. Add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
-static void without_noise_the_bound_survives_cancellation(void **unused)
+TEST(without_noise_the_bound_survives_cancellation)
 {
-    (void)unused;
     uint64_t state = 5;
     for (int i = 0; i < 2000; i++) {
         struct eps_job job;
@@ -314,9 +303,8 @@ static void without_noise_the_bound_survives_cancellation(void **unused)
 }
 
 /* Of a truncated batch an example makes a difference where it is in it: by summing over how many others were drawn. */
-static void truncation_keeps_an_example_out(void **unused)
+TEST(truncation_keeps_an_example_out)
 {
-    (void)unused;
     uint64_t state = 6;
     int checked = 0;
     for (int i = 0; i < 60; i++) {
@@ -357,9 +345,8 @@ static void truncation_keeps_an_example_out(void **unused)
 
 /* Every direction of every scheme and addition, where the probability of taking part is all that there is: as much as that,
  * and no less than a union bound allows. */
-static void nothing_exceeds_the_probability_of_taking_part(void **unused)
+TEST(nothing_exceeds_the_probability_of_taking_part)
 {
-    (void)unused;
     static const enum eps_adjacency adjacencies[] = {EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE,
                                                      EPS_ADJACENCY_REPLACE_ONE};
     for (int i = 0; i < 24; i++) {
@@ -425,9 +412,8 @@ static void nothing_exceeds_the_probability_of_taking_part(void **unused)
 }
 
 /* A full batch that is nearly impossible changes nothing, in either direction, for any of the three questions. */
-static void a_rare_full_batch_changes_nothing(void **unused)
+TEST(a_rare_full_batch_changes_nothing)
 {
-    (void)unused;
     for (int i = 0; i < 9; i++) {
         struct eps_job limited, plain;
         eps_job_init(&plain);
@@ -472,9 +458,8 @@ static double of_both(const struct eps__pair *one, uint64_t a, const struct eps_
     return len && eps < ceiling ? exp(exact_composition(powers + first, len, eps).log_delta) : 0;
 }
 
-static void full_steps_are_counted(void **unused)
+TEST(full_steps_are_counted)
 {
-    (void)unused;
     enum { STEPS = 3, DATASET = 20 };
     const double p = 0.1, sigma = 1.5, eps = 0.6;
     for (uint64_t limit = 1; limit <= DATASET; limit += limit < 6 ? 1 : 4) {
@@ -512,22 +497,4 @@ static void full_steps_are_counted(void **unused)
         }
         eps_result_destroy(result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(binomial_tails_lie_in_their_intervals),
-        cmocka_unit_test(the_full_batch_takes_an_example_as_often_as_counting_says),
-        cmocka_unit_test(one_step_is_the_mixture_of_two_pairs),
-        cmocka_unit_test(the_extremes_are_exact),
-        cmocka_unit_test(cyclic_is_poisson_over_its_own_columns),
-        cmocka_unit_test(rare_participations_are_bracketed),
-        cmocka_unit_test(without_noise_the_bound_survives_cancellation),
-        cmocka_unit_test(truncation_keeps_an_example_out),
-        cmocka_unit_test(nothing_exceeds_the_probability_of_taking_part),
-        cmocka_unit_test(a_rare_full_batch_changes_nothing),
-        cmocka_unit_test(full_steps_are_counted),
-    };
-    return cmocka_run_group_tests_name("truncation", tests, NULL, NULL);
 }

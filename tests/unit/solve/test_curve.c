@@ -5,14 +5,11 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/test.h"
 
 #define TOLERANCE 1e-3
 
@@ -76,9 +73,8 @@ static size_t compare(struct eps_job job)
     return small;
 }
 
-static void a_point_is_as_good_as_a_job(void **unused)
+TEST(a_point_is_as_good_as_a_job)
 {
-    (void)unused;
     struct eps_job poisson = new_job(EPS_SCHEME_POISSON, 1000, 1), bins = new_job(EPS_SCHEME_BALLS_IN_BINS, 100, 1),
                    redraw = new_job(EPS_SCHEME_BALLS_IN_BINS, 100, 1),
                    banded = new_job(EPS_SCHEME_BALLS_IN_BINS, 20, 2), b_min_sep = new_job(EPS_SCHEME_B_MIN_SEP, 12, 2),
@@ -99,9 +95,8 @@ static void a_point_is_as_good_as_a_job(void **unused)
 }
 
 /* A direction that was not followed to the end stayed at what it was where it fell under 1e-15. */
-static void a_direction_is_followed_to_the_end(void **unused)
+TEST(a_direction_is_followed_to_the_end)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_POISSON, 1000, 1);
     job.mechanism.sampling.p = 0.01;
     job.query.delta = 1e-5;
@@ -111,13 +106,4 @@ static void a_direction_is_followed_to_the_end(void **unused)
     assert_int_equal(eps_privacy_curve(NULL, &points, &len, NULL, &job, 1), EPS_OK);
     assert_true(points[len - 1].remove > 1e-16 && points[len - 1].add < 1e-60);
     free(points);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_point_is_as_good_as_a_job),
-        cmocka_unit_test(a_direction_is_followed_to_the_end),
-    };
-    return cmocka_run_group_tests_name("curve", tests, NULL, NULL);
 }

@@ -5,16 +5,13 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/test.h"
 
 static struct eps_job new_job(enum eps_scheme scheme, size_t n)
 {
@@ -56,9 +53,8 @@ static void assert_hint(const struct eps_job *job, const char *text, bool expect
 
 /* ------------------------------------------------------------ how often */
 
-static void one_participation_is_said(void **unused)
+TEST(one_participation_is_said)
 {
-    (void)unused;
     const char text[] = "one participation of each example in all 40 steps";
     struct eps_job job = new_job(EPS_SCHEME_NONE, 40);
     assert_hint(&job, text, true);
@@ -77,9 +73,8 @@ static void one_participation_is_said(void **unused)
     assert_hint(&job, "participation", false);
 }
 
-static void epochs_that_end_early_are_said(void **unused)
+TEST(epochs_that_end_early_are_said)
 {
-    (void)unused;
     const struct {
         size_t n, k, b;
         enum eps_schema schema;
@@ -104,9 +99,8 @@ static void epochs_that_end_early_are_said(void **unused)
 }
 
 /* What is answered is true of the batches that are formed for such a job: after its epochs they are empty. */
-static void nobody_takes_part_after_the_epochs(void **unused)
+TEST(nobody_takes_part_after_the_epochs)
 {
-    (void)unused;
     const uint8_t key[32] = {7};
     for (int shuffled = 0; shuffled < 2; shuffled++) {
         struct eps_job job = new_job(EPS_SCHEME_NONE, 25);
@@ -132,9 +126,8 @@ static void nobody_takes_part_after_the_epochs(void **unused)
 
 /* ------------------------------------------------------------ delta */
 
-static void a_delta_of_one_example_is_said(void **unused)
+TEST(a_delta_of_one_example_is_said)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_POISSON, 40);
     job.mechanism.sampling.batch_size = 100;
     job.mechanism.sampling.dataset_size = 20000;
@@ -165,9 +158,8 @@ static struct eps_job banded(enum eps_scheme scheme, size_t bands)
 }
 
 /* The identity's noise in the hint keeps the promise, with less error, by a job of its own. */
-static void bands_under_poisson_are_compared(void **unused)
+TEST(bands_under_poisson_are_compared)
 {
-    (void)unused;
     const char text[] = "the identity costs less than this strategy";
     for (enum eps_unknown unknown = EPS_SOLVE_EPSILON; unknown <= EPS_SOLVE_NOISE_MULTIPLIER; unknown++) {
         struct eps_job job = banded(EPS_SCHEME_POISSON, 16);
@@ -213,9 +205,8 @@ static void bands_under_poisson_are_compared(void **unused)
 }
 
 /* It is a comparison of errors, and no rule: where the strategy has less, nothing is said. */
-static void a_strategy_that_gains_is_not_doubted(void **unused)
+TEST(a_strategy_that_gains_is_not_doubted)
 {
-    (void)unused;
     struct eps_job job = banded(EPS_SCHEME_POISSON, 2);
     job.mechanism.n = 8;
     job.mechanism.sampling.p = 0.001;
@@ -240,9 +231,8 @@ static bool stop(void *user)
 }
 
 /* At whatever poll a job is told to stop, the comparison's included, it is canceled, and not answered without its hint. */
-static void a_comparison_is_canceled_with_its_job(void **unused)
+TEST(a_comparison_is_canceled_with_its_job)
 {
-    (void)unused;
     struct eps_job job = banded(EPS_SCHEME_POISSON, 16);
     size_t canceled = 0, answered = 0;
     eps_job_defaults(&job);
@@ -262,18 +252,4 @@ static void a_comparison_is_canceled_with_its_job(void **unused)
         }
     }
     assert_true(canceled > 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_participation_is_said),
-        cmocka_unit_test(epochs_that_end_early_are_said),
-        cmocka_unit_test(nobody_takes_part_after_the_epochs),
-        cmocka_unit_test(a_delta_of_one_example_is_said),
-        cmocka_unit_test(bands_under_poisson_are_compared),
-        cmocka_unit_test(a_strategy_that_gains_is_not_doubted),
-        cmocka_unit_test(a_comparison_is_canceled_with_its_job),
-    };
-    return cmocka_run_group_tests_name("doubts", tests, NULL, NULL);
 }

@@ -7,17 +7,14 @@
 #include "lib/epsilon.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/training/curves.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 #include "tests/unit/trainings.h"
 
 static struct eps_phase poisson(size_t n, double p, double scale, size_t count)
@@ -78,9 +75,8 @@ static void assert_same(struct eps_job *single, struct eps_job *phased)
     eps_result_destroy(b);
 }
 
-static void one_phase_is_its_mechanism(void **state)
+TEST(one_phase_is_its_mechanism)
 {
-    (void)state;
     const struct eps_query queries[] = {{.epsilon = NAN, .delta = 1e-6, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = NAN, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = 1e-6, .noise_multiplier = NAN}};
@@ -104,9 +100,8 @@ static void one_phase_is_its_mechanism(void **state)
 }
 
 /* With next to no noise delta is 1: of that no epsilon is asked. */
-static void a_delta_of_1_has_no_epsilon(void **state)
+TEST(a_delta_of_1_has_no_epsilon)
 {
-    (void)state;
     struct eps_phase phases[] = {unsampled(4, 1, 1), unsampled(5, 1, 1)};
     for (size_t len = 1; len <= 2; len++) {
         struct eps_job job = training_of(phases, len, 1, NAN, 1e-6);
@@ -119,9 +114,8 @@ static void a_delta_of_1_has_no_epsilon(void **state)
 }
 
 /* sigma times the scale is what the mechanism needs, and hardly more. */
-static void the_scale_is_the_phases(void **state)
+TEST(the_scale_is_the_phases)
 {
-    (void)state;
     struct eps_phase phase = poisson(300, 0.02, 3.7, 1);
     struct eps_job phased = training_of(&phase, 1, 1.5, 1e-6, NAN), single;
     eps_job_init(&single);
@@ -136,9 +130,8 @@ static void the_scale_is_the_phases(void **state)
 
 /* ------------------------------------------------------------ the same in parts */
 
-static void a_phase_in_two_is_the_phase(void **state)
+TEST(a_phase_in_two_is_the_phase)
 {
-    (void)state;
     const struct eps_query queries[] = {{.epsilon = NAN, .delta = 1e-6, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = NAN, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = 1e-6, .noise_multiplier = NAN}};
@@ -162,9 +155,8 @@ static void a_phase_in_two_is_the_phase(void **state)
 }
 
 /* In any order, equal ones apart or together. */
-static void the_order_does_not_matter(void **state)
+TEST(the_order_does_not_matter)
 {
-    (void)state;
     struct eps_phase one[] = {poisson(100, 0.02, 1, 2), unsampled(10, 4, 1), poisson(40, 0.1, 1.5, 1)};
     struct eps_phase other[] = {poisson(40, 0.1, 1.5, 1), poisson(100, 0.02, 1, 1), unsampled(10, 4, 1),
                                 poisson(100, 0.02, 1, 1)};
@@ -183,9 +175,8 @@ static void the_order_does_not_matter(void **state)
 /* ------------------------------------------------------------ other ways */
 
 /* Gaussians are one Gaussian, of the root of the sum of the squares. */
-static void gaussians_have_a_closed_form(void **state)
+TEST(gaussians_have_a_closed_form)
 {
-    (void)state;
     const double deltas[] = {1e-3, 1e-6, 1e-12, 1e-20, 1e-30};
     for (size_t i = 0; i < sizeof deltas / sizeof *deltas; i++) {
         struct eps_phase phases[] = {unsampled(10, 1, 3), unsampled(7, 2, 4)};
@@ -223,9 +214,8 @@ static const struct eps__pair *subsampled(struct pair_room *room, double p, doub
 }
 
 /* A tree without sampling, a banded strategy in groups, and Poisson sampling, in both directions. */
-static void mixed_phases_compose(void **state)
+TEST(mixed_phases_compose)
 {
-    (void)state;
     const double p[] = {0.05, 0.1}, sigma = 1.3, scale = 2.5;
     const double epsilons[] = {0.3, 1, 2.5, 4};
     struct eps_phase phases[] = {unsampled(8, scale, 1), poisson(12, p[0], 1, 1), poisson(5, p[1], 1.5, 2)};
@@ -256,9 +246,8 @@ static void mixed_phases_compose(void **state)
 }
 
 /* Poisson phases of other p and sigma, to small deltas. */
-static void poisson_phases_compose(void **state)
+TEST(poisson_phases_compose)
 {
-    (void)state;
     const double p[] = {0.01, 0.03, 0.002}, scale[] = {1, 2, 0.8}, sigma = 1.1;
     const size_t n[] = {300, 100, 1000};
     const double epsilons[] = {0.5, 1.5, 3, 6};
@@ -289,9 +278,8 @@ static void poisson_phases_compose(void **state)
 }
 
 /* dp_accounting 0.6's composition of the same three (remove, on a grid of 1e-4, rounded up) lies within the bracket and its grid. */
-static void poisson_phases_are_the_peers(void **state)
+TEST(poisson_phases_are_the_peers)
 {
-    (void)state;
     const double deltas[] = {1e-4, 1e-6, 1e-9}, peers[] = {0.8944171012, 1.2783707630, 1.8683781338};
     struct eps_phase phases[] = {poisson(300, 0.01, 1, 1), poisson(100, 0.03, 2, 1), poisson(1000, 0.002, 0.8, 1)};
     for (size_t i = 0; i < 3; i++) {
@@ -307,9 +295,8 @@ static void poisson_phases_are_the_peers(void **state)
 /* ------------------------------------------------------------ curves */
 
 /* Every bin drawn anew in its epoch: phases of one epoch each are the same law. */
-static void epochs_as_phases_are_drawn_anew(void **state)
+TEST(epochs_as_phases_are_drawn_anew)
 {
-    (void)state;
     struct eps_phase epochs = bins(10, 10, false, 3), whole = bins(30, 10, true, 1);
     struct eps_job apart = training_of(&epochs, 1, NAN, 1e-6, 0.9), together = training_of(&whole, 1, NAN, 1e-6, 0.9);
     struct eps_result *a = solve(&apart), *b = solve(&together);
@@ -319,9 +306,8 @@ static void epochs_as_phases_are_drawn_anew(void **state)
 }
 
 /* A Gaussian beside bins: once by the curve of the steps, once as one more epoch of a single bin. */
-static void steps_beside_bins(void **state)
+TEST(steps_beside_bins)
 {
-    (void)state;
     struct eps_phase phases[] = {bins(20, 10, false, 1), unsampled(5, 2, 1)},
                      alike[] = {bins(20, 10, false, 1), bins(1, 1, false, 1)};
     alike[1].noise_scale = 2;
@@ -333,9 +319,8 @@ static void steps_beside_bins(void **state)
 }
 
 /* Poisson steps beside a Gaussian, which is a bin by itself: once by the curve of the steps, whose directions differ, once as steps. */
-static void sampled_steps_beside_bins(void **state)
+TEST(sampled_steps_beside_bins)
 {
-    (void)state;
     static const struct {
         size_t n;
         double p, epsilon, delta;
@@ -357,9 +342,8 @@ static void sampled_steps_beside_bins(void **state)
 
 /* A Gaussian by its curve beside others of so much more noise that no grid serves both: composed they are one Gaussian, which the answer
  * is near to where they are few, and never under. */
-static void curves_of_all_sizes_compose(void **state)
+TEST(curves_of_all_sizes_compose)
 {
-    (void)state;
     const double scales[] = {400, 1e4, 400, 1e3};
     const size_t counts[] = {1, 3, 10000, 1};
     for (size_t i = 0; i < 4; i++) {
@@ -384,9 +368,8 @@ static void curves_of_all_sizes_compose(void **state)
 }
 
 /* Truncated batches go by their profiles: at every loss the better of two pairs, where the mechanism takes one of them throughout. */
-static void truncated_phases_compose(void **state)
+TEST(truncated_phases_compose)
 {
-    (void)state;
     struct eps_phase two[2] = {poisson(60, 0.01, 1, 1), poisson(40, 0.01, 1, 1)};
     for (int i = 0; i < 2; i++) {
         struct eps_sampling *sampling = &two[i].mechanism.sampling;
@@ -412,9 +395,8 @@ static void truncated_phases_compose(void **state)
 
 /* Of each run another part of the data set may be the worst: no less than where it is one part throughout, and no more than a Gaussian
  * of the largest norms would do. */
-static void parts_compose(void **state)
+TEST(parts_compose)
 {
-    (void)state;
     static const double rows[16] = {1, 0, 0, 0, 0, 0.9, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.8};
     static const double large[16] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0.8, 0, 0, 0, 0, 0.8};
     struct eps_phase phase = poisson(4, 0.1, 1, 2);
@@ -443,9 +425,8 @@ static void parts_compose(void **state)
 
 /* Bad events of both accountants add up: no less than the law that is known, and not much more than conditional composition makes
  * of one. */
-static void bad_events_add_up(void **state)
+TEST(bad_events_add_up)
 {
-    (void)state;
     struct eps_phase phases[] = {bins(100, 100, false, 1), unsampled(5, 3, 1)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-5, 2), law = job, alone = training_of(phases, 1, NAN, 1e-5, 2);
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
@@ -468,9 +449,8 @@ static void bad_events_add_up(void **state)
  * Two steps of a strategy of two bands under Poisson sampling, so that there are four patterns, and then a Gaussian. The truth is a
  * double integral over the first mechanism's outputs of the second one's closed form.
  */
-static void mmcc_phases_hold_against_enumeration(void **state)
+TEST(mmcc_phases_hold_against_enumeration)
 {
-    (void)state;
     const double p = 0.3, sigma = 1.2, mu = 0.5;
     const double epsilons[] = {0.2, 0.7, 1.5};
     struct eps_phase phases[] = {poisson(2, p, 1, 1), poisson(1, 1, 1 / (sigma * mu), 1)}; /* the second a Gaussian */
@@ -513,9 +493,8 @@ static void mmcc_phases_hold_against_enumeration(void **state)
 }
 
 /* Two runs of rows are no better than one run of all of them twice, stamped. */
-static void rows_are_run_again(void **state)
+TEST(rows_are_run_again)
 {
-    (void)state;
     struct eps_phase twice = poisson(24, 0.1, 1, 2);
     struct eps_job runs = training_of(&twice, 1, NAN, 1e-5, 2), stamped;
     twice.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
@@ -535,9 +514,8 @@ static void rows_are_run_again(void **state)
 
 /* Half of delta is spent, whoever spends it: the bad events of ten runs of three pairs each are those of thirty, and a delta that is hardly
  * over what is spent has no finite epsilon that spends more. */
-static void what_is_spent_is_shared(void **state)
+TEST(what_is_spent_is_shared)
 {
-    (void)state;
     struct eps_phase runs = poisson(24, 0.1, 1, 10);
     struct eps_job job = training_of(&runs, 1, NAN, 1e-5, 2), stamped;
     runs.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
@@ -558,9 +536,8 @@ static void what_is_spent_is_shared(void **state)
 
 /* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that; where little else is left, a
  * part of it too much or too little shows. */
-static void a_curve_is_what_is_left(void **state)
+TEST(a_curve_is_what_is_left)
 {
-    (void)state;
     const double spent = -14, epsilons[] = {0, 1.1, 2.5, 3, 3.5, 4};
     struct eps_phase phase = bins(40, 40, false, 2);
     struct eps_job job = training_of(&phase, 1, NAN, 1e-5, 1.5);
@@ -623,9 +600,8 @@ static double delta_of(struct eps_mechanism mechanism, size_t n, double epsilon,
     return delta;
 }
 
-static void the_largest_n_is_the_largest(void **state)
+TEST(the_largest_n_is_the_largest)
 {
-    (void)state;
     for (int groups = 1; groups <= 5; groups += 4) {
         struct eps_job job;
         eps_job_init(&job);
@@ -649,9 +625,8 @@ static void the_largest_n_is_the_largest(void **state)
 }
 
 /* What the largest n would be refused for it is refused for beforehand, whether any keeps the promise or none. */
-static void the_largest_n_is_audited_or_refused(void **state)
+TEST(the_largest_n_is_audited_or_refused)
 {
-    (void)state;
     for (int keeps = 0; keeps < 2; keeps++) {
         struct eps_job job;
         struct eps_result *result;
@@ -677,9 +652,8 @@ static void the_largest_n_is_audited_or_refused(void **state)
     }
 }
 
-static void the_largest_count_is_the_largest(void **state)
+TEST(the_largest_count_is_the_largest)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
     struct eps_job job = training_of(phases, 2, 2, 1e-6, 1.1);
     struct eps_result *result = solve(&job);
@@ -699,9 +673,8 @@ static void the_largest_count_is_the_largest(void **state)
 }
 
 /* Gaussians again: the count is the largest k with k mu^2 under what is allowed. */
-static void the_largest_count_of_gaussians(void **state)
+TEST(the_largest_count_of_gaussians)
 {
-    (void)state;
     struct eps_phase phase = unsampled(10, 1, EPS_LARGEST);
     struct eps_job job = training_of(&phase, 1, 1, 1e-6, 40);
     struct eps_result *result = solve(&job);
@@ -719,9 +692,8 @@ static void the_largest_count_of_gaussians(void **state)
 
 /* What stands beside it breaks the promise already: no number of runs keeps it. */
 /* Then no count keeps it: [0, 1), and the epsilon is that of the others. */
-static void what_is_beside_it_may_break_the_promise(void **state)
+TEST(what_is_beside_it_may_break_the_promise)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(2000, 0.05, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
     struct eps_job job = training_of(phases, 2, 1, 1e-6, 1), others = training_of(phases, 1, NAN, 1e-6, 1);
     struct eps_result *result = solve(&job), *rest = solve(&others);
@@ -746,9 +718,8 @@ static void what_is_beside_it_may_break_the_promise(void **state)
 
 /* ------------------------------------------------------------ shares, limits, refusals */
 
-static void shares_are_what_is_left_out(void **state)
+TEST(shares_are_what_is_left_out)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(300, 0.02, 1, 1), poisson(50, 0.05, 1, 1), poisson(10, 0.01, 3, 1)};
     struct eps_job job = training_of(phases, 3, NAN, 1e-6, 1);
     struct eps_result *whole = solve(&job);
@@ -763,9 +734,8 @@ static void shares_are_what_is_left_out(void **state)
 }
 
 /* So many phases that shares are those of Gaussians; Gaussians are exact so. */
-static void many_shares_are_those_of_gaussians(void **state)
+TEST(many_shares_are_those_of_gaussians)
 {
-    (void)state;
     struct eps_phase phases[20];
     double squares = 0;
     for (int i = 0; i < 20; i++) {
@@ -785,9 +755,8 @@ static void many_shares_are_those_of_gaussians(void **state)
 }
 
 /* Of so many, each one's own epsilon has no lower end, but is a bound and within the tolerance it was sought with. */
-static void each_of_many_is_answered_alone(void **state)
+TEST(each_of_many_is_answered_alone)
 {
-    (void)state;
     struct eps_phase phases[18];
     for (int i = 0; i < 18; i++)
         phases[i] = i % 3 == 0   ? poisson(40 + (size_t)i, 0.05, 1, 1 + (size_t)i % 2)
@@ -811,9 +780,8 @@ static void each_of_many_is_answered_alone(void **state)
 }
 
 /* Hardly anyone ever takes part: no noise is needed in all phases together, as in one of all their steps. */
-static void nobody_takes_part(void **state)
+TEST(nobody_takes_part)
 {
-    (void)state;
     struct eps_phase two[] = {poisson(60, 1e-9, 1, 1), poisson(20, 1e-9, 2, 2)};
     struct eps_job job = training_of(two, 2, 0.5, NAN, 0.1);
     struct eps_result *result = solve(&job);
@@ -842,9 +810,8 @@ static void refused(struct eps_job *job, enum eps_status status, const char *poi
 }
 
 /* What is found may be asked for again: of the job and of each phase it is in the range of noise multipliers. */
-static void the_noise_that_is_found_leaves_every_phase_in_its_range(void **state)
+TEST(the_noise_that_is_found_leaves_every_phase_in_its_range)
 {
-    (void)state;
     for (size_t len = 1; len <= 2; len++) {
         struct eps_phase phases[] = {unsampled(1, 10, 1), unsampled(1, 1, 1)};
         struct eps_job job = training_of(phases, len, 0, 1e-8, NAN);
@@ -863,9 +830,8 @@ static void the_noise_that_is_found_leaves_every_phase_in_its_range(void **state
     }
 }
 
-static void what_nobody_derived_is_refused(void **state)
+TEST(what_nobody_derived_is_refused)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(10, 0.1, 1, 1), poisson(20, 0.1, 1, 1)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
@@ -907,9 +873,8 @@ static void what_nobody_derived_is_refused(void **state)
 }
 
 /* A user's examples are the job's matter: k in every phase. */
-static void groups_of_examples_compose(void **state)
+TEST(groups_of_examples_compose)
 {
-    (void)state;
     struct eps_phase two[] = {poisson(30, 0.02, 1, 1), poisson(70, 0.02, 1, 1)};
     struct eps_job single, apart = training_of(two, 2, NAN, 1e-6, 2);
     apart.mechanism.sampling.examples_per_user = 3;
@@ -925,9 +890,8 @@ static void groups_of_examples_compose(void **state)
 }
 
 /* What is spent by a step is what a job that ends there answers; the last point is the answer. */
-static void spending_is_that_of_what_was_run(void **state)
+TEST(spending_is_that_of_what_was_run)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(100, 0.02, 1, 2), unsampled(50, 6, 2)}, until[] = {phases[0], phases[0]};
     struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
     struct eps_spend_point *points = NULL;
@@ -1019,9 +983,8 @@ static void assert_no_step_costs_more(struct eps_phase *phases, size_t len, doub
 
 /* Whatever stands between two points has spent no more than the later one: in phases of correlated noise, in which there is no
  * point, and in those of which only the last iterate is released, where epsilon may fall with the number of steps. */
-static void what_is_spent_between_is_bounded_by_what_follows(void **state)
+TEST(what_is_spent_between_is_bounded_by_what_follows)
 {
-    (void)state;
     static double column[] = {1, 0.5, 0.375};
     struct eps_phase phases[] = {poisson(8, 0.1, 1, 1), poisson(9, 0.05, 1, 1), poisson(9, NAN, 1, 1)};
     for (size_t i = 1; i < 3; i++) {
@@ -1044,9 +1007,8 @@ static void what_is_spent_between_is_bounded_by_what_follows(void **state)
 }
 
 /* The curve of a training runs through its answers. */
-static void the_curve_is_that_of_the_whole(void **state)
+TEST(the_curve_is_that_of_the_whole)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), unsampled(5, 6, 2)};
     struct eps_job job = training_of(phases, 2, NAN, NAN, 1), at;
     job.query.curve = true;
@@ -1061,46 +1023,4 @@ static void the_curve_is_that_of_the_whole(void **state)
         eps_result_destroy(result);
     }
     eps_result_destroy(curve);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_noise_that_is_found_leaves_every_phase_in_its_range),
-        cmocka_unit_test(one_phase_is_its_mechanism),
-        cmocka_unit_test(a_delta_of_1_has_no_epsilon),
-        cmocka_unit_test(the_scale_is_the_phases),
-        cmocka_unit_test(a_phase_in_two_is_the_phase),
-        cmocka_unit_test(the_order_does_not_matter),
-        cmocka_unit_test(gaussians_have_a_closed_form),
-        cmocka_unit_test(mixed_phases_compose),
-        cmocka_unit_test(poisson_phases_compose),
-        cmocka_unit_test(poisson_phases_are_the_peers),
-        cmocka_unit_test(epochs_as_phases_are_drawn_anew),
-        cmocka_unit_test(steps_beside_bins),
-        cmocka_unit_test(sampled_steps_beside_bins),
-        cmocka_unit_test(curves_of_all_sizes_compose),
-        cmocka_unit_test(truncated_phases_compose),
-        cmocka_unit_test(parts_compose),
-        cmocka_unit_test(bad_events_add_up),
-        cmocka_unit_test(mmcc_phases_hold_against_enumeration),
-        cmocka_unit_test(rows_are_run_again),
-        cmocka_unit_test(what_is_spent_is_shared),
-        cmocka_unit_test(a_curve_is_what_is_left),
-        cmocka_unit_test(the_largest_n_is_the_largest),
-        cmocka_unit_test(the_largest_n_is_audited_or_refused),
-        cmocka_unit_test(the_largest_count_is_the_largest),
-        cmocka_unit_test(the_largest_count_of_gaussians),
-        cmocka_unit_test(what_is_beside_it_may_break_the_promise),
-        cmocka_unit_test(shares_are_what_is_left_out),
-        cmocka_unit_test(many_shares_are_those_of_gaussians),
-        cmocka_unit_test(each_of_many_is_answered_alone),
-        cmocka_unit_test(nobody_takes_part),
-        cmocka_unit_test(what_nobody_derived_is_refused),
-        cmocka_unit_test(groups_of_examples_compose),
-        cmocka_unit_test(spending_is_that_of_what_was_run),
-        cmocka_unit_test(what_is_spent_between_is_bounded_by_what_follows),
-        cmocka_unit_test(the_curve_is_that_of_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,11 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/test.h"
 #include "tests/unit/trainings.h"
 
 static struct eps_phase banded(struct eps_phase phase, size_t bands)
@@ -44,9 +40,8 @@ static double epsilon_of(struct eps_phase *phases, size_t len, double delta, dou
 
 /* At most the sum of the phases' epsilons at half of delta each (basic composition), and at least the larger of the
  * two at delta. What is said of a phase is what a job of that phase alone says. */
-static void phases_cost_no_more_than_their_parts(void **unused)
+TEST(phases_cost_no_more_than_their_parts)
 {
-    (void)unused;
     struct eps_phase trainings[][2] = {
         {banded(apart(60, 0.02, 8), 8), poisson_phase(60, 0.02)},
         {banded(poisson_phase(6, 0.02), 3), poisson_phase(60, 0.02)},
@@ -79,9 +74,8 @@ static void phases_cost_no_more_than_their_parts(void **unused)
 }
 
 /* BandMF, then DP-SGD: epsilon was 30.27 where only gaussian composed b_min_sep. */
-static void bandmf_and_then_dp_sgd(void **unused)
+TEST(bandmf_and_then_dp_sgd)
 {
-    (void)unused;
     struct eps_phase phases[] = {phase_of(500, EPS_SCHEME_B_MIN_SEP), phase_of(500, EPS_SCHEME_POISSON)};
     for (size_t k = 0; k < 2; k++) {
         phases[k].mechanism.sampling.batch_size = 256;
@@ -99,9 +93,8 @@ static void bandmf_and_then_dp_sgd(void **unused)
 }
 
 /* What the composed accountant assumes is said exactly once; of a curve, too, which answers no phase alone. */
-static void what_is_composed_is_assumed(void **unused)
+TEST(what_is_composed_is_assumed)
 {
-    (void)unused;
     struct eps_phase phases[] = {banded(bins_phase(8, 4), 2), poisson_phase(24, 0.05)};
     const enum eps_accountant methods[] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
                                            EPS_ACCOUNTANT_AUTO, EPS_ACCOUNTANT_RENYI};
@@ -123,9 +116,8 @@ static void what_is_composed_is_assumed(void **unused)
 /* ------------------------------------------------------------ what is left out */
 
 /* What steps may leave out does not bound delta from below. */
-static void small_deltas_are_found(void **unused)
+TEST(small_deltas_are_found)
 {
-    (void)unused;
     struct eps_phase phases[] = {poisson_phase(12, 0.05), bins_phase(8, 4)};
     struct eps_job job = training_of(phases, 2, 9, NAN, 1.5), alone = training_of(&phases[1], 1, 9, NAN, 1.5);
     job.query.accountant.tolerance = alone.query.accountant.tolerance = 1e-2;
@@ -146,9 +138,8 @@ static bool count(void *user)
 
 /* A curve of 201 points in two directions takes no more than six times the polls of a job: the phases' points are
  * kept, and a composition serves many points. */
-static void a_curve_is_the_work_of_a_few_jobs(void **unused)
+TEST(a_curve_is_the_work_of_a_few_jobs)
 {
-    (void)unused;
     struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(12, 4), 2)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-4, 1.5);
     size_t of_job = 0, of_curve = 0, len;
@@ -168,14 +159,4 @@ static void a_curve_is_the_work_of_a_few_jobs(void **unused)
     assert_true(points[after - 1].delta >= result->delta * 0.98 && points[after].lower <= result->delta);
     eps_result_destroy(result);
     free(points);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_cost_no_more_than_their_parts), cmocka_unit_test(bandmf_and_then_dp_sgd),
-        cmocka_unit_test(what_is_composed_is_assumed),          cmocka_unit_test(small_deltas_are_found),
-        cmocka_unit_test(a_curve_is_the_work_of_a_few_jobs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,22 +3,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <gsl/gsl_cdf.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <gsl/gsl_cdf.h>
-
-#include <math.h>
 
 #include "lib/accountants/monte_carlo/draws.h"
 #include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/numerics/bound.h"
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/test.h"
 
 /* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known, and of which
  * monte_carlo serves one example a user, so that this one is drawn as it is asked. */
@@ -78,9 +74,8 @@ static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, doubl
 
 /* ------------------------------------------------------------ beside exact answers */
 
-static void answers_are_over_the_truth_and_near_it(void **unused)
+TEST(answers_are_over_the_truth_and_near_it)
 {
-    (void)unused;
     double exact[EPS_DIRECTIONS];
     struct eps_job job = poisson_like(16, 0.2);
     job.query.noise_multiplier = 1.1;
@@ -126,9 +121,8 @@ static void answers_are_over_the_truth_and_near_it(void **unused)
 /* ------------------------------------------------------------ how often it fails */
 
 /* 500 seeds: at a delta that the draws' mean is often under, no more are told less than the truth than may be. */
-static void it_fails_no_more_often_than_it_says(void **unused)
+TEST(it_fails_no_more_often_than_it_says)
 {
-    (void)unused;
     enum { SEEDS = 500 };
     double exact[EPS_DIRECTIONS];
     unsigned failures = 0, near = 0;
@@ -164,9 +158,8 @@ static void it_fails_no_more_often_than_it_says(void **unused)
 }
 
 /* What the bound is made of: of 500 means, those at most t over a truth of d are no more than e^(-s KL) allows. */
-static void low_means_are_as_rare_as_chernoff_says(void **unused)
+TEST(low_means_are_as_rare_as_chernoff_says)
 {
-    (void)unused;
     enum { SEEDS = 500 };
     double exact[EPS_DIRECTIONS], thresholds[] = {0.7, 0.8, 0.9, 1};
     unsigned under[4] = {0};
@@ -214,9 +207,8 @@ static void low_means_are_as_rare_as_chernoff_says(void **unused)
 /* ------------------------------------------------------------ sums, and what is read off them */
 
 /* The mean over many draws at every point, by their definition. */
-static void sums_are_those_of_the_draws(void **unused)
+TEST(sums_are_those_of_the_draws)
 {
-    (void)unused;
     enum { DRAWS = 64 * EPS__LANES, POINTS = 9 };
     struct eps__mc_law law = {.tilted = true, .loss_error = 0.03, .log_weight_error = 0.01};
     struct eps__mc_grid grid = {0.25, 0.37, POINTS};
@@ -255,9 +247,8 @@ static void sums_are_those_of_the_draws(void **unused)
 }
 
 /* The noise that is used is one whose own draws passed. */
-static void the_ladder_ends_before_the_first_failure(void **unused)
+TEST(the_ladder_ends_before_the_first_failure)
 {
-    (void)unused;
     struct eps_job job = poisson_like(16, 0.2);
     job.query.epsilon = 1;
     job.query.delta = 5e-2;
@@ -274,9 +265,8 @@ static void the_ladder_ends_before_the_first_failure(void **unused)
 }
 
 /* What is used where no draws verified anything: proven for the delta that the failures of those that might have passed leave. */
-static void a_ladder_without_a_candidate_is_proven_for_what_is_left(void **unused)
+TEST(a_ladder_without_a_candidate_is_proven_for_what_is_left)
 {
-    (void)unused;
     struct eps_job job = poisson_like(16, 0.2);
     job.query.epsilon = 1;
     job.query.delta = 5e-2;
@@ -305,9 +295,8 @@ static void a_ladder_without_a_candidate_is_proven_for_what_is_left(void **unuse
     eps_result_destroy(result);
 }
 
-static void an_audit_is_under_the_truth(void **unused)
+TEST(an_audit_is_under_the_truth)
 {
-    (void)unused;
     double exact[EPS_DIRECTIONS];
     struct eps_job job = poisson_like(16, 0.2);
     struct eps_job plain;
@@ -421,9 +410,8 @@ static void assert_same(const struct eps__answer *a, const struct eps__answer *b
     assert_true(a->draws.samples == b->draws.samples && a->draws.seed == b->draws.seed && a->draws.samples > 0);
 }
 
-static void bits_do_not_depend_on_who_draws(void **unused)
+TEST(bits_do_not_depend_on_who_draws)
 {
-    (void)unused;
     struct eps_job job = poisson_like(48, 0.1);
     double proven[] = {3, 1, 4};
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
@@ -466,9 +454,8 @@ static void bits_do_not_depend_on_who_draws(void **unused)
 
 /* ------------------------------------------------------------ what is refused */
 
-static void what_was_not_derived_is_refused(void **unused)
+TEST(what_was_not_derived_is_refused)
 {
-    (void)unused;
     struct eps_job job = poisson_like(16, 0.2);
     struct eps_result *result = NULL;
     struct eps_error error = {0};
@@ -495,9 +482,8 @@ static void what_was_not_derived_is_refused(void **unused)
 }
 
 /* Which run is kept may not depend on what it said. */
-static void a_time_limit_is_for_one_run(void **unused)
+TEST(a_time_limit_is_for_one_run)
 {
-    (void)unused;
     for (int limited = 0; limited < 2; limited++) {
         bool told = false;
         struct eps_job job = poisson_like(16, 0.2);
@@ -514,9 +500,8 @@ static void a_time_limit_is_for_one_run(void **unused)
 }
 
 /* Also where the answer was proven without draws, so that nothing about it says that it has no curve. */
-static void who_draws_has_no_curve(void **unused)
+TEST(who_draws_has_no_curve)
 {
-    (void)unused;
     struct eps_job job;
     struct eps_curve_point *points = NULL;
     size_t len = 0;
@@ -547,22 +532,4 @@ static void who_draws_has_no_curve(void **unused)
         assert_non_null(strstr(error.message, phases ? "privacy loss distribution" : "no privacy curve"));
         assert_null(points);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_over_the_truth_and_near_it),
-        cmocka_unit_test(it_fails_no_more_often_than_it_says),
-        cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
-        cmocka_unit_test(sums_are_those_of_the_draws),
-        cmocka_unit_test(the_ladder_ends_before_the_first_failure),
-        cmocka_unit_test(a_ladder_without_a_candidate_is_proven_for_what_is_left),
-        cmocka_unit_test(an_audit_is_under_the_truth),
-        cmocka_unit_test(bits_do_not_depend_on_who_draws),
-        cmocka_unit_test(what_was_not_derived_is_refused),
-        cmocka_unit_test(who_draws_has_no_curve),
-        cmocka_unit_test(a_time_limit_is_for_one_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
