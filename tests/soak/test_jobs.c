@@ -429,7 +429,7 @@ TEST(wild_jobs_end_well)
     assert_int_equal(failures, 0);
 }
 
-__attribute__((constructor)) static void prepare(void)
+BEFORE_TESTS
 {
     gsl_set_error_handler_off();
 }

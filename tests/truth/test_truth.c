@@ -261,7 +261,7 @@ TEST(what_was_wrong_is_right)
     assert_true(outcomes[VERDICT_HOLDS] > len / 2);
 }
 
-__attribute__((constructor)) static void prepare(void)
+BEFORE_TESTS
 {
     gsl_set_error_handler_off();
 }

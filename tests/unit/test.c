@@ -13,6 +13,7 @@ enum { TESTS_MAX = 256 };
 
 static struct CMUnitTest tests[TESTS_MAX];
 static size_t tests_len;
+static void (*before)(void);
 
 void test_register(struct CMUnitTest test)
 {
@@ -21,9 +22,16 @@ void test_register(struct CMUnitTest test)
     tests[tests_len++] = test;
 }
 
+void test_before(void (*body)(void))
+{
+    before = body;
+}
+
 int main(void)
 {
     const char *pattern = getenv("TEST_FILTER");
+    if (before)
+        before();
     if (pattern)
         cmocka_set_test_filter(pattern);
     return _cmocka_run_group_tests(program_invocation_short_name, tests, tests_len, NULL, NULL);

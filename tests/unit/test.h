@@ -31,7 +31,17 @@
     }                                                                                      \
     static void name(__attribute__((unused)) parameter)
 
-/* Adds a test to those of the program; the macros call it. */
+/* BEFORE_TESTS { ... }: what main() runs before the tests, at most once in a program. */
+#define BEFORE_TESTS                                                     \
+    static void before_tests(void);                                      \
+    __attribute__((constructor)) static void register_before_tests(void) \
+    {                                                                    \
+        test_before(before_tests);                                       \
+    }                                                                    \
+    static void before_tests(void)
+
+/* The macros call these before main(). */
 void test_register(struct CMUnitTest test);
+void test_before(void (*body)(void));
 
 #endif

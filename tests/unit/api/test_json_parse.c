@@ -416,7 +416,7 @@ TEST(long_arrays_in_wrong_places_are_arrays)
     free(numbers);
 }
 
-__attribute__((constructor)) static void prepare(void)
+BEFORE_TESTS
 {
     json_set_alloc_funcs(count_malloc, count_free);
 }

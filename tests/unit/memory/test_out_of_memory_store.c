@@ -713,7 +713,7 @@ TEST(every_line_that_asks_for_memory_was_struck)
     assert_true(total > 10);
 }
 
-__attribute__((constructor)) static void prepare(void)
+BEFORE_TESTS
 {
     log_start(LOG_LEVEL_ERROR + 1);
     scarcity_hook_sqlite();
