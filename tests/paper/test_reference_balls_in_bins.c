@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 /* The file lies beside this source; tests run from the repository root. */
@@ -27,16 +28,7 @@ static double number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-static struct eps_result *solve(const struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
-static struct eps_job job_of(const json_t *config, double column[COLUMN_MAX])
+static struct eps_job config_job(const json_t *config, double column[COLUMN_MAX])
 {
     struct eps_job job;
     const json_t *numbers = json_object_get(config, "c_col");
@@ -62,7 +54,7 @@ static void check_deltas(struct eps_job job, const json_t *exact, double eps)
     job.query.epsilon = eps;
     job.query.noise_multiplier = number(exact, "sigma");
     job.query.delta = NAN;
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->directions[EPS_REMOVE].value >= number(exact, "delta_remove") * (1 - 1e-6));
     assert_true(result->directions[EPS_ADD].value >= number(exact, "delta_add") * (1 - 1e-3));
     eps_result_destroy(result);
@@ -75,7 +67,7 @@ static void check_row(struct eps_job job, const char *name, double eps, const js
     assert_true(truth > 0);
     job.query.epsilon = eps;
     job.query.delta = 1e-5;
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     double sigma = result->noise_multiplier, remove = result->directions[EPS_REMOVE].value;
     print_message("# %s, epsilon %g: %.4f, %.3f times the truth; add %.4f\n", name, eps, sigma,
                   sigma / number(exact ? exact : sampled, "sigma"), result->directions[EPS_ADD].value);
@@ -104,7 +96,7 @@ TEST(sigmas_are_between_the_truth_and_the_papers)
     int rows = 0;
     json_object_foreach (json_object_get(json_object_get(file, "balls_in_bins"), "configs"), name, config) {
         double column[COLUMN_MAX];
-        struct eps_job job = job_of(config, column);
+        struct eps_job job = config_job(config, column);
         json_object_foreach (json_object_get(config, "by_eps"), eps, row) {
             check_row(job, name, strtod(eps, NULL), row);
             rows++;
@@ -129,7 +121,7 @@ TEST(epsilons_of_random_allocation_are_not_under_others)
         job.query.noise_multiplier = number(row, "sigma");
         job.query.delta = 1e-8;
         eps_job_defaults(&job);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         double exact = number(row, "own_exact");
         print_message("# %zu bins, sigma %g: epsilon %.4f, %.3f times the truth\n", job.mechanism.n,
                       number(row, "sigma"), result->epsilon, result->epsilon / exact);

@@ -15,6 +15,7 @@
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 static const uint64_t seed = 161803;
@@ -572,16 +573,6 @@ TEST(a_long_solve_stops_when_told)
 
 /* ------------------------------------------------------------ what is not known */
 
-static struct eps_result *solve_within(const struct eps_context *context, struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(context, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
 static double reported(const struct eps_result *result)
 {
     return result->solved_for == EPS_SOLVE_EPSILON ? result->epsilon
@@ -602,7 +593,7 @@ TEST(the_worse_direction_is_reported)
         job.query.noise_multiplier = c % 3 == 0 ? NAN : sigma;
         job.query.delta = c % 3 == 1 ? NAN : delta;
         job.query.epsilon = c % 3 == 2 ? NAN : epsilon;
-        struct eps_result *result = solve_within(NULL, job);
+        struct eps_result *result = solved(NULL, job);
         double remove = result->directions[EPS_REMOVE].value, add = result->directions[EPS_ADD].value;
         double exact = c % 3 == 0 ? sigma : c % 3 == 1 ? delta : epsilon;
         assert_true(fmin(remove, add) >= exact * (1 - 1e-9));
@@ -624,22 +615,22 @@ TEST(a_bracket_without_all_accountants_begins_at_0)
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
     job.query.noise_multiplier = 1e-3;
     job.query.delta = 0.3;
-    struct eps_result *result = solve_within(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->bracket_lower == 0 && result->bracket_upper > 0);
     assert_true(hinted(result, "pld gave no answer"));
     eps_result_destroy(result);
     job.query.noise_multiplier = 2;
     job.query.delta = 1e-6;
-    struct eps_result *all = solve_within(NULL, job);
+    struct eps_result *all = solved(NULL, job);
     const struct eps_context context = {.max_operations = 5e6};
-    result = solve_within(&context, job);
+    result = solved(&context, job);
     assert_true(result->bracket_lower == 0 && result->bracket_upper > all->bracket_upper);
     assert_true(hinted(result, "pld was not tried") && !hinted(result, "no accountant of this version"));
     assert_int_equal(result->accountant, EPS_ACCOUNTANT_GAUSSIAN);
     eps_result_destroy(result);
     /* By name it is the bound that was asked for, and its bracket bounds its rounding. */
     job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-    result = solve_within(&context, job);
+    result = solved(&context, job);
     assert_true(result->bracket_lower > 0.999 * result->bracket_upper);
     eps_result_destroy(result);
     eps_result_destroy(all);

@@ -356,7 +356,7 @@ TEST(delta_is_never_under_the_truth)
         if (trial % 4 == 1) /* several examples */
             job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 3);
         struct truth truth = truth_open(&job.mechanism);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -417,10 +417,10 @@ TEST(rarer_draws_are_below)
         deltas_as_asked(found, &job, sigma, eps);
         job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
         job.mechanism.sampling.separation = 0;
-        solved_deltas(poisson, &job, sigma, eps);
+        solved_deltas(poisson, job, sigma, eps);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        solved_deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, job, sigma, eps);
         double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
         double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
@@ -445,7 +445,7 @@ TEST(certain_draws_are_answered_as_bins)
         deltas_as_asked(b_min_sep, &job, sigma, eps);
         job.mechanism.sampling = (struct eps_sampling){
             .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = 7, .examples_per_user = 1, .warm_start = true};
-        solved_deltas(bins, &job, sigma, eps);
+        solved_deltas(bins, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             assert_near((eps__quad)b_min_sep[direction], bins[direction], 1e-6, "bins", (unsigned)trial);
     }
@@ -456,20 +456,20 @@ TEST(what_nobody_derived_is_declined)
     static const double column[] = {1, 0.5, 0.2}, negative[] = {1, -0.5};
     struct eps_job job = b_min_sep_job(100, 0.1, 3, column, 3);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job = b_min_sep_job(100, 0.1, 3, column, 3);
     job.query.accountant.bandwidth = 2;
-    assert_declined(&job, "/accountant/bandwidth");
+    assert_declined(job, "/accountant/bandwidth");
     job = b_min_sep_job(100, 0.1, 2, column, 3);
-    assert_declined(&job, "/sampling/separation");
+    assert_declined(job, "/sampling/separation");
     job = b_min_sep_job(100, 0.1, 3, negative, 2);
-    assert_declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = b_min_sep_job(8, 0.1, 8, column, 3);
     job.mechanism.matrix = (struct eps_matrix){
         .family = EPS_FAMILY_TREE, .stamps = 1, .decoder = EPS_DECODER_FULL, .normalization = EPS_NORMALIZATION_NONE};
-    assert_declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = b_min_sep_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
     job.mechanism.sampling.examples_per_user = ((size_t)1 << 32) + 1;
     job.mechanism.sampling.warm_start = false;
-    assert_declined(&job, "/sampling/separation");
+    assert_declined(job, "/sampling/separation");
 }

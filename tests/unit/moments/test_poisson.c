@@ -334,7 +334,7 @@ TEST(delta_is_never_under_the_truth)
         double sigma = sigmas[trial % 9 / 3], found[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, columns[draw_below(&state, 4)], bands);
         struct truth truth = truth_open(&job.mechanism);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -367,10 +367,10 @@ TEST(rarer_draws_are_below)
         double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, &one, 1);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        solved_deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, job, sigma, eps);
         double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
         double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
@@ -395,7 +395,7 @@ TEST(extremes_are_sound)
                found[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(2, p, columns[which] + (which == 3), 2);
         struct truth truth = truth_open(&job.mechanism);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -417,10 +417,10 @@ TEST(tails_are_sound)
     for (size_t trial = 0; trial < 27; trial++) {
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS], p = banded[trial % 3], sigma = sigmas[trial / 3 % 3];
         struct eps_job job = toeplitz_job(3, p, &one, 1);
-        solved_deltas(found, &job, sigma, epsilons[trial / 9]);
+        solved_deltas(found, job, sigma, epsilons[trial / 9]);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        solved_deltas(exact, &job, sigma, epsilons[trial / 9]);
+        solved_deltas(exact, job, sigma, epsilons[trial / 9]);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             if (!(found[direction] >= exact[direction] * (1 - 2e-3)))
                 fail_msg("p = %g, sigma = %g, eps = %g, direction %d: %g, but %g", p, sigma, epsilons[trial / 9],
@@ -433,10 +433,10 @@ TEST(what_nobody_derived_is_declined)
     static const double column[12] = {1, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2}, negative[] = {1, -0.5};
     struct eps_job job = toeplitz_job(100, 0.1, column, 2);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job = toeplitz_job(100, 0.1, column, 2);
     job.mechanism.sampling.examples_per_user = 2;
-    assert_declined(&job, "/sampling/examples_per_user");
+    assert_declined(job, "/sampling/examples_per_user");
     eps_job_init(&job);
     job.mechanism.n = 8;
     job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
@@ -444,9 +444,9 @@ TEST(what_nobody_derived_is_declined)
     job.mechanism.sampling.last_iterate = true;
     job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
     eps_job_defaults(&job);
-    assert_declined(&job, "/sampling/last_iterate");
+    assert_declined(job, "/sampling/last_iterate");
     job = toeplitz_job(100, 0.1, negative, 2);
-    assert_declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = toeplitz_job(100, 0.1, column, 12);
-    assert_declined(&job, "/matrix/bands");
+    assert_declined(job, "/matrix/bands");
 }

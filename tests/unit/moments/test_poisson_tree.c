@@ -340,14 +340,14 @@ TEST(mmcc_needs_more)
 TEST(what_does_not_fit_is_declined)
 {
     struct eps_job job = tree_job(1024, 1, 0.5);
-    assert_declined(&job, "/sampling/p");
+    assert_declined(job, "/sampling/p");
     job = tree_job(64, 1, 0.1);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job = tree_job(64, 1, 0.1);
     job.mechanism.sampling.examples_per_user = 2;
-    assert_declined(&job, "/sampling/examples_per_user");
+    assert_declined(job, "/sampling/examples_per_user");
     job = tree_job(64, 1, 0.1);
     job.query.accountant.bandwidth = 2;
-    assert_declined(&job, "/accountant/bandwidth");
+    assert_declined(job, "/accountant/bandwidth");
 }

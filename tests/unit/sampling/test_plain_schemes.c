@@ -11,7 +11,7 @@
 
 #include "api/codec/codec.h"
 #include "lib/sampling/sampling.h"
-#include "tests/unit/decoded.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 enum { STEPS_MAX = 6, PATTERNS = 1 << STEPS_MAX };
@@ -176,17 +176,6 @@ TEST(truncated_batches_are_not_rounded)
 
 /* ------------------------------------------------------------ answers */
 
-static struct eps_result *solved(const char *text)
-{
-    struct api_job *job = decoded(text);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    if (eps_solve(NULL, &result, &error, &job->job) != EPS_OK)
-        fail_msg("%s: %s: %s", text, error.pointer, error.message);
-    api_job_destroy(job);
-    return result;
-}
-
 /* ln delta(eps) in direction remove of one step: p of N(1, sigma^2) against N(0, sigma^2). */
 static double one_step(double p, double sigma, double eps)
 {
@@ -198,22 +187,20 @@ static double one_step(double p, double sigma, double eps)
 TEST(answers_are_those_of_the_plainer_sampling)
 {
     static const char *const pairs[][2] = {
-        {"\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1", "\"scheme\":\"poisson\",\"p\":0.01"},
-        {"\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1,\"warm_start\":false,\"examples_per_user\":3",
-         "\"scheme\":\"poisson\",\"p\":0.01,\"examples_per_user\":3"},
-        {"\"scheme\":\"b_min_sep\",\"batch_size\":10,\"dataset_size\":1000,\"separation\":1,"
-         "\"truncation\":{\"max_batch_size\":15}",
-         "\"scheme\":\"poisson\",\"batch_size\":10,\"dataset_size\":1000,\"truncation\":{\"max_batch_size\":15}"},
-        {"\"scheme\":\"cyclic_poisson\",\"p\":0.01,\"groups\":1", "\"scheme\":\"poisson\",\"p\":0.01"},
-        {"\"scheme\":\"b_min_sep\",\"p\":1,\"separation\":10", "\"scheme\":\"balls_in_bins\",\"bins\":10"},
+        {"'scheme':'b_min_sep','p':0.01,'separation':1", "'scheme':'poisson','p':0.01"},
+        {"'scheme':'b_min_sep','p':0.01,'separation':1,'warm_start':false,'examples_per_user':3",
+         "'scheme':'poisson','p':0.01,'examples_per_user':3"},
+        {"'scheme':'b_min_sep','batch_size':10,'dataset_size':1000,'separation':1,"
+         "'truncation':{'max_batch_size':15}",
+         "'scheme':'poisson','batch_size':10,'dataset_size':1000,'truncation':{'max_batch_size':15}"},
+        {"'scheme':'cyclic_poisson','p':0.01,'groups':1", "'scheme':'poisson','p':0.01"},
+        {"'scheme':'b_min_sep','p':1,'separation':10", "'scheme':'balls_in_bins','bins':10"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct eps_result *results[2];
         for (int k = 0; k < 2; k++) {
-            char text[400];
-            snprintf(text, sizeof text, "{\"n\":40,\"sampling\":{%s},\"noise_multiplier\":0.8,\"epsilon\":1}",
-                     pairs[i][k]);
-            results[k] = solved(text);
+            results[k] =
+                solved(NULL, job_of("{'n':40,'sampling':{%s},'noise_multiplier':0.8,'epsilon':1}", pairs[i][k]));
         }
         for (int d = 0; d < EPS_DIRECTIONS; d++)
             if (results[0]->directions[d].value != results[1]->directions[d].value)
@@ -228,8 +215,8 @@ TEST(answers_are_those_of_the_plainer_sampling)
 TEST(steps_that_need_not_wait_are_poisson)
 {
     struct eps_result *result =
-        solved("{\"n\":1000,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1},"
-               "\"noise_multiplier\":0.8,\"epsilon\":1}");
+        solved(NULL, job_of("{'n':1000,'sampling':{'scheme':'b_min_sep','p':0.01,'separation':1},"
+                            "'noise_multiplier':0.8,'epsilon':1}"));
     assert_true(result->delta > 0.0241 && result->delta < 0.0243); /* and not 0.214 */
     /* What is told is what was asked. */
     bool told = false;
@@ -239,15 +226,13 @@ TEST(steps_that_need_not_wait_are_poisson)
     eps_result_destroy(result);
 
     for (int warm = 0; warm < 2; warm++) {
-        char text[300];
-        snprintf(text, sizeof text,
-                 "{\"n\":1,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":100,\"warm_start\":%s},"
-                 "\"noise_multiplier\":0.8,\"epsilon\":1}",
-                 warm ? "true" : "false");
-        result = solved(text);
+        result =
+            solved(NULL, job_of("{'n':1,'sampling':{'scheme':'b_min_sep','p':0.01,'separation':100,'warm_start':%s},"
+                                "'noise_multiplier':0.8,'epsilon':1}",
+                                warm ? "true" : "false"));
         double truth = one_step(warm ? 0.01 / 1.99 : 0.01, 0.8, 1);
         if (!(result->delta >= truth * (1 - 1e-12) && result->delta <= 1.001 * truth))
-            fail_msg("%s: %.17g, the truth is %.17g", text, result->delta, truth);
+            fail_msg("warm start %d: %.17g, the truth is %.17g", warm, result->delta, truth);
         assert_true(result->p == 0.01);
         eps_result_destroy(result);
     }
@@ -257,20 +242,18 @@ TEST(steps_that_need_not_wait_are_poisson)
 TEST(one_step_without_a_wait_is_as_exact)
 {
     static const char *const samplings[] = {
-        "\"scheme\":\"poisson\",\"p\":1e-9",
-        "\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":1,\"warm_start\":true",
-        "\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":5,\"warm_start\":false",
-        "\"scheme\":\"cyclic_poisson\",\"p\":1e-9,\"groups\":1",
+        "'scheme':'poisson','p':1e-9",
+        "'scheme':'b_min_sep','p':1e-9,'separation':1,'warm_start':true",
+        "'scheme':'b_min_sep','p':1e-9,'separation':5,'warm_start':false",
+        "'scheme':'cyclic_poisson','p':1e-9,'groups':1",
     };
     static const char *const accountants[] = {"auto", "renyi"};
     for (size_t a = 0; a < sizeof accountants / sizeof *accountants; a++) {
         struct eps_result *first = NULL;
         for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++) {
-            char text[300];
-            snprintf(text, sizeof text,
-                     "{\"n\":1,\"sampling\":{%s},\"accountant\":\"%s\",\"epsilon\":0,\"delta\":3.829e-10}",
-                     samplings[i], accountants[a]);
-            struct eps_result *result = solved(text);
+            struct eps_result *result =
+                solved(NULL, job_of("{'n':1,'sampling':{%s},'accountant':'%s','epsilon':0,'delta':3.829e-10}",
+                                    samplings[i], accountants[a]));
             if (i == 0) {
                 first = result;
                 assert_int_equal(result->bracket_exact, a == 0);
@@ -287,18 +270,19 @@ TEST(one_step_without_a_wait_is_as_exact)
 /* Whom nothing plainer is served for is asked for what there is, by name; so are draws that audit. */
 TEST(who_serves_the_scheme_alone_still_serves_it)
 {
-    struct eps_result *result =
-        solved("{\"n\":6,\"matrix\":{\"family\":\"square_root\"},\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,"
-               "\"separation\":1,\"warm_start\":false,\"examples_per_user\":2},\"noise_multiplier\":1,\"delta\":0.01,"
-               "\"accountant\":{\"method\":\"monte_carlo\",\"samples\":4096}}");
+    struct eps_result *result = solved(
+        NULL, job_of("{'n':6,'matrix':{'family':'square_root'},'sampling':{'scheme':'b_min_sep','p':0.1,"
+                     "'separation':1,'warm_start':false,'examples_per_user':2},'noise_multiplier':1,'delta':0.01,"
+                     "'accountant':{'method':'monte_carlo','samples':4096}}"));
     eps_result_destroy(result);
-    result = solved("{\"n\":6,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":1,\"warm_start\":false,"
-                    "\"examples_per_user\":2},\"noise_multiplier\":1,\"delta\":0.01,\"accountant\":\"renyi\"}");
+    result = solved(NULL, job_of("{'n':6,'sampling':{'scheme':'b_min_sep','p':0.1,'separation':1,'warm_start':false,"
+                                 "'examples_per_user':2},'noise_multiplier':1,'delta':0.01,'accountant':'renyi'}"));
     assert_int_equal(result->accountant, EPS_ACCOUNTANT_RENYI);
     eps_result_destroy(result);
-    result = solved("{\"n\":6,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":1,\"warm_start\":false,"
-                    "\"examples_per_user\":2},\"noise_multiplier\":1,\"epsilon\":1,\"accountant\":{\"method\":\"auto\","
-                    "\"audit\":20000}}");
+    result =
+        solved(NULL, job_of("{'n':6,'sampling':{'scheme':'b_min_sep','p':0.1,'separation':1,'warm_start':false,"
+                            "'examples_per_user':2},'noise_multiplier':1,'epsilon':1,'accountant':{'method':'auto',"
+                            "'audit':20000}}"));
     assert_int_equal(result->accountant, EPS_ACCOUNTANT_PLD);
     assert_true(result->audit[EPS_REMOVE].lower > 0 && result->audit[EPS_REMOVE].lower <= result->delta);
     eps_result_destroy(result);
@@ -309,15 +293,11 @@ TEST(parts_of_a_training_are_plainer)
 {
     double deltas[2];
     for (int k = 0; k < 2; k++) {
-        char text[500];
-        const char *sampling =
-            k ? "\"scheme\":\"poisson\",\"p\":0.01" : "\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1";
-        snprintf(
-            text, sizeof text,
-            "{\"phases\":[{\"n\":40,\"sampling\":{%s}},{\"n\":20,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.02}}],"
-            "\"noise_multiplier\":0.8,\"epsilon\":1}",
-            sampling);
-        struct eps_result *result = solved(text);
+        const char *sampling = k ? "'scheme':'poisson','p':0.01" : "'scheme':'b_min_sep','p':0.01,'separation':1";
+        struct eps_result *result = solved(
+            NULL, job_of("{'phases':[{'n':40,'sampling':{%s}},{'n':20,'sampling':{'scheme':'poisson','p':0.02}}],"
+                         "'noise_multiplier':0.8,'epsilon':1}",
+                         sampling));
         deltas[k] = result->delta;
         eps_result_destroy(result);
     }
@@ -327,14 +307,11 @@ TEST(parts_of_a_training_are_plainer)
 /* A variance of 1e-18 beside 1 was forgotten where there is much noise, and no noise at all was found. */
 TEST(small_probabilities_have_a_noise)
 {
-    static const char *const samplings[] = {"\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":1,\"warm_start\":true",
-                                            "\"scheme\":\"poisson\",\"p\":1e-9"};
+    static const char *const samplings[] = {"'scheme':'b_min_sep','p':1e-9,'separation':1,'warm_start':true",
+                                            "'scheme':'poisson','p':1e-9"};
     for (int k = 0; k < 2; k++) {
-        char text[300];
-        snprintf(text, sizeof text,
-                 "{\"n\":1,\"sampling\":{%s},\"accountant\":\"renyi\",\"epsilon\":0,\"delta\":3.829e-10}",
-                 samplings[k]);
-        struct eps_result *result = solved(text);
+        struct eps_result *result = solved(
+            NULL, job_of("{'n':1,'sampling':{%s},'accountant':'renyi','epsilon':0,'delta':3.829e-10}", samplings[k]));
         /* p (2 Phi(1/(2 sigma)) - 1) is 3.829e-10 at 1.0001, and Scarf's p sqrt(e^{1/sigma^2} - 1)/2 at 1.4721 */
         assert_true(result->noise_multiplier > 1 && result->noise_multiplier < 1.473);
         eps_result_destroy(result);

@@ -15,6 +15,7 @@
 #include "lib/sampling/truncation.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 /* Pr[first <= Binom(n, p) <= last], term by term. */
@@ -112,16 +113,6 @@ static struct eps_job truncated_job(enum eps_adjacency adjacency, uint64_t datas
     return job;
 }
 
-static struct eps_result *solve(struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(job);
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
 /* What accounting.md section 6 tabulates, and for a full batch that is drawn alike for both data sets the coin shown:
  * each is a bound, evaluated in quadruple precision. */
 static __float128 one_step(enum eps_adjacency adjacency, const struct eps__truncation *t, double p, double sigma,
@@ -151,7 +142,7 @@ TEST(one_step_is_the_mixture_of_two_pairs)
         struct eps_job job = truncated_job(adjacency, dataset, p, limit);
         job.query.noise_multiplier = sigma;
         job.query.epsilon = eps;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         struct eps__truncation t = eps__truncate(dataset, p, limit);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double exact = (double)one_step(adjacency, &t, p, sigma, eps, direction == EPS_REMOVE);
@@ -176,21 +167,21 @@ TEST(the_extremes_are_exact)
         limited.query.delta = plain.query.delta = 1e-6;
         plain.mechanism.sampling.truncation = false;
         plain.mechanism.sampling.max_batch_size = 0;
-        struct eps_result *a = solve(&limited), *b = solve(&plain);
+        struct eps_result *a = solved(NULL, limited), *b = solved(NULL, plain);
         assert_true(a->epsilon == b->epsilon && a->bracket_lower == b->bracket_lower);
         eps_result_destroy(a);
         eps_result_destroy(b);
         struct eps_job fixed = truncated_job((enum eps_adjacency)adjacency, 500, 1, 25);
         fixed.query.noise_multiplier = 1.5;
         fixed.query.epsilon = 0.4;
-        a = solve(&fixed);
+        a = solved(NULL, fixed);
         const struct eps__truncation always = {.full = {1, 1}, .q = {0.05, 0.05}};
         double exact = (double)one_step((enum eps_adjacency)adjacency, &always, 1, 1.5, 0.4, true);
         assert_true(a->directions[EPS_REMOVE].value >= exact * (1 - 1e-9));
         assert_true(a->directions[EPS_REMOVE].value <= exact * (1 + 1.01e-3));
         eps_result_destroy(a);
         fixed.query.accountant.method = EPS_ACCOUNTANT_AUTO;
-        a = solve(&fixed);
+        a = solved(NULL, fixed);
         assert_int_equal(a->accountant, EPS_ACCOUNTANT_PLD);
         eps_result_destroy(a);
     }
@@ -219,7 +210,7 @@ TEST(cyclic_is_poisson_over_its_own_columns)
     rounds.mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
     rounds.mechanism.sampling = (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = 0.2, .examples_per_user = 1};
     rounds.query.noise_multiplier = 1.5 / sqrt(1 + 0.36 + 0.09);
-    struct eps_result *a = solve(&cyclic), *b = solve(&rounds);
+    struct eps_result *a = solved(NULL, cyclic), *b = solved(NULL, rounds);
     assert_true(fabs(a->epsilon - b->epsilon) <= 1e-3 * b->epsilon);
     assert_true(a->bracket_lower <= b->epsilon && b->bracket_lower <= a->epsilon);
     eps_result_destroy(a);
@@ -238,8 +229,8 @@ TEST(cyclic_is_poisson_over_its_own_columns)
     cyclic.mechanism.matrix.coefficients_len = 0;
     rounds.mechanism.n = N / 3;
     rounds.query.noise_multiplier = 1.5 / 2;
-    a = solve(&cyclic);
-    b = solve(&rounds);
+    a = solved(NULL, cyclic);
+    b = solved(NULL, rounds);
     assert_true(fabs(a->epsilon - b->epsilon) <= 1e-3 * b->epsilon);
     eps_result_destroy(a);
     eps_result_destroy(b);
@@ -257,7 +248,7 @@ TEST(rare_participations_are_bracketed)
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     for (int i = 0; i < 3; i++) {
         job.query.epsilon = (const double[]){0.0371208, 0.3, 2}[i];
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         struct draw_pair one;
         coin_pair(&one, job.mechanism.sampling.p, 1 / job.query.noise_multiplier, 0, true);
         double alone = (double)exact_delta(&one.pair, job.query.epsilon);
@@ -391,12 +382,12 @@ TEST(nothing_exceeds_the_probability_of_taking_part)
             job.query.noise_multiplier = 0.5;
         }
         job.query.delta = 1.0001e-12 * participations;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->epsilon == 0 && result->bracket_lower == 0);
         eps_result_destroy(result);
         job.query.delta = NAN;
         job.query.epsilon = 0.5;
-        result = solve(&job);
+        result = solved(NULL, job);
         if (!(result->delta <= 1.0000001e-12 * participations))
             fail_msg("case %d, %s: delta %.17g", i / 3, eps_adjacency_name(job.mechanism.adjacency), result->delta);
         bool plain = job.mechanism.adjacency != EPS_ADJACENCY_REPLACE_ONE && !job.mechanism.sampling.truncation;
@@ -405,7 +396,7 @@ TEST(nothing_exceeds_the_probability_of_taking_part)
         eps_result_destroy(result);
         job.query.noise_multiplier = NAN;
         job.query.delta = 1.0001e-12 * participations;
-        result = solve(&job);
+        result = solved(NULL, job);
         assert_true(result->noise_multiplier == 0);
         eps_result_destroy(result);
     }
@@ -430,7 +421,7 @@ TEST(a_rare_full_batch_changes_nothing)
         limited.mechanism.sampling.dataset_size = 60000;
         limited.mechanism.sampling.truncation = true;
         limited.mechanism.sampling.max_batch_size = 1200;
-        struct eps_result *a = solve(&limited), *b = solve(&plain);
+        struct eps_result *a = solved(NULL, limited), *b = solved(NULL, plain);
         for (int direction = 0; direction < EPS_DIRECTIONS; direction++)
             assert_true(fabs(a->directions[direction].value / b->directions[direction].value - 1) < 2e-3);
         assert_true(a->bracket_upper - a->bracket_lower <= 1e-3 * a->bracket_upper);
@@ -470,7 +461,7 @@ TEST(full_steps_are_counted)
         job.mechanism.n = STEPS;
         job.query.noise_multiplier = sigma;
         job.query.epsilon = eps;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         struct eps__truncation t = eps__truncate(DATASET, p, limit);
         double q = t.q.upper, apart = without[adjacency];
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {

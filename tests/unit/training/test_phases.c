@@ -40,11 +40,6 @@ static struct eps_phase bins(size_t n, size_t len, bool redraw, size_t count)
     return phase;
 }
 
-static struct eps_result *solve(struct eps_job *job)
-{
-    return solve_training(NULL, job);
-}
-
 /* The brackets of the two have a point in common, and neither is wider than the tolerance. */
 static void assert_agree(const struct eps_result *a, const struct eps_result *b, double tolerance)
 {
@@ -61,7 +56,7 @@ static void assert_agree(const struct eps_result *a, const struct eps_result *b,
 
 static void assert_same(struct eps_job *single, struct eps_job *phased)
 {
-    struct eps_result *a = solve(single), *b = solve(phased);
+    struct eps_result *a = solved(NULL, *single), *b = solved(NULL, *phased);
     assert_true(a->epsilon == b->epsilon && a->delta == b->delta && a->noise_multiplier == b->noise_multiplier);
     assert_true(a->bracket_lower == b->bracket_lower && a->bracket_upper == b->bracket_upper);
     assert_true(a->accountant == b->accountant && a->guarantee == b->guarantee && a->solved_for == b->solved_for);
@@ -105,7 +100,7 @@ TEST(a_delta_of_1_has_no_epsilon)
     struct eps_phase phases[] = {unsampled(4, 1, 1), unsampled(5, 1, 1)};
     for (size_t len = 1; len <= 2; len++) {
         struct eps_job job = training_of(phases, len, 1, NAN, 1e-6);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->delta == 1 && result->phases_len == len);
         for (size_t i = 0; i < len; i++)
             assert_null(result->phases[i].alone);
@@ -121,7 +116,7 @@ TEST(the_scale_is_the_phases)
     eps_job_init(&single);
     single.mechanism = phase.mechanism;
     single.query = phased.query;
-    struct eps_result *a = solve(&single), *b = solve(&phased);
+    struct eps_result *a = solved(NULL, single), *b = solved(NULL, phased);
     assert_true(b->noise_multiplier * 3.7 >= a->noise_multiplier);
     assert_true(b->noise_multiplier * 3.7 <= a->noise_multiplier * (1 + 1e-14));
     eps_result_destroy(a);
@@ -145,7 +140,7 @@ TEST(a_phase_in_two_is_the_phase)
         single.mechanism = two[0].mechanism;
         single.mechanism.n = 300;
         single.query = apart.query;
-        struct eps_result *a = solve(&single), *b = solve(&apart), *c = solve(&repeated);
+        struct eps_result *a = solved(NULL, single), *b = solved(NULL, apart), *c = solved(NULL, repeated);
         assert_agree(a, b, 1.1e-3);
         assert_agree(a, c, 1.1e-3);
         eps_result_destroy(a);
@@ -161,7 +156,7 @@ TEST(the_order_does_not_matter)
     struct eps_phase other[] = {poisson(40, 0.1, 1.5, 1), poisson(100, 0.02, 1, 1), unsampled(10, 4, 1),
                                 poisson(100, 0.02, 1, 1)};
     struct eps_job a = training_of(one, 3, NAN, 1e-7, 1), b = training_of(other, 4, NAN, 1e-7, 1);
-    struct eps_result *first = solve(&a), *second = solve(&b);
+    struct eps_result *first = solved(NULL, a), *second = solved(NULL, b);
     assert_agree(first, second, 1.1e-3);
     assert_true(fabs(first->epsilon - second->epsilon) <= 1e-9 * first->epsilon);
     assert_int_equal(second->alone_len, 3);
@@ -181,7 +176,7 @@ TEST(gaussians_have_a_closed_form)
     for (size_t i = 0; i < sizeof deltas / sizeof *deltas; i++) {
         struct eps_phase phases[] = {unsampled(10, 1, 3), unsampled(7, 2, 4)};
         struct eps_job job = training_of(phases, 2, NAN, deltas[i], 5);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         __float128 mu = sqrtq(3 + 4 / (__float128)4) / 5;
         assert_true(exact_gaussian_delta(mu, (__float128)result->bracket_upper) <= (__float128)deltas[i]);
         assert_true(exact_gaussian_delta(mu, (__float128)result->bracket_lower) >= (__float128)deltas[i]);
@@ -225,7 +220,7 @@ TEST(mixed_phases_compose)
     phases[1].mechanism.matrix.bands = 3;
     for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
         struct eps_job job = training_of(phases, 3, epsilons[i], NAN, sigma);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         double mu = result->phases[0].alone->sensitivity / (sigma * scale);
         double sum[2] = {0, 0}; /* of the last rows of the banded strategy: shorter columns, taken as long ones */
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -256,7 +251,7 @@ TEST(poisson_phases_compose)
         phases[i] = poisson(n[i], p[i], scale[i], 1);
     for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
         struct eps_job job = training_of(phases, 3, epsilons[i], NAN, sigma);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         double worst = 0;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
             struct pair_room rooms[3];
@@ -285,7 +280,7 @@ TEST(poisson_phases_are_the_peers)
     for (size_t i = 0; i < 3; i++) {
         struct eps_job job = training_of(phases, 3, NAN, deltas[i], 1.1);
         job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->bracket_lower <= peers[i] && result->epsilon <= peers[i] * 1.001);
         assert_true(result->epsilon >= peers[i] - 1e-4);
         eps_result_destroy(result);
@@ -299,7 +294,7 @@ TEST(epochs_as_phases_are_drawn_anew)
 {
     struct eps_phase epochs = bins(10, 10, false, 3), whole = bins(30, 10, true, 1);
     struct eps_job apart = training_of(&epochs, 1, NAN, 1e-6, 0.9), together = training_of(&whole, 1, NAN, 1e-6, 0.9);
-    struct eps_result *a = solve(&apart), *b = solve(&together);
+    struct eps_result *a = solved(NULL, apart), *b = solved(NULL, together);
     assert_agree(a, b, 1.1e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
@@ -312,7 +307,7 @@ TEST(steps_beside_bins)
                      alike[] = {bins(20, 10, false, 1), bins(1, 1, false, 1)};
     alike[1].noise_scale = 2;
     struct eps_job one = training_of(phases, 2, NAN, 1e-6, 1), other = training_of(alike, 2, NAN, 1e-6, 1);
-    struct eps_result *a = solve(&one), *b = solve(&other);
+    struct eps_result *a = solved(NULL, one), *b = solved(NULL, other);
     assert_agree(a, b, 1.1e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
@@ -333,7 +328,7 @@ TEST(sampled_steps_beside_bins)
         struct eps_job one = training_of(curves, 2, cases[i].epsilon, cases[i].delta, 0.8),
                        other = training_of(steps, 2, cases[i].epsilon, cases[i].delta, 0.8);
         one.query.accountant.method = other.query.accountant.method = EPS_ACCOUNTANT_PLD; /* and not gaussian */
-        struct eps_result *a = solve(&one), *b = solve(&other);
+        struct eps_result *a = solved(NULL, one), *b = solved(NULL, other);
         assert_agree(a, b, 1.1e-3);
         eps_result_destroy(a);
         eps_result_destroy(b);
@@ -352,13 +347,13 @@ TEST(curves_of_all_sizes_compose)
         phases[1].noise_scale = scales[i];
         struct eps_job apart = training_of(phases, i == 3 ? 3 : 2, NAN, 1e-6, 1.5),
                        one = training_of(&all, 1, NAN, 1e-6, 1.5);
-        struct eps_result *found = solve(&apart), *exact = solve(&one);
+        struct eps_result *found = solved(NULL, apart), *exact = solved(NULL, one);
         assert_true(found->bracket_lower <= exact->epsilon && found->epsilon >= exact->bracket_lower);
         assert_true(found->epsilon <= exact->epsilon * (counts[i] > 3 ? 1.5 : 1.001));
         assert_true(counts[i] > 3 || found->bracket_upper <= 1.001 * found->bracket_lower);
         apart.query.epsilon = one.query.epsilon = 2;
         apart.query.delta = one.query.delta = NAN;
-        struct eps_result *deltas[] = {solve(&apart), solve(&one)};
+        struct eps_result *deltas[] = {solved(NULL, apart), solved(NULL, one)};
         assert_true(deltas[0]->delta >= deltas[1]->bracket_lower && deltas[0]->bracket_lower <= deltas[1]->delta);
         eps_result_destroy(deltas[0]);
         eps_result_destroy(deltas[1]);
@@ -385,7 +380,7 @@ TEST(truncated_phases_compose)
     drawn = single;
     drawn.mechanism.sampling.truncation = false;
     drawn.mechanism.sampling.max_batch_size = 0;
-    struct eps_result *a = solve(&single), *b = solve(&apart), *c = solve(&drawn);
+    struct eps_result *a = solved(NULL, single), *b = solved(NULL, apart), *c = solved(NULL, drawn);
     assert_true(b->epsilon <= a->epsilon * 1.001 && b->epsilon >= a->epsilon * 0.98);
     assert_true(b->epsilon >= c->bracket_lower); /* a batch that is hardly ever full */
     eps_result_destroy(a);
@@ -412,11 +407,11 @@ TEST(parts_compose)
     stamped.mechanism.n = 8;
     stamped.mechanism.matrix.stamps = 2;
     stamped.query = apart.query;
-    struct eps_result *a = solve(&stamped), *b = solve(&apart);
+    struct eps_result *a = solved(NULL, stamped), *b = solved(NULL, apart);
     assert_true(b->epsilon >= a->bracket_lower);
     eps_result_destroy(a);
     stamped.mechanism.matrix.rows = large;
-    a = solve(&stamped);
+    a = solved(NULL, stamped);
     assert_true(b->bracket_lower <= a->epsilon);
     assert_true(b->epsilon - b->bracket_lower <= 2e-3 * b->epsilon);
     eps_result_destroy(a);
@@ -432,10 +427,10 @@ TEST(bad_events_add_up)
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
     phases[0].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     phases[0].mechanism.matrix.bands = 4;
-    struct eps_result *whole = solve(&job), *one = solve(&alone);
+    struct eps_result *whole = solved(NULL, job), *one = solved(NULL, alone);
     phases[0].mechanism.matrix.family = EPS_FAMILY_IDENTITY;
     phases[0].mechanism.matrix.bands = 0;
-    struct eps_result *less = solve(&law);
+    struct eps_result *less = solved(NULL, law);
     assert_true(whole->epsilon > one->epsilon && whole->epsilon > less->bracket_lower);
     assert_true(whole->epsilon < 2 * (one->epsilon + 1.5));
     eps_result_destroy(whole);
@@ -463,7 +458,7 @@ TEST(mmcc_phases_hold_against_enumeration)
     for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
         struct eps_job job = training_of(phases, 2, epsilons[i], NAN, sigma);
         job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         const double means[4][2] = {{0, 0}, {b, c}, {0, b}, {b, c + b}};
         const double weights[4] = {(1 - p) * (1 - p), p * (1 - p), p * (1 - p), p * p};
         double truth[2] = {0, 0}, h = 0.08;
@@ -506,7 +501,7 @@ TEST(rows_are_run_again)
     stamped.mechanism.n = 48;
     stamped.mechanism.matrix.stamps = 2;
     stamped.query = runs.query;
-    struct eps_result *a = solve(&stamped), *b = solve(&runs);
+    struct eps_result *a = solved(NULL, stamped), *b = solved(NULL, runs);
     assert_agree(a, b, 2e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
@@ -527,7 +522,7 @@ TEST(what_is_spent_is_shared)
     stamped.mechanism.n = 240;
     stamped.mechanism.matrix.stamps = 10;
     stamped.query = job.query;
-    struct eps_result *a = solve(&stamped), *b = solve(&job);
+    struct eps_result *a = solved(NULL, stamped), *b = solved(NULL, job);
     assert_agree(a, b, 2e-3);
     assert_true(fabs(b->directions[EPS_REMOVE].bad_event_share - 0.9) < 1e-3);
     eps_result_destroy(a);
@@ -594,7 +589,7 @@ static double delta_of(struct eps_mechanism mechanism, size_t n, double epsilon,
     job.query.epsilon = epsilon;
     job.query.noise_multiplier = sigma;
     job.query.accountant.tolerance = 1e-6;
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     double delta = result->delta;
     eps_result_destroy(result);
     return delta;
@@ -613,7 +608,7 @@ TEST(the_largest_n_is_the_largest)
         }
         job.query = (struct eps_query){
             .epsilon = 1.5, .delta = 1e-6, .noise_multiplier = 1.2, .accountant = job.query.accountant};
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         size_t n = result->largest;
         assert_int_equal(result->solved_for, EPS_SOLVE_N);
         assert_true(n > 10 && n % (size_t)groups == 0);
@@ -656,7 +651,7 @@ TEST(the_largest_count_is_the_largest)
 {
     struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
     struct eps_job job = training_of(phases, 2, 2, 1e-6, 1.1);
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     size_t count = result->largest;
     assert_int_equal(result->solved_for, EPS_SOLVE_RUNS);
     assert_true(count > 2 && result->bracket_lower == (double)count && result->bracket_upper == (double)count);
@@ -666,7 +661,7 @@ TEST(the_largest_count_is_the_largest)
         phases[1].count = count + more;
         struct eps_job given = training_of(phases, 2, 2, NAN, 1.1);
         given.query.accountant.tolerance = 1e-6;
-        result = solve(&given);
+        result = solved(NULL, given);
         assert_true(more ? result->bracket_lower > 1e-6 : result->delta <= 1e-6);
         eps_result_destroy(result);
     }
@@ -677,7 +672,7 @@ TEST(the_largest_count_of_gaussians)
 {
     struct eps_phase phase = unsampled(10, 1, EPS_LARGEST);
     struct eps_job job = training_of(&phase, 1, 1, 1e-6, 40);
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     size_t count = result->largest;
     __float128 sigma = 40;
     assert_true(exact_gaussian_delta(sqrtq((__float128)count) / sigma, 1) <= (__float128)1e-6);
@@ -685,7 +680,7 @@ TEST(the_largest_count_of_gaussians)
     eps_result_destroy(result);
     /* none at all */
     job.query.noise_multiplier = 0.5;
-    result = solve(&job);
+    result = solved(NULL, job);
     assert_int_equal(result->largest, 0);
     eps_result_destroy(result);
 }
@@ -696,7 +691,7 @@ TEST(what_is_beside_it_may_break_the_promise)
 {
     struct eps_phase phases[] = {poisson(2000, 0.05, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
     struct eps_job job = training_of(phases, 2, 1, 1e-6, 1), others = training_of(phases, 1, NAN, 1e-6, 1);
-    struct eps_result *result = solve(&job), *rest = solve(&others);
+    struct eps_result *result = solved(NULL, job), *rest = solved(NULL, others);
     assert_int_equal(result->largest, 0);
     assert_true(result->bracket_lower == 0 && result->bracket_upper == 0);
     assert_int_equal(result->phases[1].count, 0);
@@ -705,9 +700,9 @@ TEST(what_is_beside_it_may_break_the_promise)
     assert_non_null(strstr(result->hints[0], "no count does"));
     /* What the others cost they keep, and a hair less they do not. */
     job.query.epsilon = rest->epsilon;
-    struct eps_result *above = solve(&job);
+    struct eps_result *above = solved(NULL, job);
     job.query.epsilon = rest->bracket_lower * 0.999;
-    struct eps_result *below = solve(&job);
+    struct eps_result *below = solved(NULL, job);
     assert_true(above->epsilon == rest->epsilon && above->bracket_upper <= 2);
     assert_true(below->epsilon > job.query.epsilon && below->largest == 0 && below->bracket_upper == 0);
     eps_result_destroy(above);
@@ -722,11 +717,11 @@ TEST(shares_are_what_is_left_out)
 {
     struct eps_phase phases[] = {poisson(300, 0.02, 1, 1), poisson(50, 0.05, 1, 1), poisson(10, 0.01, 3, 1)};
     struct eps_job job = training_of(phases, 3, NAN, 1e-6, 1);
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     for (size_t i = 0; i < 3; i++) {
         struct eps_phase left[2] = {phases[i == 0], phases[i == 2 ? 1 : 2]};
         struct eps_job rest = training_of(left, 2, NAN, 1e-6, 1);
-        struct eps_result *without = solve(&rest);
+        struct eps_result *without = solved(NULL, rest);
         assert_true(fabs(whole->phases[i].share - (1 - without->epsilon / whole->epsilon)) < 2e-3);
         eps_result_destroy(without);
     }
@@ -743,12 +738,12 @@ TEST(many_shares_are_those_of_gaussians)
         squares += 1 / ((1 + 0.1 * i) * (1 + 0.1 * i));
     }
     struct eps_job job = training_of(phases, 20, NAN, 1e-6, 10), one;
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     eps_job_init(&one);
     one.mechanism = phases[0].mechanism;
     one.query.delta = 1e-6;
     one.query.noise_multiplier = 10 / sqrt(squares - 1); /* but for the first */
-    struct eps_result *without = solve(&one);
+    struct eps_result *without = solved(NULL, one);
     assert_true(fabs(whole->phases[0].share - (1 - without->epsilon / whole->epsilon)) < 2e-3);
     eps_result_destroy(whole);
     eps_result_destroy(without);
@@ -765,11 +760,11 @@ TEST(each_of_many_is_answered_alone)
     for (int i = 2; i < 18; i += 3)
         phases[i].noise_scale = 1 + 0.02 * i;
     struct eps_job job = training_of(phases, 18, NAN, 1e-6, 2);
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     for (int i = 0; i < 18; i++) {
         struct eps_job one = training_of(&phases[i], 1, NAN, 1e-6, 2);
         const struct eps_result *alone = whole->phases[i].alone;
-        struct eps_result *exact = solve(&one);
+        struct eps_result *exact = solved(NULL, one);
         assert_true(alone->epsilon >= exact->bracket_lower && alone->epsilon <= exact->epsilon * 1.01);
         assert_true(alone->bracket_lower == 0 && alone->bracket_upper == alone->epsilon);
         eps_result_destroy(exact);
@@ -784,7 +779,7 @@ TEST(nobody_takes_part)
 {
     struct eps_phase two[] = {poisson(60, 1e-9, 1, 1), poisson(20, 1e-9, 2, 2)};
     struct eps_job job = training_of(two, 2, 0.5, NAN, 0.1);
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->delta <= 100 * 1e-9 * (1 + 1e-6) && result->delta > 50 * 1e-9);
     eps_result_destroy(result);
     struct eps__absence whole = eps__absence_nowhere(), one = eps__sampling_absence(&two[1].mechanism);
@@ -793,7 +788,7 @@ TEST(nobody_takes_part)
     assert_true(exp(drawn.upper) >= 40e-9 * (1 - 1e-7) && exp(drawn.upper) <= 40e-9 * (1 + 1e-7));
     assert_true(drawn.lower <= drawn.upper && drawn.upper - drawn.lower < 1e-6);
     job = training_of(two, 2, 0.5, 1.0000001e-7, NAN);
-    result = solve(&job);
+    result = solved(NULL, job);
     assert_true(result->noise_multiplier == 0);
     eps_result_destroy(result);
 }
@@ -815,7 +810,7 @@ TEST(the_noise_that_is_found_leaves_every_phase_in_its_range)
     for (size_t len = 1; len <= 2; len++) {
         struct eps_phase phases[] = {unsampled(1, 10, 1), unsampled(1, 1, 1)};
         struct eps_job job = training_of(phases, len, 0, 1e-8, NAN);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         job.query.noise_multiplier = result->noise_multiplier;
         job.query.epsilon = NAN;
         assert_int_equal(eps_job_check(&job, 0, NULL, NULL), 0);
@@ -883,7 +878,7 @@ TEST(groups_of_examples_compose)
     single.mechanism.n = 100;
     single.mechanism.sampling.examples_per_user = 3;
     single.query = apart.query;
-    struct eps_result *a = solve(&single), *b = solve(&apart);
+    struct eps_result *a = solved(NULL, single), *b = solved(NULL, apart);
     assert_agree(a, b, 1.1e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
@@ -899,7 +894,7 @@ TEST(spending_is_that_of_what_was_run)
     size_t len, ends = 0;
     eps_job_defaults(&job);
     assert_int_equal(eps_spend(NULL, &points, &len, &error, &job, 1, 1e-6), EPS_OK);
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     assert_true(len > 100 && points[len - 1].step == 300);
     assert_true(fabs(points[len - 1].epsilon - whole->epsilon) <= 1e-2 * whole->epsilon);
     assert_true(points[len - 1].epsilon >= whole->bracket_lower);
@@ -914,7 +909,7 @@ TEST(spending_is_that_of_what_was_run)
         until[1].count = 1;
         until[1].mechanism.n = points[i].step - 100 * until[0].count;
         struct eps_job partly = training_of(until + (until[0].count == 0), 1 + until[0].count, NAN, 1e-6, 1);
-        struct eps_result *result = solve(&partly);
+        struct eps_result *result = solved(NULL, partly);
         assert_true(points[i].epsilon >= result->bracket_lower && points[i].epsilon <= result->epsilon * 1.01 + 1e-6);
         eps_result_destroy(result);
     }
@@ -968,7 +963,7 @@ static void assert_no_step_costs_more(struct eps_phase *phases, size_t len, doub
             else
                 until[i].mechanism.matrix.coefficients_len = phases[i].mechanism.matrix.coefficients_len;
             struct eps_job partly = training_of(until, i + 1, NAN, 1e-6, sigma);
-            struct eps_result *result = solve(&partly);
+            struct eps_result *result = solved(NULL, partly);
             if (spent_by(points, points_len, first + steps) < result->bracket_lower)
                 fail_msg("step %llu: %.9g, and it is %.9g", (unsigned long long)(first + steps),
                          spent_by(points, points_len, first + steps), result->epsilon);
@@ -1012,12 +1007,12 @@ TEST(the_curve_is_that_of_the_whole)
     struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), unsampled(5, 6, 2)};
     struct eps_job job = training_of(phases, 2, NAN, NAN, 1), at;
     job.query.curve = true;
-    struct eps_result *curve = solve(&job);
+    struct eps_result *curve = solved(NULL, job);
     assert_int_equal(curve->curve_len, 201);
     for (size_t i = 20; i < 201; i += 60) {
         const struct eps_curve_point *point = &curve->curve[i];
         at = training_of(phases, 2, point->epsilon, NAN, 1);
-        struct eps_result *result = solve(&at);
+        struct eps_result *result = solved(NULL, at);
         assert_true(point->lower <= result->bracket_upper && result->bracket_lower <= point->delta);
         assert_true(point->delta <= result->delta * 1.01);
         eps_result_destroy(result);

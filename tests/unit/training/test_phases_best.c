@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 #include "tests/unit/trainings.h"
 
@@ -30,7 +31,7 @@ static struct eps_phase apart(size_t n, double p, size_t separation)
 static double epsilon_of(struct eps_phase *phases, size_t len, double delta, double sigma)
 {
     struct eps_job job = training_of(phases, len, NAN, delta, sigma);
-    struct eps_result *result = solve_training(NULL, &job);
+    struct eps_result *result = solved(NULL, job);
     double epsilon = result->epsilon;
     eps_result_destroy(result);
     return epsilon;
@@ -50,7 +51,7 @@ TEST(phases_cost_no_more_than_their_parts)
     const double delta = 1e-4, sigma = 1.2;
     for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++) {
         struct eps_job job = training_of(trainings[i], 2, NAN, delta, sigma);
-        struct eps_result *result = solve_training(NULL, &job);
+        struct eps_result *result = solved(NULL, job);
         double parts = 0, larger = 0;
         for (size_t k = 0; k < 2; k++) {
             parts += epsilon_of(&trainings[i][k], 1, delta / 2, sigma);
@@ -62,7 +63,7 @@ TEST(phases_cost_no_more_than_their_parts)
             assert_null(strstr(result->hints[k], "monte_carlo")); /* which phases refuse */
         for (size_t k = 0; k < 2; k++) {
             struct eps_job alone = training_of(&trainings[i][k], 1, NAN, delta, sigma);
-            struct eps_result *own = solve_training(NULL, &alone);
+            struct eps_result *own = solved(NULL, alone);
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
                 assert_int_equal(result->phases[k].alone->directions[d].accountant, own->directions[d].accountant);
                 assert_true(result->phases[k].alone->directions[d].value == own->directions[d].value);
@@ -84,7 +85,7 @@ TEST(bandmf_and_then_dp_sgd)
     phases[0].mechanism.matrix.family = EPS_FAMILY_BANDED;
     phases[0].mechanism.matrix.bands = 16;
     struct eps_job job = training_of(phases, 2, NAN, 1e-5, 1.2);
-    struct eps_result *result = solve_training(NULL, &job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->epsilon > 5.42 && result->epsilon < 5.644 + 1.264);
     assert_true(result->epsilon < 5.7); /* and far less than their sum */
     assert_int_equal(result->phases[0].composed[EPS_REMOVE], EPS_ACCOUNTANT_RENYI);
@@ -104,7 +105,7 @@ TEST(what_is_composed_is_assumed)
         phases[0].count = i == 1 ? 2 : 1;
         job.query.accountant.method = methods[i];
         job.query.accountant.tolerance = 1e-2;
-        struct eps_result *result = solve_training(NULL, &job);
+        struct eps_result *result = solved(NULL, job);
         size_t said = 0;
         for (size_t k = 0; k < result->assumptions_len; k++)
             said += strstr(result->assumptions[k], "released in causal order") != NULL;
@@ -121,7 +122,7 @@ TEST(small_deltas_are_found)
     struct eps_phase phases[] = {poisson_phase(12, 0.05), bins_phase(8, 4)};
     struct eps_job job = training_of(phases, 2, 9, NAN, 1.5), alone = training_of(&phases[1], 1, 9, NAN, 1.5);
     job.query.accountant.tolerance = alone.query.accountant.tolerance = 1e-2;
-    struct eps_result *whole = solve_training(NULL, &job), *larger = solve_training(NULL, &alone);
+    struct eps_result *whole = solved(NULL, job), *larger = solved(NULL, alone);
     assert_true(whole->delta < 1e-16 && whole->delta > 0.9 * larger->delta && whole->delta < 1e9 * larger->delta);
     eps_result_destroy(whole);
     eps_result_destroy(larger);
@@ -146,7 +147,7 @@ TEST(a_curve_is_the_work_of_a_few_jobs)
     struct eps_context counting = {.user = &of_job, .canceled = count};
     struct eps_curve_point *points;
     struct eps_error error = {0};
-    struct eps_result *result = solve_training(&counting, &job);
+    struct eps_result *result = solved(&counting, job);
     counting.user = &of_curve;
     assert_int_equal(eps_privacy_curve(&counting, &points, &len, &error, &job, 1.5), EPS_OK);
     assert_int_equal(len, 201);

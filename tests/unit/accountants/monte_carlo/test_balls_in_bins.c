@@ -47,7 +47,7 @@ static const struct design designs[] = {
 };
 enum { DESIGNS = sizeof designs / sizeof *designs };
 
-static struct eps_job job_of(const struct design *design)
+static struct eps_job job_for(const struct design *design)
 {
     struct eps_job job;
     eps_job_init(&job);
@@ -75,7 +75,7 @@ struct columns {
 
 static struct columns columns_of(const struct design *design, double sigma)
 {
-    struct eps_job job = job_of(design);
+    struct eps_job job = job_for(design);
     struct eps_strategy *strategy = strategy_new(&job.mechanism);
     struct matrix c = part_matrix(strategy, EPS_PART_ENCODER);
     struct columns m = {.rows = c.rows, .bins = design->bins};
@@ -203,7 +203,7 @@ TEST(the_factor_dominates)
 {
     for (size_t d = 0; d < DESIGNS; d++)
         for (double sigma = 0.3; sigma < 30; sigma *= 5) {
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct columns m = columns_of(&designs[d], sigma);
             struct eps__setting setting;
             struct eps__bin_gram bins;
@@ -241,7 +241,7 @@ TEST(the_factor_dominates)
 TEST(the_factor_is_narrow)
 {
     for (size_t d = 0; d < 4; d++) {
-        struct eps_job job = job_of(&designs[d]);
+        struct eps_job job = job_for(&designs[d]);
         struct eps__setting setting;
         struct eps__bin_gram bins;
         struct eps__mc_factor factor;
@@ -265,7 +265,7 @@ TEST(the_ratio_is_that_of_its_definition)
     uint64_t state = seed;
     for (size_t d = 0; d < DESIGNS; d++)
         for (double sigma = 0.01; sigma < 30; sigma *= 10) {
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct eps__setting setting;
             struct eps__bin_gram bins;
             struct eps__mc_factor factor;
@@ -308,7 +308,7 @@ TEST(every_draw_has_its_own_bin)
     const uint32_t first = 32;
     for (size_t d = 0; d < DESIGNS; d++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct eps__setting setting;
             struct eps__bin_gram bins;
             struct eps__mc_factor factor;
@@ -339,7 +339,7 @@ TEST(plain_draws_are_of_the_mechanism)
     for (size_t d = 0; d + 1 < DESIGNS; d++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double sigma = d % 2 ? 1.5 : 1, eps = 0.3;
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct columns m = columns_of(&designs[d], sigma);
             struct eps__setting setting;
             assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
@@ -354,12 +354,12 @@ TEST(plain_draws_are_of_the_mechanism)
 TEST(plain_draws_agree_with_the_exact_law)
 {
     for (size_t d = 0; d < 2; d++) {
-        struct eps_job job = job_of(&designs[d]);
+        struct eps_job job = job_for(&designs[d]);
         struct eps__setting setting;
         double exact[EPS_DIRECTIONS], sigma = 0.8, eps = 1;
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         eps_job_defaults(&job);
-        solved_deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, job, sigma, eps);
         assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct eps__mc_law *law = law_of(&setting, sigma, direction, false, NAN);
@@ -416,7 +416,7 @@ struct tilt {
 
 static void tilt_of(struct tilt *tilt, const struct design *design, double sigma, double eps)
 {
-    struct eps_job job = job_of(design);
+    struct eps_job job = job_for(design);
     struct eps__setting setting;
     struct eps__bin_gram bins;
     struct eps__orders orders;
@@ -604,12 +604,12 @@ TEST(the_moment_is_that_of_the_orders)
 TEST(tilted_draws_are_few)
 {
     struct design design = {"prototype", EPS_FAMILY_IDENTITY, 100, 100, {0}, 0};
-    struct eps_job job = job_of(&design);
+    struct eps_job job = job_for(&design);
     struct eps__setting setting;
     double exact[EPS_DIRECTIONS];
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     eps_job_defaults(&job);
-    solved_deltas(exact, &job, 0.6, 4);
+    solved_deltas(exact, job, 0.6, 4);
     assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
     struct eps__mc_law *law = law_of(&setting, 0.6, EPS_REMOVE, true, 4);
     struct mean own = drawn(law, 4, 20000);
@@ -636,7 +636,7 @@ TEST(tilted_draws_are_of_the_mechanism)
     for (size_t d = 0; d < DESIGNS; d++)
         for (size_t k = 0; k < 3; k++)
             for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-                struct eps_job job = job_of(&designs[d]);
+                struct eps_job job = job_for(&designs[d]);
                 struct eps__setting setting;
                 assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
                 struct eps__mc_law *plain = law_of(&setting, sigmas[k], direction, false, NAN),
@@ -651,7 +651,7 @@ TEST(tilted_draws_are_of_the_mechanism)
                     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
                     eps_job_defaults(&job);
                     if (d < 2) {
-                        solved_deltas(exact, &job, sigmas[k], epses[k]);
+                        solved_deltas(exact, job, sigmas[k], epses[k]);
                         assert_near(designs[d].name, own, (struct mean){.value = exact[direction]}, 0.1);
                     }
                 }
@@ -665,12 +665,12 @@ TEST(tilted_draws_are_of_the_mechanism)
 /* A far tail, which plain draws do not reach. */
 TEST(tilted_draws_reach_far)
 {
-    struct eps_job job = job_of(&designs[1]);
+    struct eps_job job = job_for(&designs[1]);
     struct eps__setting setting;
     double exact[EPS_DIRECTIONS], sigma = 3, eps = 2;
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     eps_job_defaults(&job);
-    solved_deltas(exact, &job, sigma, eps);
+    solved_deltas(exact, job, sigma, eps);
     assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         struct eps__mc_law *law = law_of(&setting, sigma, direction, true, eps);
@@ -688,7 +688,7 @@ TEST(tilted_draws_reach_far)
 TEST(what_is_not_derived_is_declined)
 {
     struct design design = designs[3];
-    struct eps_job job = job_of(&design);
+    struct eps_job job = job_for(&design);
     struct eps__setting setting;
     struct eps_error error = {0};
     assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);

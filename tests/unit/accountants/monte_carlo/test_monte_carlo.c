@@ -14,6 +14,7 @@
 #include "lib/numerics/bound.h"
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 /* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known, and of which
@@ -30,16 +31,6 @@ static struct eps_job poisson_like(size_t n, double p)
     job.mechanism.sampling.warm_start = false;
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     return job;
-}
-
-static struct eps_result *solve(const struct eps_context *context, struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(context, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
 }
 
 /* By the accountant alone, from a bound that is said to be proven. */
@@ -66,7 +57,7 @@ static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, doubl
     eps_job_init(&plain);
     job.query = (struct eps_query){eps, NAN, sigma, false, plain.query.accountant};
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
         found[d] = result->directions[d].value;
     eps_result_destroy(result);
@@ -80,7 +71,7 @@ TEST(answers_are_over_the_truth_and_near_it)
     struct eps_job job = poisson_like(16, 0.2);
     job.query.noise_multiplier = 1.1;
     job.query.epsilon = 1;
-    struct eps_result *result = solve(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     exact_deltas(exact, job, 1, 1.1);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         const struct eps_draws *draws = &result->draws[d];
@@ -95,7 +86,7 @@ TEST(answers_are_over_the_truth_and_near_it)
     eps_result_destroy(result);
 
     job.query = (struct eps_query){NAN, 1e-2, 1.1, false, job.query.accountant};
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     exact_deltas(exact, job, result->epsilon, 1.1);
     assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_ADD] <= 1e-2);
     assert_true(fmax(exact[EPS_REMOVE], exact[EPS_ADD]) >= 0.3e-2);
@@ -110,7 +101,7 @@ TEST(answers_are_over_the_truth_and_near_it)
     assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_REMOVE] >= 0.3e-2);
 
     job.query = (struct eps_query){1, 1e-2, NAN, false, job.query.accountant};
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     exact_deltas(exact, job, 1, result->noise_multiplier);
     assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_ADD] <= 1e-2);
     assert_true(fmax(exact[EPS_REMOVE], exact[EPS_ADD]) >= 0.3e-2);
@@ -272,7 +263,7 @@ TEST(a_ladder_without_a_candidate_is_proven_for_what_is_left)
     job.query.delta = 5e-2;
     job.query.accountant.max_seconds = 1e-3;
     job.query.accountant.samples = 1 << 30; /* over before they are drawn */
-    struct eps_result *result = solve(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         if (result->directions[d].value < result->noise_multiplier)
             continue;
@@ -285,7 +276,7 @@ TEST(a_ladder_without_a_candidate_is_proven_for_what_is_left)
             proving.query.accountant = plain.query.accountant;
             proving.query.accountant.method = result->directions[d].accountant;
             proving.query.delta = deltas[i];
-            struct eps_result *proven = solve(NULL, proving);
+            struct eps_result *proven = solved(NULL, proving);
             found[i] = proven->directions[d].value;
             eps_result_destroy(proven);
         }
@@ -306,7 +297,7 @@ TEST(an_audit_is_under_the_truth)
     job.query.noise_multiplier = 1.1;
     job.query.epsilon = 1;
     exact_deltas(exact, job, 1, 1.1);
-    struct eps_result *result = solve(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         const struct eps_audit *audit = &result->audit[d];
         assert_true(audit->lower <= exact[d] && audit->lower >= 0.9 * exact[d] && audit->samples >= 300000);
@@ -317,7 +308,7 @@ TEST(an_audit_is_under_the_truth)
 
     job.query.epsilon = NAN;
     job.query.delta = exact[EPS_REMOVE];
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     const struct eps_audit *audit = &result->audit[EPS_REMOVE];
     assert_true(audit->lower <= 1.001 && audit->lower >= 0.97 && audit->ratio == result->epsilon / audit->lower);
     assert_true(result->audit[EPS_ADD].lower < 1);
@@ -491,7 +482,7 @@ TEST(a_time_limit_is_for_one_run)
         job.query.epsilon = 1;
         job.query.accountant.samples = 4096;
         job.query.accountant.max_seconds = limited ? 1000 : NAN;
-        struct eps_result *result = solve(NULL, job);
+        struct eps_result *result = solved(NULL, job);
         for (size_t i = 0; i < result->assumptions_len; i++)
             told |= strstr(result->assumptions[i], "the job was run once") != NULL;
         assert_int_equal(told, limited);

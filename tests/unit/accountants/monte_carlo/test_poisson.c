@@ -461,7 +461,7 @@ TEST(independent_rounds_are_those_of_pld)
             job.mechanism.sampling.groups = which == 1 ? 3 : 5;
         }
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-        solved_deltas(exact, &job, 0.7, 0.3);
+        solved_deltas(exact, job, 0.7, 0.3);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             check_mean(&job, 0.7, direction, 0.3, 40, exact[direction]);
     }
@@ -614,7 +614,7 @@ TEST(small_deltas_are_those_of_pld)
             job.mechanism.sampling.p = 0.1;
         }
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-        solved_deltas(exact, &job, 2, 1);
+        solved_deltas(exact, job, 2, 1);
         assert_true(exact[EPS_ADD] < 1e-5);
         if (which == 2) { /* trees of one leaf */
             job.mechanism.matrix.family = EPS_FAMILY_TREE;
@@ -632,19 +632,19 @@ TEST(what_is_not_derived_is_declined)
     struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 40, 0.1);
     job.mechanism.matrix.coefficients = coefficients;
     job.mechanism.matrix.coefficients_len = 13;
-    assert_declined(&job, "/matrix/bands");
+    assert_declined(job, "/matrix/bands");
     job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
     job.mechanism.sampling.groups = 2;
     job.mechanism.matrix.stamps = 2;
     job.mechanism.matrix.coefficients_len = 3;
-    assert_declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
     job.mechanism.sampling.groups = 0;
     job.mechanism.sampling.examples_per_user = 2;
-    assert_declined(&job, "/sampling/examples_per_user");
+    assert_declined(job, "/sampling/examples_per_user");
     job.mechanism.sampling.examples_per_user = 1;
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
     job.mechanism.sampling.truncation = true;
     job.mechanism.sampling.max_batch_size = 10;
@@ -652,8 +652,8 @@ TEST(what_is_not_derived_is_declined)
     job.mechanism.sampling.dataset_size = 40;
     job.mechanism.sampling.p = NAN;
     job.mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
-    assert_declined(&job, "/sampling/truncation");
+    assert_declined(job, "/sampling/truncation");
     job = new_job(EPS_FAMILY_IDENTITY, 40, 0.1);
     job.mechanism.sampling.last_iterate = true;
-    assert_declined(&job, "/sampling/last_iterate");
+    assert_declined(job, "/sampling/last_iterate");
 }

@@ -320,7 +320,7 @@ static double exact_delta_of(struct eps_job job, enum eps_direction direction, d
     else
         job.mechanism.sampling = (struct eps_sampling){
             .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = separation, .examples_per_user = 1};
-    solved_deltas(exact, &job, sigma, eps);
+    solved_deltas(exact, job, sigma, eps);
     return exact[direction];
 }
 

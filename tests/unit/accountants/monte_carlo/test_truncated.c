@@ -414,7 +414,7 @@ TEST(separation_one_is_poisson)
             .family = EPS_FAMILY_IDENTITY, .normalization = EPS_NORMALIZATION_MAX_COLUMN, .stamps = 1};
         other.query.accountant.method = EPS_ACCOUNTANT_PLD;
         eps_job_defaults(&other);
-        solved_deltas(known, &other, 1, 0.4);
+        solved_deltas(known, other, 1, 0.4);
         for (enum eps_direction direction = EPS_REMOVE; direction <= EPS_ADD; direction++) {
             struct means means = mean_of(&example, 1, direction, 0.4, 65536);
             double off = means.delta - known[direction];
