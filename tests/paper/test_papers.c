@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 struct figure {
@@ -38,8 +39,6 @@ static const struct figure composed[] = {
 static struct eps_result *solve(const struct figure *figure, enum eps_accountant method, bool last_iterate)
 {
     struct eps_job job;
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     eps_job_init(&job);
     job.mechanism.n = figure->n;
     job.mechanism.sampling.scheme = figure->p > 0 ? EPS_SCHEME_POISSON : EPS_SCHEME_NONE;
@@ -49,10 +48,7 @@ static struct eps_result *solve(const struct figure *figure, enum eps_accountant
     job.query.delta = 1e-6;
     job.query.accountant.method = method;
     job.query.accountant.tolerance = 1e-5;
-    eps_job_defaults(&job);
-    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s: %s", figure->source, error.pointer, error.message);
-    return result;
+    return solved(NULL, job);
 }
 
 /* The bracket holds a number that rounds to the figure. */
@@ -100,16 +96,8 @@ TEST(the_last_iterate)
 /* Where dp_accounting's "pessimistic" epsilon is 25.852: too low. */
 TEST(full_batches_in_the_far_tail)
 {
-    struct eps_job job;
-    struct eps_result *result = NULL;
-    eps_job_init(&job);
-    job.mechanism.n = 2052;
-    job.mechanism.sampling.p = 1;
-    job.query.noise_multiplier = 15.518;
-    job.query.delta = 1e-14;
-    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    struct eps_result *result = solved(NULL, job_of("{'n':2052,'sampling':{'scheme':'poisson','p':1},"
+                                                    "'noise_multiplier':15.518,'delta':1e-14,'accountant':'pld'}"));
     assert_true(result->bracket_lower <= 26.1045 && result->bracket_upper >= 26.1035);
     assert_true(result->bracket_upper - result->bracket_lower <= 1e-3 * result->bracket_upper);
     eps_result_destroy(result);

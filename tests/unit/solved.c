@@ -47,6 +47,18 @@ struct eps_result *solved(const struct eps_context *context, struct eps_job job)
     return result;
 }
 
+struct answer answered(struct eps_job job)
+{
+    struct eps_result *result = solved(NULL, job);
+    struct answer answer = {.value = result->bracket_upper, .lower = result->bracket_lower};
+    for (int d = 0; d < EPS_DIRECTIONS; d++) {
+        answer.of[d] = result->directions[d].value;
+        answer.share[d] = result->directions[d].bad_event_share;
+    }
+    eps_result_destroy(result);
+    return answer;
+}
+
 struct eps_error assert_refused(struct eps_job job, enum eps_status status, const char *pointer)
 {
     struct eps_result *result = NULL;

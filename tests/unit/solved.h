@@ -7,6 +7,7 @@
 #define TESTS_UNIT_SOLVED_H
 
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
 
 /* The job of a text, which the codec must accept: a format of printf(), whose result is JSON with ' in the place of ".
  * Defaults are filled in. The arrays and phases of the job exist until the program ends. */
@@ -14,6 +15,14 @@ struct eps_job job_of(const char *format, ...) __attribute__((format(printf, 1, 
 
 /* Fills in defaults and calls eps_solve(), which must succeed. context may be NULL. The caller destroys the result. */
 struct eps_result *solved(const struct eps_context *context, struct eps_job job);
+
+/* The bracket of the value that is asked for, what was found for both directions, and their bad events' share of delta. */
+struct answer {
+    double value, lower, of[EPS_DIRECTIONS], share[EPS_DIRECTIONS];
+};
+
+/* The same as solved(), in numbers. */
+struct answer answered(struct eps_job job);
 
 /* Fills in defaults and calls eps_solve(), which must return the status and name the member at `pointer`. */
 struct eps_error assert_refused(struct eps_job job, enum eps_status status, const char *pointer);

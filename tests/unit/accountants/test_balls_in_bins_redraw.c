@@ -13,6 +13,7 @@
 #include "lib/pld/known/balls_in_bins.h"
 #include "lib/pld/known/curves.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 static const uint64_t seed = 24077;
@@ -388,29 +389,19 @@ static struct eps_job job_new(enum eps_accountant method, size_t bins, size_t ep
 }
 
 /* The answer of one direction, the larger one's bracket being within the tolerance. */
-static double solved(struct eps_job job, enum eps_direction direction)
+static double found_by(struct eps_job job, enum eps_direction direction)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    double value = result->directions[direction].value;
-    double larger = fmax(result->directions[EPS_REMOVE].value, result->directions[EPS_ADD].value);
+    struct answer answer = answered(job);
+    double larger = fmax(answer.of[EPS_REMOVE], answer.of[EPS_ADD]);
     if (job.query.accountant.method == EPS_ACCOUNTANT_PLD)
-        assert_true(result->bracket_lower <= larger && result->bracket_lower > larger * (1 - 2e-3));
-    eps_result_destroy(result);
-    return value;
+        assert_true(answer.lower <= larger && answer.lower > larger * (1 - 2e-3));
+    return answer.of[direction];
 }
 
 static void declined(struct eps_job job, const char *pointer)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     job.query.noise_multiplier = 1;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
+    assert_refused(job, EPS_UNSUPPORTED, pointer);
 }
 
 TEST(it_is_no_more_than_renyi)
@@ -421,14 +412,14 @@ TEST(it_is_no_more_than_renyi)
                            unknown ? &renyi.query.epsilon : &renyi.query.noise_multiplier};
         *given[0] = *given[1] = unknown ? 2 : 0.9;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
-            double ours = solved(pld, d), theirs = solved(renyi, d);
+            double ours = found_by(pld, d), theirs = found_by(renyi, d);
             assert_true(ours < theirs && ours > (d == EPS_REMOVE ? 0.7 : 0.3) * theirs);
         }
     }
     /* one bin: nothing is drawn */
     struct eps_job job = job_new(EPS_ACCOUNTANT_PLD, 1, 9);
     job.query.noise_multiplier = 6;
-    double value = solved(job, EPS_ADD), error;
+    double value = found_by(job, EPS_ADD), error;
     assert_true(fabs(eps__gaussian_log_delta(0.5, value, &error) - log(1e-6)) < 1e-2);
 }
 
@@ -452,7 +443,7 @@ TEST(epochs_may_differ)
         assert_int_equal(eps__curves_create(&curves, NULL, &accuracy), EPS_OK);
         assert_int_equal(eps__curves_add(curves, eps__curve_balls_in_bins(NULL, d, BINS, 0.5, 0.5), 2), EPS_OK);
         assert_int_equal(eps__curves_add(curves, eps__curve_balls_in_bins(NULL, d, BINS, 0.75, 0.75), 1), EPS_OK);
-        struct bracket found = bracket_of(curves, solved(job, d));
+        struct bracket found = bracket_of(curves, found_by(job, d));
         if (!(fabs(found.upper - log(1e-6)) < 3e-2))
             fail_msg("epochs of two norms: %g from the delta that was asked", found.upper - log(1e-6));
         eps__curves_destroy(curves);

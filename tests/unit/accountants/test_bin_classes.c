@@ -14,6 +14,7 @@
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 static const uint64_t seed = 31415;
@@ -166,23 +167,6 @@ TEST(bins_of_a_class_share_no_row)
 
 /* ------------------------------------------------------------ delta */
 
-struct answer {
-    double of[EPS_DIRECTIONS], value, lower;
-};
-
-static struct answer solve(const struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    struct answer answer = {.value = result->bracket_upper, .lower = result->bracket_lower};
-    for (int d = 0; d < EPS_DIRECTIONS; d++)
-        answer.of[d] = result->directions[d].value;
-    eps_result_destroy(result);
-    return answer;
-}
-
 static double largest_norm(const struct merged *merged)
 {
     double largest = 0;
@@ -242,7 +226,7 @@ TEST(delta_is_never_under_the_truth)
         double sigma = some_sigma(&merged), eps = merged.bins > 8 ? 0.3 : 0.5;
         job.query.noise_multiplier = sigma;
         job.query.epsilon = eps;
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         assert_true(found.lower >= 0.998 * found.value && found.lower <= found.value);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double deviation, mean;
@@ -281,7 +265,7 @@ TEST(small_deltas_are_never_under_the_truth)
         struct merged merged = merge(&job.mechanism, &strategy);
         job.query.noise_multiplier = largest_norm(&merged) * draw_log(&state, 0.25, 3);
         job.query.epsilon = draw_log(&state, 0.05, 3);
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         struct truth truth = truth_open(&job.mechanism);
         const struct effort effort = {.samples = 600,
                                       .quadrature_most = c % 8 ? 2 : 3,
@@ -321,7 +305,7 @@ TEST(delta_is_the_mean_of_the_classes)
         job.query.accountant.tolerance = 1e-4;
         for (size_t i = 0; i < merged.bins; i++)
             count[eps__bin_class(&classes, i)]++;
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double mean = 0;
             for (size_t c = 0; c < classes.len; c++) {
@@ -356,14 +340,14 @@ TEST(the_noise_is_near_the_truth)
         struct eps_job job = job_new(&bsr, NULL);
         job.query.epsilon = known[i].eps;
         job.query.delta = 1e-5;
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         assert_true(found.value >= known[i].sigma * 0.998 && found.value <= 1.22 * known[i].sigma);
         assert_true(found.value - found.lower <= 1e-3 * found.value);
         widest = fmax(widest, found.value / known[i].sigma);
         /* and back: epsilon from this noise, and delta */
         job.query.noise_multiplier = found.value;
         job.query.epsilon = NAN;
-        struct answer back = solve(&job);
+        struct answer back = answered(job);
         assert_true(back.lower <= known[i].eps * (1 + 1e-6) && back.value >= known[i].eps * (1 - 5e-3));
     }
     print_message("# at most %.4g times the true noise\n", widest);
@@ -383,9 +367,9 @@ TEST(wide_bands_are_amplified)
     job.query.noise_multiplier = 1.5;
     job.query.delta = 1e-5;
     eps_job_defaults(&job);
-    struct answer ours = solve(&job);
+    struct answer ours = answered(job);
     job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-    assert_true(ours.value < 0.75 * solve(&job).value);
+    assert_true(ours.value < 0.75 * answered(job).value);
 }
 
 /* ------------------------------------------------------------ who serves */
@@ -393,13 +377,12 @@ TEST(wide_bands_are_amplified)
 /* The accountants that answered a job for `auto`, a bit each. */
 static unsigned candidates(struct eps_job job)
 {
-    struct eps_result *result = NULL;
     unsigned found = 0;
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
     job.query.noise_multiplier = 2;
     job.query.epsilon = 1;
     job.query.delta = NAN;
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    struct eps_result *result = solved(NULL, job);
     for (size_t i = 0; i < result->candidates_len; i++)
         found |= 1u << result->candidates[i].accountant;
     eps_result_destroy(result);
@@ -420,12 +403,9 @@ TEST(a_bound_leaves_room_for_others)
 static void declined(const struct known *known, const char *pointer)
 {
     struct eps_job job = job_new(known, NULL);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     job.query.noise_multiplier = 1;
     job.query.delta = 1e-5;
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
+    struct eps_error error = assert_refused(job, EPS_UNSUPPORTED, pointer);
     assert_true(error.accountants & 1u << EPS_ACCOUNTANT_GAUSSIAN);
 }
 

@@ -15,6 +15,7 @@
 #include "lib/numerics/normal.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 enum { BINS_MAX = 8, ROWS_MAX = 12 };
@@ -91,30 +92,6 @@ static struct eps_job new_job(enum eps_family family, size_t n, size_t bins, dou
     return job;
 }
 
-struct answer {
-    double value, lower, of[EPS_DIRECTIONS], share[EPS_DIRECTIONS];
-};
-
-static struct answer solve(struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    struct answer answer = {0};
-    eps_job_defaults(&job);
-    enum eps_status status = eps_solve(NULL, &result, &error, &job);
-    if (status != EPS_OK)
-        print_error("  %s %s\n", error.pointer, error.message);
-    assert_int_equal(status, EPS_OK);
-    answer.value = result->bracket_upper;
-    answer.lower = result->bracket_lower;
-    for (int d = 0; d < EPS_DIRECTIONS; d++) {
-        answer.of[d] = result->directions[d].value;
-        answer.share[d] = result->directions[d].bad_event_share;
-    }
-    eps_result_destroy(result);
-    return answer;
-}
-
 /* The Gram matrix over sigma^2 of the means, from the dense C. */
 static void gram_of(double gram[], const double *rows, size_t n, size_t bins, double sigma)
 {
@@ -163,7 +140,7 @@ TEST(delta_is_never_under_the_truth)
         job.mechanism.matrix.rows_n = n;
         job.query.epsilon = eps;
         job.query.accountant.tolerance = 1e-2;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         for (int d = 0; d < EPS_DIRECTIONS; d++) {
             if (!(answer.of[d] >= exact[d] * (1 - 5e-3) - 1e-9))
                 fail_msg("case %d, direction %d: %.9g under %.9g (n %zu, b %zu, sigma %g, eps %g)", c, d, answer.of[d],
@@ -183,9 +160,9 @@ TEST(one_bin_is_the_gaussian)
         job.mechanism.matrix.coefficients = coefficients;
         job.mechanism.matrix.coefficients_len = 3;
         job.query.epsilon = eps;
-        struct answer own = solve(job);
+        struct answer own = answered(job);
         job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-        struct answer gaussian = solve(job);
+        struct answer gaussian = answered(job);
         for (int d = 0; d < EPS_DIRECTIONS; d++) {
             assert_true(fabs(own.of[d] - gaussian.of[d]) <= 2e-3 * gaussian.of[d]);
             assert_true(own.of[d] >= gaussian.of[d] * (1 - 1e-9));
@@ -208,9 +185,9 @@ TEST(one_bin_redrawn_is_the_gaussian)
             job.mechanism.matrix.stamps = stamps;
             job.mechanism.sampling.redraw = true;
             job.query.epsilon = eps;
-            struct answer own = solve(job);
+            struct answer own = answered(job);
             job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-            struct answer gaussian = solve(job);
+            struct answer gaussian = answered(job);
             for (int d = 0; d < EPS_DIRECTIONS; d++) {
                 assert_true(fabs(own.of[d] - gaussian.of[d]) <= 2e-3 * gaussian.of[d]);
                 assert_true(own.of[d] >= gaussian.of[d] * (1 - 1e-9));
@@ -618,7 +595,7 @@ TEST(classes_are_averaged)
         job.mechanism.matrix.coefficients_len = 3;
         job.query.epsilon = d == EPS_REMOVE ? 0.3 : 0.1;
         double deviation, exact = sampled(column, 3, 18, 1.5, job.query.epsilon, (enum eps_direction)d, &deviation);
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         assert_true(deviation < 0.05 * exact);
         if (!(answer.of[d] >= exact - 4 * deviation && answer.of[d] <= 4 * exact))
             fail_msg("direction %d: %g for %g +- %g", d, answer.of[d], exact, deviation);
@@ -637,7 +614,7 @@ TEST(a_class_may_show_nothing)
         job.mechanism.matrix.rows = rows;
         job.mechanism.matrix.rows_n = 16;
         job.query.epsilon = 0.3;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         const double column[] = {
             1.118033988749895}; /* of eight bins that are apart; half of the time it is one of them */
         double deviation;
@@ -687,11 +664,11 @@ TEST(sigmas_lie_between_the_truth_and_the_reference)
         job.mechanism.matrix.coefficients_len = k->bands;
         job.query.delta = 1e-5;
         job.query.accountant.tolerance = 1e-2;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         assert_true(answer.value <= k->eps); /* not looser than the reference */
         assert_true(answer.lower >= 0.985 * answer.value);
         job.query.noise_multiplier = 0.99 * k->truth;
-        answer = solve(job);
+        answer = answered(job);
         assert_true(answer.value > k->eps); /* nor below the truth */
     }
 }
@@ -704,7 +681,7 @@ TEST(a_tree_and_stamps_are_served)
         struct eps_job job = new_job(EPS_FAMILY_TREE, 2 * stamps, 2, 2);
         job.mechanism.matrix.stamps = stamps;
         job.query.epsilon = 0.4;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         double scale = (double)stamps / 4, gram[4] = {2 * scale, scale, scale, 2 * scale};
         truth(gram, 2, 0.4, exact);
         for (int d = 0; d < EPS_DIRECTIONS; d++)
@@ -725,7 +702,7 @@ TEST(scales_do_not_matter)
         job.mechanism.matrix.coefficients = coefficients;
         job.mechanism.matrix.coefficients_len = 3;
         job.query.epsilon = 1;
-        values[c] = solve(job).value;
+        values[c] = answered(job).value;
     }
     assert_true(fabs(values[1] / values[0] - 1) < 1e-9 && fabs(values[2] / values[0] - 1) < 1e-9);
 }
@@ -751,20 +728,18 @@ TEST(runs_of_rows_are_independent)
     job.mechanism.matrix.coefficients_len = 3;
     job.query.epsilon = 0.5;
     job.query.accountant.tolerance = 0.05;
-    struct answer alone = solve(job);
+    struct answer alone = answered(job);
     int polls = 0;
     struct eps_context context = {.user = &polls, .parallel_for = backwards};
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_OK);
+    struct eps_result *result = solved(&context, job);
     assert_true(result->bracket_upper == alone.value && result->bracket_lower == alone.lower);
     eps_result_destroy(result);
     context.canceled = canceled;
+    eps_job_defaults(&job);
     for (polls = 5; polls < 2000; polls = 3 * polls + 5) {
         int before = polls;
         result = NULL;
-        assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_CANCELED);
+        assert_int_equal(eps_solve(&context, &result, NULL, &job), EPS_CANCELED);
         polls = before;
     }
 }
@@ -778,7 +753,7 @@ TEST(rows_that_are_alike_cost_little)
         job.query.delta = 1e-5;
         job.query.accountant.bad_event_share = 0.1;
         job.query.accountant.tolerance = 1e-2;
-        values[c] = solve(job).value;
+        values[c] = answered(job).value;
     }
     assert_true(values[1] < values[0] && values[1] > 0.8 * values[0]);
 }
@@ -789,13 +764,13 @@ TEST(the_share_is_respected)
     struct eps_job job = new_job(EPS_FAMILY_IDENTITY, 20, 10, 2);
     job.query.delta = 1e-4;
     job.query.accountant.bad_event_share = 0.3;
-    struct answer answer = solve(job);
+    struct answer answer = answered(job);
     for (int d = 0; d < EPS_DIRECTIONS; d++)
         assert_true(fabs(answer.share[d] - 0.3) < 1e-9);
     /* Where delta is asked, it is about that share of it: so it is in the sum. */
     job.query.delta = NAN;
     job.query.epsilon = 1;
-    answer = solve(job);
+    answer = answered(job);
     for (int d = 0; d < EPS_DIRECTIONS; d++)
         assert_true(fabs(answer.share[d] - 0.3) < 0.03);
 }
@@ -829,12 +804,8 @@ TEST(so_little_noise_is_refused)
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 37, 1, 5e-8);
     job.query.epsilon = 0;
     job.query.delta = NAN;
-    eps_job_defaults(&job);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     patience_begin("a noise multiplier of 5e-8", 0, 20);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_TOO_COSTLY);
+    struct eps_error error = assert_refused(job, EPS_TOO_COSTLY, "/noise_multiplier");
     patience_end();
-    assert_string_equal(error.pointer, "/noise_multiplier");
     assert_non_null(strstr(error.message, "conditional_composition does not resolve"));
 }

@@ -16,6 +16,7 @@
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 enum { STEPS = 8, LEAVES = 16, SAMPLES = 2000 };
@@ -34,40 +35,16 @@ static struct eps_job new_job(enum eps_family family, size_t n, double p, double
     return job;
 }
 
-struct answer {
-    double value, lower, of[EPS_DIRECTIONS], share[EPS_DIRECTIONS];
-};
-
-static struct answer solve(struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    struct answer answer = {0};
-    eps_job_defaults(&job);
-    enum eps_status status = eps_solve(NULL, &result, &error, &job);
-    if (status != EPS_OK)
-        print_error("  %s %s\n", error.pointer, error.message);
-    assert_int_equal(status, EPS_OK);
-    answer.value = result->bracket_upper;
-    answer.lower = result->bracket_lower;
-    for (int d = 0; d < EPS_DIRECTIONS; d++) {
-        answer.of[d] = result->directions[d].value;
-        answer.share[d] = result->directions[d].bad_event_share;
-    }
-    eps_result_destroy(result);
-    return answer;
-}
-
 static struct answer epsilon_at(struct eps_job job, double delta)
 {
     job.query.delta = delta;
-    return solve(job);
+    return answered(job);
 }
 
 static struct answer delta_at(struct eps_job job, double epsilon)
 {
     job.query.epsilon = epsilon;
-    return solve(job);
+    return answered(job);
 }
 
 /* ------------------------------------------------------------ the sampled truth */
@@ -521,11 +498,11 @@ TEST(the_noise_that_is_found_suffices)
     job.mechanism.matrix.bands = 4;
     job.query.epsilon = 1;
     job.query.delta = 1e-6;
-    struct answer noise = solve(job);
+    struct answer noise = answered(job);
     assert_true(noise.value - noise.lower <= 1e-3 * noise.value);
     job.query.noise_multiplier = noise.value;
     job.query.epsilon = NAN;
-    struct answer back = solve(job);
+    struct answer back = answered(job);
     assert_true(near(back.value, 1, 5e-3));
 }
 

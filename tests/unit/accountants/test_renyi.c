@@ -14,6 +14,7 @@
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 enum { BINS_MAX = 20 };
@@ -135,16 +136,13 @@ struct found {
     unsigned order[EPS_DIRECTIONS], moments[EPS_DIRECTIONS];
 };
 
-static struct found deltas(struct eps_job *job, double sigma, double eps)
+static struct found deltas(struct eps_job job, double sigma, double eps)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     struct found found = {0};
-    job->query.epsilon = eps;
-    job->query.noise_multiplier = sigma;
-    job->query.delta = NAN;
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
+    job.query.epsilon = eps;
+    job.query.noise_multiplier = sigma;
+    job.query.delta = NAN;
+    struct eps_result *result = solved(NULL, job);
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         found.delta[direction] = result->directions[direction].value;
         found.order[direction] = result->directions[direction].order;
@@ -167,7 +165,7 @@ TEST(the_gaussian_is_one_bin)
             double exact = (double)exact_gaussian_delta(1 / (__float128)sigma, eps);
             if (exact < 1e-30)
                 continue;
-            struct found found = deltas(&job, sigma, eps);
+            struct found found = deltas(job, sigma, eps);
             assert_true(found.delta[EPS_ADD] >= exact && found.delta[EPS_ADD] < exact * (1 + 1e-9));
             assert_true(found.delta[EPS_REMOVE] >= exact * (1 - 1e-12));
             if (!(exact > 0.1 || exact < 1e-12 || found.delta[EPS_REMOVE] < 12 * exact))
@@ -358,7 +356,7 @@ TEST(mechanisms_are_bounded)
                     toeplitz_job(mechanisms[m].n, mechanisms[m].bins, mechanisms[m].column, mechanisms[m].len);
                 job.mechanism.matrix.stamps = mechanisms[m].stamps;
                 struct means means = means_of(&job.mechanism, sigma);
-                struct found found = deltas(&job, sigma, eps);
+                struct found found = deltas(job, sigma, eps);
                 for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                     double truth = (double)quadrature(&means, direction, eps).lower;
                     if (!(found.delta[direction] >= truth * (1 - 1e-9)))
@@ -389,7 +387,7 @@ TEST(many_bins_are_bounded)
         }
         double sigma = (c < 2 ? 2.2 : 1) * (c % 2 ? 2.4 : 1.2), eps = c < 4 ? 0.4 : 0.2;
         struct means means = means_of(&job.mechanism, sigma);
-        struct found found = deltas(&job, sigma, eps);
+        struct found found = deltas(job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double deviation, mean = sampled(&means, direction, eps, 100000, &deviation);
             if (!(found.delta[direction] >= mean - 5 * deviation))
@@ -407,19 +405,9 @@ TEST(epochs_of_the_identity_are_noise)
 {
     double one[] = {1};
     struct eps_job once = toeplitz_job(50, 50, one, 1), often = toeplitz_job(200, 50, one, 1);
-    struct found a = deltas(&once, 0.9, 1), b = deltas(&often, 1.8, 1);
+    struct found a = deltas(once, 0.9, 1), b = deltas(often, 1.8, 1);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         assert_true(fabs(a.delta[direction] / b.delta[direction] - 1) < 2e-3);
-}
-
-static void declined(struct eps_job *job, const char *pointer)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = 1;
-    job->query.epsilon = 1;
-    assert_int_equal(eps_solve(NULL, &result, &error, job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
 }
 
 /* ------------------------------------------------------------ a new bin in every epoch */
@@ -497,7 +485,7 @@ TEST(a_bin_for_each_epoch)
                 struct eps_job job = toeplitz_job(4, 2, wide ? column : one, wide ? 2 : 1);
                 job.mechanism.matrix.stamps = wide ? 2 : 1;
                 job.mechanism.sampling.redraw = true;
-                struct found found = deltas(&job, sigma, eps);
+                struct found found = deltas(job, sigma, eps);
                 for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                     double truth = (double)redraw_truth(wide ? 0.5 : 0, sigma, direction, eps).lower;
                     assert_true(found.delta[direction] >= truth * (1 - 1e-9));
@@ -511,17 +499,17 @@ TEST(a_bin_for_each_epoch)
     struct eps_job job = toeplitz_job(9, 1, one, 1);
     job.mechanism.sampling.redraw = true;
     double exact = (double)exact_gaussian_delta(3 / (__float128)2.5, 2);
-    struct found found = deltas(&job, 2.5, 2);
+    struct found found = deltas(job, 2.5, 2);
     assert_true(found.delta[EPS_ADD] >= exact && found.delta[EPS_ADD] < exact * (1 + 1e-9));
     assert_true(found.delta[EPS_REMOVE] >= exact && found.delta[EPS_REMOVE] < 3 * exact);
     /* rows that reach over an epoch, and stamps that do not fit into one */
     job = toeplitz_job(8, 2, column, 2);
     job.mechanism.sampling.redraw = true;
-    declined(&job, "/sampling/redraw");
+    assert_declined(job, "/sampling/redraw");
     job = toeplitz_job(12, 3, column, 2);
     job.mechanism.matrix.stamps = 6;
     job.mechanism.sampling.redraw = true;
-    declined(&job, "/sampling/redraw");
+    assert_declined(job, "/sampling/redraw");
 }
 
 /* A17: the two conversions of the same moments. */
@@ -597,14 +585,11 @@ TEST(the_bracket_is_narrow)
     static const double column[] = {1, 0.5, 0.375, 0.3125};
     for (int unknown = 0; unknown < 3; unknown++) {
         struct eps_job job = toeplitz_job(100, 50, column, unknown == 1 ? 1 : 3);
-        struct eps_result *result = NULL;
-        struct eps_error error = {0};
         job.query.epsilon = unknown == 0 ? NAN : 1;
         job.query.delta = unknown == 1 ? NAN : 1e-6;
         job.query.accountant.max_order = 12;
         job.query.noise_multiplier = unknown == 2 ? NAN : 2;
-        if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-            fail_msg("%s: %s", error.pointer, error.message);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->bracket_lower <= result->bracket_upper);
         assert_true(result->bracket_lower >= result->bracket_upper * (unknown == 1 ? 0.99 : 1 - 1e-3));
         assert_true(result->accountant == EPS_ACCOUNTANT_RENYI && result->guarantee == EPS_GUARANTEE_DETERMINISTIC);
@@ -619,18 +604,18 @@ TEST(tuning_is_obeyed)
     static const double column[] = {1, 0.5, 0.375, 0.3125, 0.27, 0.25};
     struct eps_job job = toeplitz_job(60, 60, column, 6);
     job.query.accountant.max_order = 0;
-    struct found chosen = deltas(&job, 1.8, 0.8);
+    struct found chosen = deltas(job, 1.8, 0.8);
     assert_true(chosen.moments[EPS_REMOVE] > 4);
     for (unsigned order = 2; order <= 5; order++) {
         job.query.accountant.max_order = order;
-        struct found capped = deltas(&job, 1.8, 0.8);
+        struct found capped = deltas(job, 1.8, 0.8);
         assert_true(capped.order[EPS_REMOVE] <= order && capped.moments[EPS_REMOVE] <= order);
         assert_true(capped.moments[EPS_ADD] <= order);
         assert_true(capped.delta[EPS_REMOVE] > chosen.delta[EPS_REMOVE]);
     }
     job.query.accountant.max_order = 0;
     job.query.accountant.bandwidth = 2;
-    struct found cut = deltas(&job, 1.8, 0.8);
+    struct found cut = deltas(job, 1.8, 0.8);
     assert_true(cut.delta[EPS_REMOVE] > chosen.delta[EPS_REMOVE]);
 }
 
@@ -639,23 +624,23 @@ TEST(what_nobody_derived_is_declined)
     static const double column[] = {1, 0.5}, negative[] = {1, -0.5};
     struct eps_job job = toeplitz_job(8, 4, column, 2);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job = toeplitz_job(8, 4, column, 2);
     job.mechanism.sampling.redraw = true;
-    declined(&job, "/sampling/redraw");
+    assert_declined(job, "/sampling/redraw");
     job = toeplitz_job(4, 4, column, 2);
     job.mechanism.sampling.redraw = true; /* of one epoch there is nothing to draw anew */
-    assert_true(deltas(&job, 1, 1).delta[EPS_REMOVE] < 0.5);
+    assert_true(deltas(job, 1, 1).delta[EPS_REMOVE] < 0.5);
     job = toeplitz_job(8, 4, negative, 2);
-    declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = toeplitz_job(8192, 8192, column, 2);
-    declined(&job, "/sampling/bins");
+    assert_declined(job, "/sampling/bins");
     job = toeplitz_job(8192, 8192, column, 1);
-    assert_true(deltas(&job, 1, 1).delta[EPS_REMOVE] < 1e-3);
+    assert_true(deltas(job, 1, 1).delta[EPS_REMOVE] < 1e-3);
     job = toeplitz_job(8, 4, column, 2);
     job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
     job.mechanism.sampling.bins = 0;
     job.mechanism.sampling.groups = 2;
     job.mechanism.sampling.p = 0.1;
-    declined(&job, "/sampling/scheme");
+    assert_declined(job, "/sampling/scheme");
 }

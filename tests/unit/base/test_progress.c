@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/base/progress.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 struct seen {
@@ -134,12 +135,7 @@ static struct seen solve(struct eps_job *job, const char *stage)
 {
     struct seen seen = {.stage = stage};
     struct eps_context context = {.user = &seen, .progress = see};
-    struct eps_error error = {0};
-    struct eps_result *result;
-    eps_job_defaults(job);
-    if (eps_solve(&context, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    eps_result_destroy(result);
+    eps_result_destroy(solved(&context, *job));
     assert_false(seen.fell);
     return seen;
 }

@@ -252,15 +252,12 @@ static struct eps_job tree_job(size_t n, size_t stamps, double p)
 }
 
 /* What is found in both directions. */
-static void answers(double found[EPS_DIRECTIONS], struct eps_job *job, double sigma, double eps, double delta)
+static void answers(double found[EPS_DIRECTIONS], struct eps_job job, double sigma, double eps, double delta)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = sigma;
-    job->query.epsilon = eps;
-    job->query.delta = delta;
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
+    job.query.noise_multiplier = sigma;
+    job.query.epsilon = eps;
+    job.query.delta = delta;
+    struct eps_result *result = solved(NULL, job);
     for (size_t i = 0; i < result->candidates_len; i++)
         found[result->candidates[i].direction] = result->candidates[i].value;
     eps_result_destroy(result);
@@ -280,7 +277,7 @@ TEST(delta_is_never_under_the_truth)
         struct eps_job job = tree_job(n, stamps, p);
         struct truth truth = truth_open(&job.mechanism);
         job.query.accountant.max_order = trial % 3 ? 4 : 0;
-        answers(found, &job, sigma, eps, NAN);
+        answers(found, job, sigma, eps, NAN);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -311,14 +308,14 @@ TEST(what_is_left_out_is_paid_for)
         size_t leaves = 64 / stamps;
         eps__poisson_tree_make(&tree, leaves, height_of(leaves), 0.01, 0, 1e-14 / (double)stamps);
         assert_true(tree.rare > 0);
-        answers(found, &job, 20, 100, NAN);
+        answers(found, job, 20, 100, NAN);
         if (!(found[EPS_REMOVE] >= (double)stamps * tree.rare) || !(found[EPS_REMOVE] <= 1e-14))
             fail_msg("%zu stamps: %g, but %g", stamps, found[EPS_REMOVE], (double)stamps * tree.rare);
     }
     struct eps_job job = tree_job(64, 1, 0.01);
     job.query.accountant.max_order = 3;
-    answers(found, &job, 2, NAN, 1e-5);
-    answers(one, &job, 2, found[EPS_REMOVE], NAN); /* with next to nothing left out */
+    answers(found, job, 2, NAN, 1e-5);
+    answers(one, job, 2, found[EPS_REMOVE], NAN); /* with next to nothing left out */
     assert_true(one[EPS_REMOVE] <= 1e-5 && one[EPS_REMOVE] >= 0.8e-5);
 }
 
@@ -328,9 +325,9 @@ TEST(mmcc_needs_more)
     double found[EPS_DIRECTIONS], by_rows[EPS_DIRECTIONS];
     for (size_t n = 48; n <= 64; n += 16) {
         struct eps_job job = tree_job(n, 1, 0.01);
-        answers(found, &job, 3, NAN, 1e-5);
+        answers(found, job, 3, NAN, 1e-5);
         job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
-        answers(by_rows, &job, 3, NAN, 1e-5);
+        answers(by_rows, job, 3, NAN, 1e-5);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             if (!(found[direction] < 0.6 * by_rows[direction]))
                 fail_msg("n = %zu, direction %d: %g, mmcc %g", n, (int)direction, found[direction], by_rows[direction]);
@@ -339,15 +336,14 @@ TEST(mmcc_needs_more)
 
 TEST(what_does_not_fit_is_declined)
 {
-    struct eps_job job = tree_job(1024, 1, 0.5);
-    assert_declined(job, "/sampling/p");
-    job = tree_job(64, 1, 0.1);
-    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(job, "/adjacency");
-    job = tree_job(64, 1, 0.1);
-    job.mechanism.sampling.examples_per_user = 2;
-    assert_declined(job, "/sampling/examples_per_user");
-    job = tree_job(64, 1, 0.1);
-    job.query.accountant.bandwidth = 2;
-    assert_declined(job, "/accountant/bandwidth");
+    const char tree[] = "'matrix':{'family':'tree'},'noise_multiplier':1,'epsilon':1,'accountant'";
+    assert_declined(job_of("{'n':1024,'sampling':{'scheme':'poisson','p':0.5},%s:'renyi'}", tree), "/sampling/p");
+    assert_declined(
+        job_of("{'n':64,'sampling':{'scheme':'poisson','p':0.1},'adjacency':'replace_one',%s:'renyi'}", tree),
+        "/adjacency");
+    assert_declined(job_of("{'n':64,'sampling':{'scheme':'poisson','p':0.1,'examples_per_user':2},%s:'renyi'}", tree),
+                    "/sampling/examples_per_user");
+    assert_declined(
+        job_of("{'n':64,'sampling':{'scheme':'poisson','p':0.1},%s:{'method':'renyi','bandwidth':2}}", tree),
+        "/accountant/bandwidth");
 }

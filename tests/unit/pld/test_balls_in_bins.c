@@ -12,6 +12,7 @@
 #include "lib/pld/known/balls_in_bins.h"
 #include "lib/pld/pairs/lognormal.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 static const uint64_t seed = 20077;
@@ -396,19 +397,6 @@ static struct eps_job job_new(size_t bins, size_t epochs)
     return job;
 }
 
-static double solved(struct eps_job job, double *lower)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    double value = result->bracket_upper;
-    *lower = result->bracket_lower;
-    eps_result_destroy(result);
-    return value;
-}
-
 /* k epochs of the identity are one at sigma/sqrt(k); the noise is never less than the true one, and hardly more. */
 TEST(noise_is_as_it_must_be)
 {
@@ -418,45 +406,30 @@ TEST(noise_is_as_it_must_be)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (size_t epochs = 1; epochs <= 4; epochs += 3) {
             struct eps_job job = job_new(100, epochs);
-            double lower, truth = known[i].sigma * sqrt((double)epochs);
+            double truth = known[i].sigma * sqrt((double)epochs);
             job.query.epsilon = known[i].eps;
             job.query.delta = 1e-5;
-            double sigma = solved(job, &lower);
-            assert_true(sigma >= truth * (1 - 1e-6) && sigma <= truth * (1 + 1e-3) && sigma - lower <= 1e-3 * sigma);
+            struct answer sigma = answered(job);
+            assert_true(sigma.value >= truth * (1 - 1e-6) && sigma.value <= truth * (1 + 1e-3));
+            assert_true(sigma.value - sigma.lower <= 1e-3 * sigma.value);
             job.query.epsilon = NAN;
             job.query.noise_multiplier = truth;
-            double eps = solved(job, &lower);
-            assert_true(eps >= known[i].eps * (1 - 1e-5) && lower <= known[i].eps * (1 + 1e-5));
-            assert_true(eps - lower <= 1e-3 * eps);
+            struct answer eps = answered(job);
+            assert_true(eps.value >= known[i].eps * (1 - 1e-5) && eps.lower <= known[i].eps * (1 + 1e-5));
+            assert_true(eps.value - eps.lower <= 1e-3 * eps.value);
         }
-}
-
-static void declined(struct eps_job job, const char *pointer)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job.query.noise_multiplier = 1;
-    job.query.delta = 1e-5;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
 }
 
 TEST(what_is_not_derived_is_declined)
 {
-    double lower;
-    struct eps_job job = job_new(20, 2);
-    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    declined(job, "/adjacency");
-    job = job_new(20, 2);
-    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
-    declined(job, "/matrix");
-    job = job_new(20, 1);
-    job.query.noise_multiplier = 1;
-    job.query.delta = 1e-5;
-    double same = solved(job, &lower);
+    const char bins[] =
+        "'sampling':{'scheme':'balls_in_bins','bins':20},'noise_multiplier':1,'delta':1e-5,'accountant':'pld'";
+    assert_refused(job_of("{'n':40,%s,'adjacency':'replace_one'}", bins), EPS_UNSUPPORTED, "/adjacency");
+    assert_refused(job_of("{'n':40,%s,'matrix':{'family':'square_root'}}", bins), EPS_UNSUPPORTED, "/matrix");
+    struct eps_job job = job_of("{'n':20,%s}", bins);
+    double same = answered(job).value;
     job.mechanism.sampling.redraw = true;
-    assert_true(solved(job, &lower) == same);
+    assert_true(answered(job).value == same);
     job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
-    assert_true(solved(job, &lower) == same);
+    assert_true(answered(job).value == same);
 }

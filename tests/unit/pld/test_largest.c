@@ -13,6 +13,7 @@
 #include "lib/pld/compose/largest.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
 static const uint64_t seed = 141;
@@ -173,24 +174,14 @@ TEST(two_steps_by_hand)
 /* The review's jobs: one that did not end, one whose bracket was [0, 6.5e-57] for 7e-100. */
 TEST(rare_participations_are_answered)
 {
-    struct eps_job job;
-    struct eps_result *result;
-    eps_job_init(&job);
-    job.mechanism.n = 2;
-    job.mechanism.sampling.p = 1e-20;
-    job.query.noise_multiplier = 1;
-    job.query.delta = 1e-300;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    struct eps_result *result =
+        solved(NULL, job_of("{'n':2,'sampling':{'scheme':'poisson','p':1e-20},'noise_multiplier':1,'delta':1e-300}"));
     /* one step in two: 2 delta_1(eps) = 1e-300 */
     assert_true(result->epsilon > 5e-5 && result->epsilon < 5.5e-5);
     assert_true(result->bracket_lower >= result->bracket_upper * (1 - 1e-3));
     eps_result_destroy(result);
-    job.mechanism.n = 457;
-    job.mechanism.sampling.p = 6.42e-8;
-    job.query.delta = NAN;
-    job.query.epsilon = 1;
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    result =
+        solved(NULL, job_of("{'n':457,'sampling':{'scheme':'poisson','p':6.42e-8},'noise_multiplier':1,'epsilon':1}"));
     struct given g;
     give(&g, 6.42e-8, 1, 0, 1);
     double one = 457 * (double)exact_delta(&g.branch.pair[0], 1);
@@ -206,14 +197,11 @@ static bool spent(void *left)
     return (*(long *)left)-- <= 0;
 }
 
-static struct eps_result *solve_within(const struct eps_job *job, long polls)
+static struct eps_result *solve_within(struct eps_job job, long polls)
 {
     struct eps_context context = {.user = &polls, .canceled = spent};
-    struct eps_result *result;
-    struct eps_error error;
     long most = polls;
-    if (eps_solve(&context, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
+    struct eps_result *result = solved(&context, job);
     print_message("# %ld polls of %ld\n", most - polls, most);
     return result;
 }
@@ -221,16 +209,12 @@ static struct eps_result *solve_within(const struct eps_job *job, long polls)
 /* Epsilon within the tolerance; with two steps against the quadrature, whose error is 2e-3 of delta. */
 static void check_epsilon(uint64_t n, double p, double sigma, double delta, long polls)
 {
-    struct eps_job job;
     struct given g;
-    eps_job_init(&job);
-    job.mechanism.n = n;
-    job.mechanism.sampling.p = p;
-    job.query.noise_multiplier = sigma;
-    job.query.delta = delta;
-    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-    eps_job_defaults(&job);
-    struct eps_result *result = solve_within(&job, polls);
+    struct eps_job job =
+        job_of("{'n':%ju,'sampling':{'scheme':'poisson','p':%.17g},'noise_multiplier':%.17g,'delta':%.17g,"
+               "'accountant':'pld'}",
+               (uintmax_t)n, p, sigma, delta);
+    struct eps_result *result = solve_within(job, polls);
     assert_true(result->bracket_lower >= result->bracket_upper * (1 - 1e-3));
     if (n == 2) {
         give(&g, p, 1 / sigma, 0, n);
@@ -252,21 +236,11 @@ TEST(heavy_tails_are_answered)
 /* A part's Chernoff bound: the least tilt that says enough may lie twelve decades under the best one. */
 TEST(a_rare_part_is_bounded)
 {
-    struct eps_job job;
-    eps_job_init(&job);
-    job.mechanism.n = 7;
-    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    struct eps_sampling *sampling = &job.mechanism.sampling;
-    sampling->scheme = EPS_SCHEME_CYCLIC_POISSON;
-    sampling->p = 3.17311610629365e-11;
-    sampling->dataset_size = 22;
-    sampling->groups = 4;
-    sampling->truncation = true;
-    sampling->max_batch_size = 1;
-    job.query.noise_multiplier = 1.801092482;
-    job.query.epsilon = 9.735687979747718;
-    eps_job_defaults(&job);
-    struct eps_result *result = solve_within(&job, 3000);
+    struct eps_result *result = solve_within(
+        job_of("{'n':7,'sampling':{'scheme':'cyclic_poisson','p':3.17311610629365e-11,'dataset_size':22,'groups':4,"
+               "'truncation':{'max_batch_size':1}},'adjacency':'replace_one','noise_multiplier':1.801092482,"
+               "'epsilon':9.735687979747718}"),
+        3000);
     assert_true(result->delta < 1e-200 && result->bracket_lower >= result->delta * (1 - 1e-2));
     eps_result_destroy(result);
 }

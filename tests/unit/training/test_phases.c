@@ -624,7 +624,6 @@ TEST(the_largest_n_is_audited_or_refused)
 {
     for (int keeps = 0; keeps < 2; keeps++) {
         struct eps_job job;
-        struct eps_result *result;
         struct eps_error error = {0};
         eps_job_init(&job);
         job.mechanism.n = EPS_LARGEST;
@@ -641,9 +640,7 @@ TEST(the_largest_n_is_audited_or_refused)
         job.query.accountant.audit = 512;
         eps_job_defaults(&job);
         assert_int_equal(eps_job_serves(NULL, &error, &job, NULL, NULL), EPS_UNSUPPORTED);
-        error = (struct eps_error){0};
-        assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-        assert_string_equal(error.pointer, "/accountant/audit");
+        assert_refused(job, EPS_UNSUPPORTED, "/accountant/audit");
     }
 }
 
@@ -795,12 +792,10 @@ TEST(nobody_takes_part)
 
 static void refused(struct eps_job *job, enum eps_status status, const char *pointer, const char *word)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     eps_job_defaults(job);
-    if (eps_solve(NULL, &result, &error, job) != status || strcmp(error.pointer, pointer) != 0 ||
-        !strstr(error.message, word))
-        fail_msg("%s: %s, not %s about %s", error.pointer, error.message, pointer, word);
+    struct eps_error error = assert_refused(*job, status, pointer);
+    if (!strstr(error.message, word))
+        fail_msg("%s says nothing about %s", error.message, word);
     assert_int_equal(eps_job_serves(NULL, &error, job, NULL, NULL), status);
 }
 
@@ -817,10 +812,7 @@ TEST(the_noise_that_is_found_leaves_every_phase_in_its_range)
         eps_result_destroy(result);
         phases[0].noise_scale = len == 1 ? 1e-6 : 1e3;
         job = training_of(phases, len, 0, 1e-8, NAN);
-        struct eps_error error = {0};
-        eps_job_defaults(&job);
-        assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNATTAINABLE);
-        assert_string_equal(error.pointer, "/delta");
+        struct eps_error error = assert_refused(job, EPS_UNATTAINABLE, "/delta");
         assert_non_null(strstr(error.message, "leaves every phase's in [1e-9, 1e9]"));
     }
 }

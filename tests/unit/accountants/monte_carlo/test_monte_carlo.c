@@ -314,14 +314,11 @@ TEST(an_audit_is_under_the_truth)
     assert_true(result->audit[EPS_ADD].lower < 1);
     eps_result_destroy(result);
 
-    struct eps_error error = {0};
     job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nobody draws */
     job.mechanism.sampling.separation = 0;
     job.mechanism.sampling.p = NAN;
     job.mechanism.sampling.examples_per_user = 1;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, "/accountant/audit");
+    assert_refused(job, EPS_UNSUPPORTED, "/accountant/audit");
 }
 
 /* ------------------------------------------------------------ the same bits */
@@ -458,8 +455,7 @@ TEST(what_was_not_derived_is_refused)
     job.mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
     job.query.accountant.samples = 4096;
     job.query.accountant.threshold_share = 0.7; /* and both */
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_INVALID);
-    assert_string_equal(error.pointer, "/accountant/threshold_share");
+    assert_refused(job, EPS_INVALID, "/accountant/threshold_share");
     job.query.accountant.threshold_share = 0.5;
     job.query.delta = 1e-9; /* 4096 draws say nothing of that */
     job.query.epsilon = NAN;
