@@ -100,7 +100,7 @@ def main():
             slack += [f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, m.start()) + 1}: {m.group(0)}"
                       for m in SLACK.finditer(text)]
     tests = "".join(p.read_text() for kind in ("*.c", "*.py") for p in (ROOT / "tests").rglob(kind))
-    names = set(re.findall(r"static void (\w+)\(void \*\*|def test_(\w+)\(", tests))
+    names = set(re.findall(r"^TEST(?:_WITH)?\((\w+)|def test_(\w+)\(", tests, re.M))
     names = {name for pair in names for name in pair}
     bare, cites, shape = misnumbered(known), cited_by(known), []
     for room, lemmas in known.items():

@@ -121,9 +121,7 @@ def run_test(folder, test, objects, seconds, main_object=None):
 def baseline(test):
     """Processor seconds of the test without any mutant, which it must pass."""
     with tempfile.TemporaryDirectory() as folder:
-        chooser = Path(folder) / "filter.o"
-        compile_to(chooser, "tests/mutants/filter.c")
-        passed, seconds = run_test(folder, test, [chooser], BASE_SECONDS)
+        passed, seconds = run_test(folder, test, [], BASE_SECONDS)
     if not passed:
         raise RuntimeError(f"{test} fails without any mutant, or takes over {BASE_SECONDS} s")
     return seconds
@@ -132,19 +130,17 @@ def baseline(test):
 def run(row, limits):
     """One mutant: 'killed by ...', 'SURVIVES ...', or an error."""
     with tempfile.TemporaryDirectory() as folder:
-        mutant, chooser, header = Path(folder) / "mutant.o", Path(folder) / "filter.o", row["file"].endswith(".h")
+        mutant, header = Path(folder) / "mutant.o", row["file"].endswith(".h")
         mutated = Path(folder) / (row["file"] if header else "mutant.c")
         original = (ROOT / row["file"]).read_text()
         template = ROOT / row["file"].replace("_of.h", ".c") if row["file"].endswith("_of.h") else None
         mutated.parent.mkdir(parents=True, exist_ok=True)
         mutated.write_text(f'#line 1 "{row["file"]}"\n' + original.replace(row["find"], row["with"]))
-        compile_to(chooser, "tests/mutants/filter.c")
         survived = []
         for test in row["killed_by"].split():
             compile_to(mutant, template or (source_of(test) if header else mutated), *([f"-I{folder}"] if header else []))
             whole = header and not template
-            objects = [chooser] if whole else [mutant, chooser]
-            if run_test(folder, test, objects, limits[test], mutant if whole else None)[0]:
+            if run_test(folder, test, [] if whole else [mutant], limits[test], mutant if whole else None)[0]:
                 survived.append(test)
     return "SURVIVES " + " ".join(survived) if survived else "killed by " + row["killed_by"]
 

@@ -6,19 +6,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/numerics/linear/linalg.h"
 #include "lib/strategy/strategy.h"
+#include "tests/unit/test.h"
 
 enum { N = 2000, EPOCHS = 20, SEPARATION = 100 };
 
@@ -68,9 +63,8 @@ static double theorem_2_1(const struct eps_strategy *strategy, size_t stamps)
     return EPOCHS * values[k - 1];
 }
 
-static void losses_are_those_of_table_1(void **unused)
+TEST(losses_are_those_of_table_1)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct eps_mechanism mechanism = {
             .n = N,
@@ -105,10 +99,4 @@ static void losses_are_those_of_table_1(void **unused)
         assert_string_equal(loss, rows[i].printed);
         eps_strategy_destroy(strategy);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(losses_are_those_of_table_1)};
-    return cmocka_run_group_tests_name("decoders", tests, NULL, NULL);
 }

@@ -8,19 +8,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/strategy/optimise/optimal.h"
 #include "lib/strategy/strategy.h"
+#include "tests/unit/test.h"
 
 enum { N = 2000, EPOCHS = 20, SEPARATION = 100, QUICK_STEPS = 500 };
 
@@ -54,9 +49,8 @@ static double loss_of(const struct eps_strategy *strategy, const struct eps_mech
     return sensitivity.value * sensitivity.value * mean * (double)mechanism->n;
 }
 
-static void losses_are_those_of_table_1(void **unused)
+TEST(losses_are_those_of_table_1)
 {
-    (void)unused;
     bool all = getenv("REPRODUCE") != NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!all && N / rows[i].stamps > QUICK_STEPS)
@@ -186,22 +180,12 @@ static void signs_only(double momentum, const char *printed)
     eps_strategy_destroy(strategy);
 }
 
-static void roots_are_those_of_table_6(void **unused)
+TEST(roots_are_those_of_table_6)
 {
-    (void)unused;
     one_constraint(0, true, "6.461");
     one_constraint(0, false, "6.461");
     signs_only(0, "6.461");
     one_constraint(0.95, true, "16.134");
     one_constraint(0.95, false, "16.131");
     signs_only(0.95, "16.114");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_are_those_of_table_1),
-        cmocka_unit_test(roots_are_those_of_table_6),
-    };
-    return cmocka_run_group_tests_name("optimal factorisations", tests, NULL, NULL);
 }

@@ -6,16 +6,12 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 struct figure {
     const char *source;
@@ -43,8 +39,6 @@ static const struct figure composed[] = {
 static struct eps_result *solve(const struct figure *figure, enum eps_accountant method, bool last_iterate)
 {
     struct eps_job job;
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     eps_job_init(&job);
     job.mechanism.n = figure->n;
     job.mechanism.sampling.scheme = figure->p > 0 ? EPS_SCHEME_POISSON : EPS_SCHEME_NONE;
@@ -54,10 +48,7 @@ static struct eps_result *solve(const struct figure *figure, enum eps_accountant
     job.query.delta = 1e-6;
     job.query.accountant.method = method;
     job.query.accountant.tolerance = 1e-5;
-    eps_job_defaults(&job);
-    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s: %s", figure->source, error.pointer, error.message);
-    return result;
+    return solved(NULL, job);
 }
 
 /* The bracket holds a number that rounds to the figure. */
@@ -79,24 +70,21 @@ static void check(const struct figure *figures, size_t len, enum eps_accountant 
     }
 }
 
-static void one_gaussian(void **unused)
+TEST(one_gaussian)
 {
-    (void)unused;
     check(single, sizeof single / sizeof *single, EPS_ACCOUNTANT_GAUSSIAN);
     check(single, sizeof single / sizeof *single, EPS_ACCOUNTANT_PLD);
     check(single, sizeof single / sizeof *single, EPS_ACCOUNTANT_AUTO);
 }
 
-static void poisson_sampling(void **unused)
+TEST(poisson_sampling)
 {
-    (void)unused;
     check(composed, sizeof composed / sizeof *composed, EPS_ACCOUNTANT_PLD);
 }
 
 /* MMCC prints 0.291, the add direction alone; remove is the worse one. */
-static void the_last_iterate(void **unused)
+TEST(the_last_iterate)
 {
-    (void)unused;
     const struct figure figure = {"MMCC last iterate, n = 128, p = 1/128", 128, 1.0 / 128, 1, 0.41994, 5e-6, NAN};
     struct eps_result *result = solve(&figure, EPS_ACCOUNTANT_PLD, true);
     assert_figure(figure.source, result->bracket_lower, result->bracket_upper, figure.epsilon, figure.digit);
@@ -106,31 +94,11 @@ static void the_last_iterate(void **unused)
 }
 
 /* Where dp_accounting's "pessimistic" epsilon is 25.852: too low. */
-static void full_batches_in_the_far_tail(void **unused)
+TEST(full_batches_in_the_far_tail)
 {
-    (void)unused;
-    struct eps_job job;
-    struct eps_result *result = NULL;
-    eps_job_init(&job);
-    job.mechanism.n = 2052;
-    job.mechanism.sampling.p = 1;
-    job.query.noise_multiplier = 15.518;
-    job.query.delta = 1e-14;
-    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    struct eps_result *result = solved(NULL, job_of("{'n':2052,'sampling':{'scheme':'poisson','p':1},"
+                                                    "'noise_multiplier':15.518,'delta':1e-14,'accountant':'pld'}"));
     assert_true(result->bracket_lower <= 26.1045 && result->bracket_upper >= 26.1035);
     assert_true(result->bracket_upper - result->bracket_lower <= 1e-3 * result->bracket_upper);
     eps_result_destroy(result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_gaussian),
-        cmocka_unit_test(poisson_sampling),
-        cmocka_unit_test(the_last_iterate),
-        cmocka_unit_test(full_batches_in_the_far_tail),
-    };
-    return cmocka_run_group_tests_name("papers", tests, NULL, NULL);
 }

@@ -5,22 +5,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <jansson.h>
-#include <math.h>
 
 #include "lib/epsilon.h"
 #include "lib/numerics/binomial.h"
 #include "lib/pld/pld.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 enum { ATOMS_MAX = 160 };
 
@@ -150,9 +146,8 @@ static size_t check_poisson(const struct row *row)
     return check_job(row, EPS_ACCOUNTANT_PLD, 1e-3) + check_job(row, EPS_ACCOUNTANT_AUTO, 1e-4);
 }
 
-static void gaussians(void **unused)
+TEST(gaussians)
 {
-    (void)unused;
     size_t wrong = 0;
     worst_distance = 0;
     size_t visited = for_each("gaussian", check_gaussian, &wrong);
@@ -161,9 +156,8 @@ static void gaussians(void **unused)
     assert_int_equal(visited, 34);
 }
 
-static void poisson_sampling(void **unused)
+TEST(poisson_sampling)
 {
-    (void)unused;
     size_t wrong = 0;
     worst_distance = 0;
     size_t visited = for_each("poisson_gaussian", check_poisson, &wrong);
@@ -265,9 +259,8 @@ static size_t check_mixture(const struct row *row)
     return wrong;
 }
 
-static void free_mixtures(void **unused)
+TEST(free_mixtures)
 {
-    (void)unused;
     size_t wrong = 0;
     worst_distance = 0;
     size_t visited = for_each("mixture_gaussian", check_mixture, &wrong);
@@ -314,21 +307,9 @@ static size_t check_truncated(const struct row *row)
     return wrong;
 }
 
-static void truncated_batches(void **unused)
+TEST(truncated_batches)
 {
-    (void)unused;
     size_t wrong = 0;
     assert_int_equal(for_each("truncated_subsampled_gaussian", check_truncated, &wrong), 104);
     assert_int_equal(wrong, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians),
-        cmocka_unit_test(poisson_sampling),
-        cmocka_unit_test(free_mixtures),
-        cmocka_unit_test(truncated_batches),
-    };
-    return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }

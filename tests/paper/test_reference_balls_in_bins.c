@@ -5,18 +5,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <jansson.h>
-#include <math.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 /* The file lies beside this source; tests run from the repository root. */
 static const char path[] = "tests/paper/reference.json";
@@ -32,16 +28,7 @@ static double number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-static struct eps_result *solve(const struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
-static struct eps_job job_of(const json_t *config, double column[COLUMN_MAX])
+static struct eps_job config_job(const json_t *config, double column[COLUMN_MAX])
 {
     struct eps_job job;
     const json_t *numbers = json_object_get(config, "c_col");
@@ -67,7 +54,7 @@ static void check_deltas(struct eps_job job, const json_t *exact, double eps)
     job.query.epsilon = eps;
     job.query.noise_multiplier = number(exact, "sigma");
     job.query.delta = NAN;
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->directions[EPS_REMOVE].value >= number(exact, "delta_remove") * (1 - 1e-6));
     assert_true(result->directions[EPS_ADD].value >= number(exact, "delta_add") * (1 - 1e-3));
     eps_result_destroy(result);
@@ -80,7 +67,7 @@ static void check_row(struct eps_job job, const char *name, double eps, const js
     assert_true(truth > 0);
     job.query.epsilon = eps;
     job.query.delta = 1e-5;
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     double sigma = result->noise_multiplier, remove = result->directions[EPS_REMOVE].value;
     print_message("# %s, epsilon %g: %.4f, %.3f times the truth; add %.4f\n", name, eps, sigma,
                   sigma / number(exact ? exact : sampled, "sigma"), result->directions[EPS_ADD].value);
@@ -102,15 +89,14 @@ static json_t *load(void)
     return file;
 }
 
-static void sigmas_are_between_the_truth_and_the_papers(void **unused)
+TEST(sigmas_are_between_the_truth_and_the_papers)
 {
-    (void)unused;
     json_t *file = load(), *config, *row;
     const char *name, *eps;
     int rows = 0;
     json_object_foreach (json_object_get(json_object_get(file, "balls_in_bins"), "configs"), name, config) {
         double column[COLUMN_MAX];
-        struct eps_job job = job_of(config, column);
+        struct eps_job job = config_job(config, column);
         json_object_foreach (json_object_get(config, "by_eps"), eps, row) {
             check_row(job, name, strtod(eps, NULL), row);
             rows++;
@@ -120,9 +106,8 @@ static void sigmas_are_between_the_truth_and_the_papers(void **unused)
     json_decref(file);
 }
 
-static void epsilons_of_random_allocation_are_not_under_others(void **unused)
+TEST(epsilons_of_random_allocation_are_not_under_others)
 {
-    (void)unused;
     json_t *file = load(), *row;
     json_t *golden = json_array_get(json_object_get(json_object_get(file, "balls_in_bins"), "golden"), 0);
     size_t i;
@@ -136,7 +121,7 @@ static void epsilons_of_random_allocation_are_not_under_others(void **unused)
         job.query.noise_multiplier = number(row, "sigma");
         job.query.delta = 1e-8;
         eps_job_defaults(&job);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         double exact = number(row, "own_exact");
         print_message("# %zu bins, sigma %g: epsilon %.4f, %.3f times the truth\n", job.mechanism.n,
                       number(row, "sigma"), result->epsilon, result->epsilon / exact);
@@ -144,13 +129,4 @@ static void epsilons_of_random_allocation_are_not_under_others(void **unused)
         eps_result_destroy(result);
     }
     json_decref(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sigmas_are_between_the_truth_and_the_papers),
-        cmocka_unit_test(epsilons_of_random_allocation_are_not_under_others),
-    };
-    return cmocka_run_group_tests_name("balls in bins against reference.json", tests, NULL, NULL);
 }

@@ -5,19 +5,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lib/epsilon.h"
+#include "tests/unit/test.h"
 
 /* The file lies beside this source; tests run from the repository root. */
 static const char path[] = "tests/paper/reference.json";
@@ -71,9 +66,8 @@ static double over_reference(const json_t *row, double share)
     return fmax(remove, add);
 }
 
-static void no_epsilon_is_above_the_reference(void **state)
+TEST(no_epsilon_is_above_the_reference)
 {
-    (void)state;
     json_error_t failure;
     json_t *file = json_load_file(path, 0, &failure), *row;
     if (!file)
@@ -90,10 +84,4 @@ static void no_epsilon_is_above_the_reference(void **state)
     }
     assert_int_equal(rows, 19);
     json_decref(file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_epsilon_is_above_the_reference)};
-    return cmocka_run_group_tests_name("reference_mmcc", tests, NULL, NULL);
 }

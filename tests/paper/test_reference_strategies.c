@@ -6,19 +6,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <jansson.h>
-#include <math.h>
-
 #include "lib/strategy/strategy.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 /* The file lies beside this source; tests run from the repository root. */
 static const char path[] = "tests/paper/reference.json";
@@ -185,37 +180,22 @@ static void check_blt(const json_t *row)
     eps_strategy_destroy(s);
 }
 
-static void banded_matrices_reach_the_optimum_of_others(void **unused)
+TEST(banded_matrices_reach_the_optimum_of_others)
 {
-    (void)unused;
     assert_int_equal(for_each("banded_toeplitz", check_banded), 24);
 }
 
-static void inverse_square_roots_are_those_of_others(void **unused)
+TEST(inverse_square_roots_are_those_of_others)
 {
-    (void)unused;
     assert_int_equal(for_each("banded_inverse_BISR", check_inverse_root), 30);
 }
 
-static void banded_inverses_are_no_worse_than_those_of_others(void **unused)
+TEST(banded_inverses_are_no_worse_than_those_of_others)
 {
-    (void)unused;
     assert_int_equal(for_each("banded_inverse_opt", check_inverse), 26);
 }
 
-static void blts_are_no_worse_than_those_of_others(void **unused)
+TEST(blts_are_no_worse_than_those_of_others)
 {
-    (void)unused;
     assert_int_equal(for_each("blt", check_blt), 16);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(banded_matrices_reach_the_optimum_of_others),
-        cmocka_unit_test(inverse_square_roots_are_those_of_others),
-        cmocka_unit_test(banded_inverses_are_no_worse_than_those_of_others),
-        cmocka_unit_test(blts_are_no_worse_than_those_of_others),
-    };
-    return cmocka_run_group_tests_name("reference strategies", tests, NULL, NULL);
 }

@@ -14,17 +14,12 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <gsl/gsl_errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <gsl/gsl_errno.h>
-#include <math.h>
 
 #include "api/codec/codec.h"
 #include "tests/soak/extremes.h"
@@ -32,6 +27,7 @@
 #include "tests/soak/wild_job.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/test.h"
 
 enum { JOBS = 6000, EXTREMES = 20000, KEPT = 32, HANG_SECONDS = 300 };
 
@@ -360,9 +356,24 @@ static void note_seed(const char *path, uint64_t seed)
     fclose(file);
 }
 
-static void wild_jobs_end_well(void **unused)
+static void tell_missed(const char *name)
 {
-    (void)unused;
+    print_error("# %s is not drawn out to its ends by tests/soak/extremes.c\n", name);
+}
+
+/* So that a new number of the wire's, which nobody draws, is found here. */
+TEST(every_number_is_drawn)
+{
+    for (uint64_t seed = 1; seed < 2 * EXTREMES; seed += 2) {
+        struct wild_job wild;
+        wild_job(&wild, seed);
+        wild_job_free(&wild);
+    }
+    assert_int_equal(extremes_missed(tell_missed), 0);
+}
+
+TEST(wild_jobs_end_well)
+{
     uint64_t first = (uint64_t)setting("SOAK_FIRST", 0), count = (uint64_t)setting("SOAK_COUNT", JOBS);
     double seconds = setting("SOAK_SECONDS", 0.02), longest = 0, gap = 0, started = patience_clock();
     uint64_t longest_seed = first, gap_seed = first;
@@ -418,26 +429,7 @@ static void wild_jobs_end_well(void **unused)
     assert_int_equal(failures, 0);
 }
 
-static void tell_missed(const char *name)
+BEFORE_TESTS
 {
-    print_error("# %s is not drawn out to its ends by tests/soak/extremes.c\n", name);
-}
-
-/* So that a new number of the wire's, which nobody draws, is found here. */
-static void every_number_is_drawn(void **unused)
-{
-    (void)unused;
-    for (uint64_t seed = 1; seed < 2 * EXTREMES; seed += 2) {
-        struct wild_job wild;
-        wild_job(&wild, seed);
-        wild_job_free(&wild);
-    }
-    assert_int_equal(extremes_missed(tell_missed), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_is_drawn), cmocka_unit_test(wild_jobs_end_well)};
     gsl_set_error_handler_off();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

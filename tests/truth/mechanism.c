@@ -16,15 +16,12 @@
 #include "tests/truth/mechanism.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/truth/steps.h"
+#include "tests/unit/test.h"
 
 enum { PATTERNS_MOST = 4096, ATTACKED_DATASET_MOST = 24 };
 

@@ -7,20 +7,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <gsl/gsl_randist.h>
+#include <gsl/gsl_rng.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-#include <gsl/gsl_randist.h>
-#include <gsl/gsl_rng.h>
-
-#include <math.h>
-
 #include "lib/epsilon.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 enum { BINS_MAX = 20, EPSILONS = 2, ACCOUNTANTS = 4, DEVIATIONS = 5 };
 
@@ -253,16 +248,9 @@ static void check_case(const struct mechanism_case *of, size_t samples)
     assert_true(first > 0.8 && first <= of->loose);
 }
 
-static void no_bound_is_under_the_draws(void **unused)
+TEST(no_bound_is_under_the_draws)
 {
-    (void)unused;
     size_t samples = getenv("REPRODUCE") ? 10000000 : 100000;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         check_case(&cases[k], samples);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_bound_is_under_the_draws)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "tests/truth/mechanism.h"
 #include "tests/truth/steps.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 static const struct effort careful = {
     .samples = 4000, .quadrature_most = 4, .seed = 1, .floor = 1e-15L, .width = 1e-3L};
@@ -69,9 +65,8 @@ static void assert_narrow(struct enclosure a, long double width, const char *wha
 }
 
 /* Nested quadrature of the joint law beside the composition of its steps. */
-static void steps_and_quadrature_agree(void **unused)
+TEST(steps_and_quadrature_agree)
 {
-    (void)unused;
     for (uint64_t seed = 0; seed < 12; seed++) {
         uint64_t state = seed;
         size_t n = 2 + draw_below(&state, seed % 8 == 0 ? 3 : 2);
@@ -99,9 +94,8 @@ static void steps_and_quadrature_agree(void **unused)
 }
 
 /* Samples prove a lower end under the truth, and not far under it, however small delta is. */
-static void samples_stay_under_quadrature(void **unused)
+TEST(samples_stay_under_quadrature)
 {
-    (void)unused;
     for (uint64_t seed = 0; seed < 12; seed++) {
         uint64_t state = seed + 1000;
         size_t n = 2 + draw_below(&state, 2), dimension = n + 1;
@@ -133,9 +127,8 @@ static void samples_stay_under_quadrature(void **unused)
     }
 }
 
-static void steps_and_laplace_inversion_agree(void **unused)
+TEST(steps_and_laplace_inversion_agree)
 {
-    (void)unused;
     size_t converged = 0;
     for (uint64_t seed = 0; seed < 10; seed++) {
         uint64_t state = seed + 2000;
@@ -159,9 +152,8 @@ static void steps_and_laplace_inversion_agree(void **unused)
 }
 
 /* Shapes whose loss does not rise are only bounded from below; where it does, the bound is as good as the other. */
-static void merged_outputs_lose_little(void **unused)
+TEST(merged_outputs_lose_little)
 {
-    (void)unused;
     for (uint64_t seed = 0; seed < 10; seed++) {
         uint64_t state = seed + 3000;
         size_t n = 1 + draw_below(&state, 5);
@@ -182,9 +174,8 @@ static void merged_outputs_lose_little(void **unused)
 }
 
 /* A full batch of n steps is one Gaussian; tiny deltas and tiny losses keep their digits. */
-static void steps_that_are_gaussians(void **unused)
+TEST(steps_that_are_gaussians)
 {
-    (void)unused;
     static const double cases[][3] = {
         /* n, scale, eps */ {4, 1, 3}, {9, 0.2, 5}, {3, 1e-5, 1e-4}, {2, 8, 60}, {5, 3, 200}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -201,9 +192,8 @@ static void steps_that_are_gaussians(void **unused)
 }
 
 /* Losses far above eps at every output there is: all of the mass counts. */
-static void far_shifts_are_seen(void **unused)
+TEST(far_shifts_are_seen)
 {
-    (void)unused;
     static const struct step shape = {.len = 1,
                                       .branches = {{1, {1, {1}, {1}}, {1, {1}, {-1}}}}, /* N(s, 1) against N(-s, 1) */
                                       .rising = true};
@@ -218,9 +208,8 @@ static void far_shifts_are_seen(void **unused)
 
 /* Of far shifts the law below has most of its mass where the one above has next to none. That mass is in no cell: drawn into
  * the lowest one it took large losses down by a spacing a step, and the upper end under the truth. */
-static void what_only_the_other_law_reaches_is_in_no_cell(void **unused)
+TEST(what_only_the_other_law_reaches_is_in_no_cell)
 {
-    (void)unused;
     for (uint64_t seed = 0; seed < 24; seed++) {
         uint64_t state = seed + 4000;
         size_t n = 2 + draw_below(&state, 2);
@@ -262,9 +251,8 @@ static long double half_line(long double a, long double log_c)
  * p of N(a, 1) beside N(0, 1) along one axis, the same mixture of `across` signs along each other one in both laws: the other axes cancel,
  * and a closed form is left. What is enclosed holds it, and tells when it is off.
  */
-static void quadrature_is_within_its_error(void **unused)
+TEST(quadrature_is_within_its_error)
 {
-    (void)unused;
     static const long double ps[] = {4.8e-12L, 1e-6L, 0.01L, 0.4L, 1}, epsilons[] = {0, 0.01L, 1, 4};
     uint64_t state = 7;
     size_t narrow = 0;
@@ -305,19 +293,4 @@ static void quadrature_is_within_its_error(void **unused)
                          found.lower, found.upper);
         }
     assert_true(narrow > 120);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_and_quadrature_agree),
-        cmocka_unit_test(far_shifts_are_seen),
-        cmocka_unit_test(quadrature_is_within_its_error),
-        cmocka_unit_test(samples_stay_under_quadrature),
-        cmocka_unit_test(steps_and_laplace_inversion_agree),
-        cmocka_unit_test(merged_outputs_lose_little),
-        cmocka_unit_test(steps_that_are_gaussians),
-        cmocka_unit_test(what_only_the_other_law_reaches_is_in_no_cell),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,20 +5,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/epsilon.h"
 #include "tests/truth/random_mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/test.h"
 
 enum { MECHANISMS = 8, HANG_SECONDS = 900 };
 
@@ -81,9 +77,8 @@ static void expect_order(struct bracket easier, struct bracket harder, uint64_t 
     expect(!easier.answered || !harder.answered || easier.lower <= harder.upper, seed, what, job);
 }
 
-static void answers_agree_among_themselves(void **unused)
+TEST(answers_agree_among_themselves)
 {
-    (void)unused;
     size_t answered = 0, count = getenv("REPRODUCE") ? 20 * MECHANISMS : MECHANISMS;
     for (uint64_t seed = 0; seed < count; seed++) {
         uint64_t state = seed + 31;
@@ -122,9 +117,8 @@ static void answers_agree_among_themselves(void **unused)
 
 /* Whoever asks for more digits gets no fewer: where a fine grid loses by its rounding, a coarser one answers. The first job
  * was cut short at 5.9e-9 when it was asked for 1e-9; the others were wider at 1e-9 than at 1e-8. */
-static void finer_tolerances_are_no_wider(void **unused)
+TEST(finer_tolerances_are_no_wider)
 {
-    (void)unused;
     const struct {
         size_t n;
         double p, sigma, delta, finest;
@@ -152,13 +146,4 @@ static void finer_tolerances_are_no_wider(void **unused)
         expect(last <= cases[c].finest, c, "the finest is too wide", &job);
     }
     patience_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_agree_among_themselves),
-        cmocka_unit_test(finer_tolerances_are_no_wider),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

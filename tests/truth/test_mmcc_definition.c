@@ -5,19 +5,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "tests/truth/mmcc_definition.h"
 #include "tests/truth/random_mechanism.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/test.h"
 
 enum { MECHANISMS = 16, STEPS_MOST = 5 };
 
@@ -74,9 +70,8 @@ static void fail_at(uint64_t seed, const struct eps_job *job, const char *what, 
 }
 
 /* A delta at which the definition's own is close to its chosen share, from both sides. */
-static void mmcc_finds_what_is_defined(void **unused)
+TEST(mmcc_finds_what_is_defined)
 {
-    (void)unused;
     size_t count = getenv("REPRODUCE") ? 10 * MECHANISMS : MECHANISMS, bounded = 0;
     for (uint64_t seed = 0; seed < count; seed++) {
         struct random_mechanism drawn;
@@ -111,10 +106,4 @@ static void mmcc_finds_what_is_defined(void **unused)
         truth_close(&truth);
     }
     assert_true(bounded > count); /* most of them spend something on bad events, in both directions */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mmcc_finds_what_is_defined)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

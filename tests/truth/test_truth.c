@@ -13,22 +13,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <gsl/gsl_errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <gsl/gsl_errno.h>
-#include <math.h>
-
 #include "api/codec/codec.h"
 #include "tests/truth/random_mechanism.h"
 #include "tests/truth/verdict.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/test.h"
 
 enum { MECHANISMS = 200, MECHANISMS_IN_FULL = 2000, HANG_SECONDS = 900 };
 
@@ -150,9 +146,8 @@ static void judge_seed(struct summary *summary, uint64_t seed, bool full, bool v
                       patience_clock() - start - verdict.seconds);
 }
 
-static void random_mechanisms_are_never_too_low_nor_too_loose(void **unused)
+TEST(random_mechanisms_are_never_too_low_nor_too_loose)
 {
-    (void)unused;
     bool full = getenv("REPRODUCE") != NULL, verbose = getenv("TRUTH_VERBOSE") != NULL;
     bool one_scheme = getenv("TRUTH_SCHEME") != NULL;
     uint64_t first = setting("TRUTH_FIRST", 0), count = setting("TRUTH_COUNT", full ? MECHANISMS_IN_FULL : MECHANISMS);
@@ -244,9 +239,8 @@ static struct api_job *decode(const char *quoted)
     return job;
 }
 
-static void what_was_wrong_is_right(void **unused)
+TEST(what_was_wrong_is_right)
 {
-    (void)unused;
     size_t outcomes[VERDICT_OUTCOMES] = {0}, len = sizeof defects / sizeof *defects, invalid = 0;
     for (size_t i = 0; i < len; i++) {
         struct api_job *job = decode(defects[i]);
@@ -267,12 +261,7 @@ static void what_was_wrong_is_right(void **unused)
     assert_true(outcomes[VERDICT_HOLDS] > len / 2);
 }
 
-int main(void)
+BEFORE_TESTS
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_wrong_is_right),
-        cmocka_unit_test(random_mechanisms_are_never_too_low_nor_too_loose),
-    };
     gsl_set_error_handler_off();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

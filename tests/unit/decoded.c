@@ -5,13 +5,10 @@
  */
 #include "tests/unit/decoded.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 json_t *parsed(const char *text)
 {

@@ -5,17 +5,13 @@
  */
 #include "tests/unit/matrices.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/strategy/strategy.h"
+#include "tests/unit/test.h"
 
 struct matrix matrix_new(size_t rows, size_t columns)
 {

@@ -5,20 +5,15 @@
  */
 #include "tests/unit/service.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "server/jobs/memory.h"
 #include "server/ops/log.h"
 #include "server/routes/groups/ranking.h"
+#include "tests/unit/test.h"
 
 struct service *service_start(void)
 {

@@ -5,15 +5,11 @@
  */
 #include "tests/unit/toeplitz_mechanisms.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
+#include "tests/unit/test.h"
 
 static const double decays[] = {0.97, 0.6, 0.2}, scales[] = {0.1, 0.25, 0.05};
 static const double weights[] = {1.5, 0.75, 0.25, 0.5, 0, 0.125};

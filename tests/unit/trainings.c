@@ -6,11 +6,8 @@
 #include "tests/unit/trainings.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/unit/test.h"
 
 struct eps_phase phase_of(size_t n, enum eps_scheme scheme)
 {
@@ -45,14 +42,4 @@ struct eps_job training_of(struct eps_phase *phases, size_t len, double epsilon,
     job.query.delta = delta;
     job.query.noise_multiplier = sigma;
     return job;
-}
-
-struct eps_result *solve_training(const struct eps_context *context, struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(job);
-    if (eps_solve(context, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
 }

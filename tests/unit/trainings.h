@@ -16,7 +16,4 @@ struct eps_phase bins_phase(size_t n, size_t bins);
 /* Of the three one or two are NAN; the phases stay the caller's. */
 struct eps_job training_of(struct eps_phase *phases, size_t len, double epsilon, double delta, double sigma);
 
-/* eps_solve(), which must succeed. context may be NULL. The caller destroys the result. */
-struct eps_result *solve_training(const struct eps_context *context, struct eps_job *job);
-
 #endif

@@ -4,22 +4,19 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <pthread.h>
 #include <time.h>
 
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 161803;
 
@@ -48,7 +45,7 @@ static void tell(const struct eps_job *job)
 }
 
 /* What a test looks at. */
-struct answer {
+struct look {
     double value, lower, remove, add;
     bool wide; /* it says that its bracket is */
 };
@@ -89,7 +86,7 @@ static bool hinted(const struct eps_result *result, const char *text)
     return false;
 }
 
-static struct answer solve_in(const struct eps_context *context, struct eps_job job)
+static struct look solve_in(const struct eps_context *context, struct eps_job job)
 {
     struct eps_result *result = NULL;
     struct eps_error error = {0};
@@ -100,7 +97,7 @@ static struct answer solve_in(const struct eps_context *context, struct eps_job 
             fail_msg("no answer within %g s", PATIENCE);
         fail_msg("%d: %s: %s", (int)error.status, error.pointer, error.message);
     }
-    struct answer answer = {result->bracket_upper, result->bracket_lower, result->directions[EPS_REMOVE].value,
+    struct look answer = {result->bracket_upper, result->bracket_lower, result->directions[EPS_REMOVE].value,
                             result->directions[EPS_ADD].value, hinted(result, "more than the tolerance")};
     if (!(answer.lower <= answer.value) || answer.value != fmax(answer.remove, answer.add)) {
         tell(&job);
@@ -110,14 +107,14 @@ static struct answer solve_in(const struct eps_context *context, struct eps_job 
     return answer;
 }
 
-static struct answer solve(struct eps_job job)
+static struct look solve(struct eps_job job)
 {
     double deadline = processor_seconds() + PATIENCE;
     const struct eps_context context = {.user = &deadline, .canceled = too_late};
     return solve_in(&context, job);
 }
 
-static void assert_inside(const struct eps_job *job, const struct answer *answer, double exact, double slack)
+static void assert_inside(const struct eps_job *job, const struct look *answer, double exact, double slack)
 {
     if (!(answer->lower <= exact + slack && answer->value >= exact - slack)) {
         tell(job);
@@ -127,7 +124,7 @@ static void assert_inside(const struct eps_job *job, const struct answer *answer
 }
 
 /* Is the bracket as narrow as asked, or does the result say that it is not? */
-static bool narrow(const struct eps_job *job, const struct answer *answer)
+static bool narrow(const struct eps_job *job, const struct look *answer)
 {
     double scale = isnan(job->query.epsilon) ? fmax(answer->value, 1e-6) : answer->value;
     bool said = answer->wide || (isnan(job->query.delta) && answer->value <= 1e-300);
@@ -151,9 +148,8 @@ static double one_step_epsilon(double p, double mu, double delta)
     return log1p(p * expm1(v));
 }
 
-static void one_gaussian_by_either_accountant(void **unused)
+TEST(one_gaussian_by_either_accountant)
 {
-    (void)unused;
     static const double sigmas[] = {0.35, 1, 7, 300}, deltas[] = {1e-3, 1e-6, 1e-20, 1e-30};
     for (size_t i = 0; i < 4; i++) {
         for (size_t j = 0; j < 4; j++) {
@@ -161,38 +157,37 @@ static void one_gaussian_by_either_accountant(void **unused)
             struct eps_job job = new_job(EPS_SCHEME_NONE, 100, NAN);
             job.query.noise_multiplier = sigmas[i];
             job.query.delta = deltas[j];
-            struct answer pld = solve(job);
+            struct look pld = solve(job);
             assert_inside(&job, &pld, exact, 1e-13 * exact);
             assert_true(narrow(&job, &pld) && !pld.wide);
             job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-            struct answer closed = solve(job);
+            struct look closed = solve(job);
             assert_inside(&job, &closed, exact, 1e-13 * exact);
             /* Backwards: delta from the epsilon found, and the noise. */
             job.query.epsilon = exact;
             job.query.delta = NAN;
-            struct answer delta = solve(job);
+            struct look delta = solve(job);
             assert_inside(&job, &delta, deltas[j], 1e-9 * deltas[j]);
             job.query.accountant.method = EPS_ACCOUNTANT_PLD;
             delta = solve(job);
             assert_inside(&job, &delta, deltas[j], 1e-9 * deltas[j]);
             job.query.delta = deltas[j];
             job.query.noise_multiplier = NAN;
-            struct answer noise = solve(job);
+            struct look noise = solve(job);
             assert_inside(&job, &noise, sigmas[i], 1e-9 * sigmas[i]);
         }
     }
 }
 
-static void full_batches_are_one_gaussian(void **unused)
+TEST(full_batches_are_one_gaussian)
 {
-    (void)unused;
     static const double sigmas[] = {15.518, 27.493, 106.023}, deltas[] = {1e-6, 1e-14, 1e-20, 1e-30};
     for (size_t i = 0; i < 3; i++) {
         for (size_t j = 0; j < 4; j++) {
             struct eps_job job = new_job(EPS_SCHEME_POISSON, 2052, 1);
             job.query.noise_multiplier = sigmas[i];
             job.query.delta = deltas[j];
-            struct answer answer = solve(job);
+            struct look answer = solve(job);
             double exact = gaussian_epsilon(sqrt(2052) / sigmas[i], deltas[j]);
             assert_inside(&job, &answer, exact, 1e-13 * exact);
             assert_true(narrow(&job, &answer) && !answer.wide);
@@ -206,7 +201,7 @@ static size_t check_one_step(double p, double sigma, double delta, double tolera
     job.query.noise_multiplier = sigma;
     job.query.delta = delta;
     job.query.accountant.tolerance = tolerance;
-    struct answer answer = solve(job);
+    struct look answer = solve(job);
     double exact = one_step_epsilon(p, 1 / sigma, delta);
     assert_inside(&job, &answer, exact, 1e-13 * (1 + exact));
     size_t wide = answer.value - answer.lower > tolerance * answer.value;
@@ -222,9 +217,8 @@ static size_t check_one_step(double p, double sigma, double delta, double tolera
     return wide;
 }
 
-static void one_sampled_step_has_a_closed_form(void **unused)
+TEST(one_sampled_step_has_a_closed_form)
 {
-    (void)unused;
     static const double ps[] = {0.9, 0.1, 1e-2, 1e-4}, sigmas[] = {0.4, 1, 5}, deltas[] = {1e-6, 1e-20, 1e-30};
     size_t wide = 0;
     for (size_t i = 0; i < 4 * 3 * 3; i++)
@@ -235,9 +229,8 @@ static void one_sampled_step_has_a_closed_form(void **unused)
 }
 
 /* Few steps against Laplace inversion, both directions. */
-static void sampled_steps_agree_with_brute_force(void **unused)
+TEST(sampled_steps_agree_with_brute_force)
 {
-    (void)unused;
     uint64_t state = seed;
     int checked = 0;
     for (int c = 0; c < 14; c++) {
@@ -254,7 +247,7 @@ static void sampled_steps_agree_with_brute_force(void **unused)
         job.query.noise_multiplier = sigma;
         job.query.epsilon = fmax(plain.mean, 0) + draw_between(&state, 0.5, 8) * plain.deviation;
         job.query.accountant.tolerance = c % 2 ? 1e-3 : 1e-6;
-        struct answer answer = solve(job);
+        struct look answer = solve(job);
         bool known = true;
         for (int add = 0; add < 2; add++) {
             struct exact_answer one = exact_composition(&powers[add], 1, job.query.epsilon);
@@ -291,21 +284,20 @@ static struct eps_job draw_job(uint64_t *state)
 }
 
 /* One job asked in all three ways. */
-static void random_jobs_are_consistent(void **unused)
+TEST(random_jobs_are_consistent)
 {
-    (void)unused;
     uint64_t state = seed;
     size_t wide = 0, asked_again = 0;
     for (int c = 0; c < 30; c++) {
         struct eps_job job = draw_job(&state), delta_job = job, noise_job = job;
-        struct answer epsilon = solve(job);
+        struct look epsilon = solve(job);
         wide += !narrow(&job, &epsilon);
         if (epsilon.value <= 0)
             continue;
         asked_again++;
         delta_job.query.epsilon = epsilon.value;
         delta_job.query.delta = NAN;
-        struct answer delta = solve(delta_job);
+        struct look delta = solve(delta_job);
         wide += !narrow(&delta_job, &delta);
         /* The truth at epsilon.value is at most the delta asked for, so the lower bound is. */
         if (!(delta.lower <= job.query.delta)) {
@@ -321,7 +313,7 @@ static void random_jobs_are_consistent(void **unused)
             continue;
         noise_job.query.epsilon = epsilon.value;
         noise_job.query.noise_multiplier = NAN;
-        struct answer noise = solve(noise_job);
+        struct look noise = solve(noise_job);
         wide += !narrow(&noise_job, &noise);
         if (!(noise.lower <= job.query.noise_multiplier)) {
             tell(&job);
@@ -337,9 +329,8 @@ static void random_jobs_are_consistent(void **unused)
 
 /* Where one direction's losses are bounded and epsilon lies just under the bound, its delta is next to nothing and the
  * other direction decides; and a heavy tail whose composition the rounding bound alone makes wide. */
-static void jobs_that_were_too_costly(void **unused)
+TEST(jobs_that_were_too_costly)
 {
-    (void)unused;
     static const struct {
         size_t n;
         double p, sigma, eps, delta, tolerance;
@@ -372,14 +363,13 @@ static void jobs_that_were_too_costly(void **unused)
 }
 
 /* More steps, more sampling, less noise, less delta, more examples: no less epsilon. */
-static void epsilon_is_monotone(void **unused)
+TEST(epsilon_is_monotone)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     for (int c = 0; c < 16; c++) {
         struct eps_job job = draw_job(&state);
         job.mechanism.sampling.last_iterate = false;
-        struct answer base = solve(job);
+        struct look base = solve(job);
         struct eps_job worse[6] = {job, job, job, job, job, job};
         worse[0].mechanism.n += 1 + job.mechanism.n / 100;
         worse[1].mechanism.sampling.p = fmin(1, job.mechanism.sampling.p * 1.01);
@@ -388,7 +378,7 @@ static void epsilon_is_monotone(void **unused)
         worse[4].mechanism.sampling.examples_per_user++;
         worse[5].mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
         for (int i = c % 2; i < 6; i += 2) {
-            struct answer answer = solve(worse[i]);
+            struct look answer = solve(worse[i]);
             if (!(answer.value >= base.lower)) {
                 tell(&worse[i]);
                 fail_msg("a worse mechanism (%d) has epsilon %.17g, under %.17g", i, answer.value, base.lower);
@@ -397,9 +387,8 @@ static void epsilon_is_monotone(void **unused)
     }
 }
 
-static void finer_brackets_overlap_and_are_narrower(void **unused)
+TEST(finer_brackets_overlap_and_are_narrower)
 {
-    (void)unused;
     static const double tolerances[] = {1e-2, 1e-3, 1e-6, 1e-8};
     uint64_t state = seed + 2;
     size_t wide = 0;
@@ -412,7 +401,7 @@ static void finer_brackets_overlap_and_are_narrower(void **unused)
         double lower = 0, upper = INFINITY, width = INFINITY;
         for (size_t i = 0; i < 4; i++) {
             job.query.accountant.tolerance = tolerances[i];
-            struct answer answer = solve(job);
+            struct look answer = solve(job);
             if (!(answer.lower <= upper && answer.value >= lower)) {
                 tell(&job);
                 fail_msg("[%.17g, %.17g] is outside [%.17g, %.17g]", answer.lower, answer.value, lower, upper);
@@ -507,14 +496,13 @@ static void store_put(void *user, enum eps_cache_kind kind, const uint8_t key[32
     pthread_mutex_unlock(&store->lock);
 }
 
-static bool same(const struct answer *a, const struct answer *b)
+static bool same(const struct look *a, const struct look *b)
 {
     return a->value == b->value && a->lower == b->lower && a->remove == b->remove && a->add == b->add;
 }
 
-static void the_bits_do_not_depend_on_threads_or_cache(void **unused)
+TEST(the_bits_do_not_depend_on_threads_or_cache)
 {
-    (void)unused;
     static struct store store = {.lock = PTHREAD_MUTEX_INITIALIZER};
     const struct eps_context threads = {.parallel_for = two_threads};
     const struct eps_context cached = {.user = &store, .cache_get = store_get, .cache_put = store_put};
@@ -528,9 +516,9 @@ static void the_bits_do_not_depend_on_threads_or_cache(void **unused)
             job.query.epsilon = fmax(solve(job).value, 1e-3);
             *(c % 3 == 1 ? &job.query.delta : &job.query.noise_multiplier) = NAN;
         }
-        struct answer plain = solve(job);
+        struct look plain = solve(job);
         for (size_t i = 0; i < 4; i++) {
-            struct answer other = solve_in(contexts[i], job);
+            struct look other = solve_in(contexts[i], job);
             if (!same(&plain, &other)) {
                 tell(&job);
                 fail_msg("context %zu: [%.17g, %.17g], plain [%.17g, %.17g]", i, other.lower, other.value, plain.lower,
@@ -558,9 +546,8 @@ static bool stop(void *user)
     return now >= stopper->at;
 }
 
-static void a_long_solve_stops_when_told(void **unused)
+TEST(a_long_solve_stops_when_told)
 {
-    (void)unused;
     for (int c = 0; c < 4; c++) {
         struct eps_job job = new_job(EPS_SCHEME_POISSON, 100000, 0.01);
         struct eps_result *result = NULL;
@@ -586,16 +573,6 @@ static void a_long_solve_stops_when_told(void **unused)
 
 /* ------------------------------------------------------------ what is not known */
 
-static struct eps_result *solve_within(const struct eps_context *context, struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(context, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
 static double reported(const struct eps_result *result)
 {
     return result->solved_for == EPS_SOLVE_EPSILON ? result->epsilon
@@ -604,9 +581,8 @@ static double reported(const struct eps_result *result)
 }
 
 /* Bounds on the two directions differ, if only by where their searches stop, and either may be the larger one. */
-static void the_worse_direction_is_reported(void **unused)
+TEST(the_worse_direction_is_reported)
 {
-    (void)unused;
     uint64_t state = seed + 4;
     size_t worse[EPS_DIRECTIONS] = {0, 0};
     for (int c = 0; c < 60; c++) {
@@ -617,7 +593,7 @@ static void the_worse_direction_is_reported(void **unused)
         job.query.noise_multiplier = c % 3 == 0 ? NAN : sigma;
         job.query.delta = c % 3 == 1 ? NAN : delta;
         job.query.epsilon = c % 3 == 2 ? NAN : epsilon;
-        struct eps_result *result = solve_within(NULL, job);
+        struct eps_result *result = solved(NULL, job);
         double remove = result->directions[EPS_REMOVE].value, add = result->directions[EPS_ADD].value;
         double exact = c % 3 == 0 ? sigma : c % 3 == 1 ? delta : epsilon;
         assert_true(fmin(remove, add) >= exact * (1 - 1e-9));
@@ -633,29 +609,28 @@ static void the_worse_direction_is_reported(void **unused)
 
 /* A5: the unamplified Gaussian's own lower end would exclude the truth. Once for an accountant that
  * has no answer at this sigma, once for one that the limits leave out. */
-static void a_bracket_without_all_accountants_begins_at_0(void **unused)
+TEST(a_bracket_without_all_accountants_begins_at_0)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_SCHEME_POISSON, 4, 0.3);
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
     job.query.noise_multiplier = 1e-3;
     job.query.delta = 0.3;
-    struct eps_result *result = solve_within(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->bracket_lower == 0 && result->bracket_upper > 0);
     assert_true(hinted(result, "pld gave no answer"));
     eps_result_destroy(result);
     job.query.noise_multiplier = 2;
     job.query.delta = 1e-6;
-    struct eps_result *all = solve_within(NULL, job);
+    struct eps_result *all = solved(NULL, job);
     const struct eps_context context = {.max_operations = 5e6};
-    result = solve_within(&context, job);
+    result = solved(&context, job);
     assert_true(result->bracket_lower == 0 && result->bracket_upper > all->bracket_upper);
     assert_true(hinted(result, "pld was not tried") && !hinted(result, "no accountant of this version"));
     assert_int_equal(result->accountant, EPS_ACCOUNTANT_GAUSSIAN);
     eps_result_destroy(result);
     /* By name it is the bound that was asked for, and its bracket bounds its rounding. */
     job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-    result = solve_within(&context, job);
+    result = solved(&context, job);
     assert_true(result->bracket_lower > 0.999 * result->bracket_upper);
     eps_result_destroy(result);
     eps_result_destroy(all);
@@ -663,9 +638,8 @@ static void a_bracket_without_all_accountants_begins_at_0(void **unused)
 
 /* A4: a part whose transform would be too long does not fail a direction that another part decides;
  * where all are, the direction fails. */
-static void a_part_that_is_too_costly_is_bounded(void **unused)
+TEST(a_part_that_is_too_costly_is_bounded)
 {
-    (void)unused;
     enum { STEPS = 401 };
     double *rows = calloc(STEPS * STEPS, sizeof *rows), bounds[2][EPS_DIRECTIONS][2];
     for (size_t i = 0; i < STEPS; i++) /* the first part has a round more, and smaller norms */
@@ -706,9 +680,8 @@ static void a_part_that_is_too_costly_is_bounded(void **unused)
 }
 
 /* A group of millions has tens of thousands of atoms a step, and each point of a grid asks them all. */
-static void a_deadline_is_seen_with_large_groups(void **unused)
+TEST(a_deadline_is_seen_with_large_groups)
 {
-    (void)unused;
     struct patience_polls polls = patience_polls(0.05);
     const struct eps_context context = {.user = &polls, .expired = patience_expired};
     struct eps_job job;
@@ -725,25 +698,4 @@ static void a_deadline_is_seen_with_large_groups(void **unused)
     eps_job_defaults(&job);
     assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_TIMEOUT);
     assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_gaussian_by_either_accountant),
-        cmocka_unit_test(full_batches_are_one_gaussian),
-        cmocka_unit_test(one_sampled_step_has_a_closed_form),
-        cmocka_unit_test(sampled_steps_agree_with_brute_force),
-        cmocka_unit_test(random_jobs_are_consistent),
-        cmocka_unit_test(jobs_that_were_too_costly),
-        cmocka_unit_test(epsilon_is_monotone),
-        cmocka_unit_test(finer_brackets_overlap_and_are_narrower),
-        cmocka_unit_test(the_bits_do_not_depend_on_threads_or_cache),
-        cmocka_unit_test(the_worse_direction_is_reported),
-        cmocka_unit_test(a_bracket_without_all_accountants_begins_at_0),
-        cmocka_unit_test(a_part_that_is_too_costly_is_bounded),
-        cmocka_unit_test(a_long_solve_stops_when_told),
-        cmocka_unit_test(a_deadline_is_seen_with_large_groups),
-    };
-    return cmocka_run_group_tests_name("accountants", tests, NULL, NULL);
 }

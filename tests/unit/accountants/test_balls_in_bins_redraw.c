@@ -6,17 +6,15 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/known/balls_in_bins.h"
 #include "lib/pld/known/curves.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 24077;
 
@@ -122,9 +120,8 @@ static void holds(const struct case_ *c, double eps, double truth, double error,
 
 /* ------------------------------------------------------------ closed forms */
 
-static void gaussians_are_a_gaussian(void **unused)
+TEST(gaussians_are_a_gaussian)
 {
-    (void)unused;
     const uint64_t counts[] = {1, 7, 60};
     for (size_t i = 0; i < 3; i++)
         for (double total = 0.2; total < 5; total *= 16)
@@ -142,9 +139,8 @@ static void gaussians_are_a_gaussian(void **unused)
     }
 }
 
-static void one_epoch_is_itself(void **unused)
+TEST(one_epoch_is_itself)
 {
-    (void)unused;
     for (size_t bins = 2; bins <= 50; bins *= 25)
         for (double eps = 0.1; eps < 4; eps *= 10)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -214,9 +210,8 @@ static double exact_log_delta(enum eps_direction direction, double s, double g, 
     return eps + log(call_of_product(s, g, exp(-eps)) - 1 + exp(-eps)); /* parity: the mean is 1 */
 }
 
-static void two_epochs_of_two_bins_are_an_integral(void **unused)
+TEST(two_epochs_of_two_bins_are_an_integral)
 {
-    (void)unused;
     for (double s = 0.5; s < 2; s *= 2.4)
         for (double eps = 0.4; eps < 5; eps *= 6)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -227,9 +222,8 @@ static void two_epochs_of_two_bins_are_an_integral(void **unused)
             }
 }
 
-static void an_epoch_and_a_gaussian_are_an_integral(void **unused)
+TEST(an_epoch_and_a_gaussian_are_an_integral)
 {
-    (void)unused;
     for (double g = 0.3; g < 3; g *= 3)
         for (double eps = 0.1; eps < 8; eps *= 4)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -248,9 +242,8 @@ static double draw_normal(uint64_t *state)
 }
 
 /* Five epochs of ten bins: P/Q of each is drawn under P. */
-static void ten_bins_are_sampled(void **unused)
+TEST(ten_bins_are_sampled)
 {
-    (void)unused;
     enum { BINS = 10, EPOCHS = 5, SAMPLES = 60000 };
     const double s = 1, at[] = {0.05, 0.5, 1.5};
     double sum[EPS_DIRECTIONS][3] = {{0}}, square[EPS_DIRECTIONS][3] = {{0}};
@@ -291,9 +284,8 @@ static double upper_at(enum eps_direction d, size_t bins, uint64_t epochs, doubl
     return found.upper;
 }
 
-static void delta_is_monotone(void **unused)
+TEST(delta_is_monotone)
 {
-    (void)unused;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         double base = upper_at(d, 20, 10, 0.8, 1), error;
         assert_true(upper_at(d, 20, 12, 0.8, 1) > base + 0.01);
@@ -370,9 +362,8 @@ static void check_points(struct noisy *noisy, double spacing, double worst)
     eps__curve_points_clear(&points);
 }
 
-static void connected_points_enclose_the_curve(void **unused)
+TEST(connected_points_enclose_the_curve)
 {
-    (void)unused;
     for (double shift = 0.02; shift < 3; shift *= 5)
         for (double fine = 0.01; fine < 0.7; fine *= 4)
             for (double share = 0; share < 0.3; share = 20 * share + 1e-5) {
@@ -398,55 +389,43 @@ static struct eps_job job_new(enum eps_accountant method, size_t bins, size_t ep
 }
 
 /* The answer of one direction, the larger one's bracket being within the tolerance. */
-static double solved(struct eps_job job, enum eps_direction direction)
+static double found_by(struct eps_job job, enum eps_direction direction)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    double value = result->directions[direction].value;
-    double larger = fmax(result->directions[EPS_REMOVE].value, result->directions[EPS_ADD].value);
+    struct answer answer = answered(job);
+    double larger = fmax(answer.of[EPS_REMOVE], answer.of[EPS_ADD]);
     if (job.query.accountant.method == EPS_ACCOUNTANT_PLD)
-        assert_true(result->bracket_lower <= larger && result->bracket_lower > larger * (1 - 2e-3));
-    eps_result_destroy(result);
-    return value;
+        assert_true(answer.lower <= larger && answer.lower > larger * (1 - 2e-3));
+    return answer.of[direction];
 }
 
 static void declined(struct eps_job job, const char *pointer)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     job.query.noise_multiplier = 1;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
+    assert_refused(job, EPS_UNSUPPORTED, pointer);
 }
 
-static void it_is_no_more_than_renyi(void **unused)
+TEST(it_is_no_more_than_renyi)
 {
-    (void)unused;
     for (int unknown = 0; unknown < 2; unknown++) {
         struct eps_job pld = job_new(EPS_ACCOUNTANT_PLD, 50, 8), renyi = job_new(EPS_ACCOUNTANT_RENYI, 50, 8);
         double *given[] = {unknown ? &pld.query.epsilon : &pld.query.noise_multiplier,
                            unknown ? &renyi.query.epsilon : &renyi.query.noise_multiplier};
         *given[0] = *given[1] = unknown ? 2 : 0.9;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
-            double ours = solved(pld, d), theirs = solved(renyi, d);
+            double ours = found_by(pld, d), theirs = found_by(renyi, d);
             assert_true(ours < theirs && ours > (d == EPS_REMOVE ? 0.7 : 0.3) * theirs);
         }
     }
     /* one bin: nothing is drawn */
     struct eps_job job = job_new(EPS_ACCOUNTANT_PLD, 1, 9);
     job.query.noise_multiplier = 6;
-    double value = solved(job, EPS_ADD), error;
+    double value = found_by(job, EPS_ADD), error;
     assert_true(fabs(eps__gaussian_log_delta(0.5, value, &error) - log(1e-6)) < 1e-2);
 }
 
 /* Norms that differ from epoch to epoch: between what the least and the largest give, and as composed here. */
-static void epochs_may_differ(void **unused)
+TEST(epochs_may_differ)
 {
-    (void)unused;
     enum { BINS = 4, EPOCHS = 3, N = BINS * EPOCHS };
     double *entries = calloc((size_t)N * N, sizeof *entries);
     assert_non_null(entries);
@@ -464,7 +443,7 @@ static void epochs_may_differ(void **unused)
         assert_int_equal(eps__curves_create(&curves, NULL, &accuracy), EPS_OK);
         assert_int_equal(eps__curves_add(curves, eps__curve_balls_in_bins(NULL, d, BINS, 0.5, 0.5), 2), EPS_OK);
         assert_int_equal(eps__curves_add(curves, eps__curve_balls_in_bins(NULL, d, BINS, 0.75, 0.75), 1), EPS_OK);
-        struct bracket found = bracket_of(curves, solved(job, d));
+        struct bracket found = bracket_of(curves, found_by(job, d));
         if (!(fabs(found.upper - log(1e-6)) < 3e-2))
             fail_msg("epochs of two norms: %g from the delta that was asked", found.upper - log(1e-6));
         eps__curves_destroy(curves);
@@ -481,20 +460,4 @@ static void epochs_may_differ(void **unused)
     job = job_new(EPS_ACCOUNTANT_PLD, 20, 2);
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     declined(job, "/sampling/redraw");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians_are_a_gaussian),
-        cmocka_unit_test(one_epoch_is_itself),
-        cmocka_unit_test(two_epochs_of_two_bins_are_an_integral),
-        cmocka_unit_test(an_epoch_and_a_gaussian_are_an_integral),
-        cmocka_unit_test(ten_bins_are_sampled),
-        cmocka_unit_test(delta_is_monotone),
-        cmocka_unit_test(connected_points_enclose_the_curve),
-        cmocka_unit_test(it_is_no_more_than_renyi),
-        cmocka_unit_test(epochs_may_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

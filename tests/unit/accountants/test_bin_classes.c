@@ -5,19 +5,17 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "lib/accountants/pld/bin_classes.h"
 #include "lib/pld/known/balls_in_bins.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 31415;
 
@@ -29,9 +27,8 @@ static size_t distance(size_t bins, size_t i, size_t j, bool around)
     return around && bins - apart < apart ? bins - apart : apart;
 }
 
-static void every_bin_is_in_one_class(void **unused)
+TEST(every_bin_is_in_one_class)
 {
-    (void)unused;
     size_t unequal = 0;
     for (size_t bins = 1; bins <= 64; bins++)
         for (size_t apart = 1; apart <= bins + 2; apart++)
@@ -149,9 +146,8 @@ static struct merged merge(const struct eps_mechanism *mechanism, struct eps_str
     return merged;
 }
 
-static void bins_of_a_class_share_no_row(void **unused)
+TEST(bins_of_a_class_share_no_row)
 {
-    (void)unused;
     for (size_t m = 0; m < MECHANISMS; m++) {
         double rows[STEPS_MAX * STEPS_MAX];
         struct eps_job job = job_new(&mechanisms[m], rows);
@@ -170,23 +166,6 @@ static void bins_of_a_class_share_no_row(void **unused)
 }
 
 /* ------------------------------------------------------------ delta */
-
-struct answer {
-    double of[EPS_DIRECTIONS], value, lower;
-};
-
-static struct answer solve(const struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    struct answer answer = {.value = result->bracket_upper, .lower = result->bracket_lower};
-    for (int d = 0; d < EPS_DIRECTIONS; d++)
-        answer.of[d] = result->directions[d].value;
-    eps_result_destroy(result);
-    return answer;
-}
 
 static double largest_norm(const struct merged *merged)
 {
@@ -237,9 +216,8 @@ static double some_sigma(const struct merged *merged)
     return largest_norm(merged) * 0.9;
 }
 
-static void delta_is_never_under_the_truth(void **unused)
+TEST(delta_is_never_under_the_truth)
 {
-    (void)unused;
     double widest[EPS_DIRECTIONS] = {0}, rows[STEPS_MAX * STEPS_MAX];
     for (size_t m = 0; m < MECHANISMS; m++) {
         struct eps_job job = job_new(&mechanisms[m], rows);
@@ -248,7 +226,7 @@ static void delta_is_never_under_the_truth(void **unused)
         double sigma = some_sigma(&merged), eps = merged.bins > 8 ? 0.3 : 0.5;
         job.query.noise_multiplier = sigma;
         job.query.epsilon = eps;
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         assert_true(found.lower >= 0.998 * found.value && found.lower <= found.value);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double deviation, mean;
@@ -268,9 +246,8 @@ static void delta_is_never_under_the_truth(void **unused)
 
 /* Random strategies of a few steps: three dimensions by quadrature, more by importance samples, at deltas that plain draws do
  * not see. */
-static void small_deltas_are_never_under_the_truth(void **unused)
+TEST(small_deltas_are_never_under_the_truth)
 {
-    (void)unused;
     uint64_t state = seed;
     size_t checked = 0;
     double rows[STEPS_MAX * STEPS_MAX];
@@ -288,7 +265,7 @@ static void small_deltas_are_never_under_the_truth(void **unused)
         struct merged merged = merge(&job.mechanism, &strategy);
         job.query.noise_multiplier = largest_norm(&merged) * draw_log(&state, 0.25, 3);
         job.query.epsilon = draw_log(&state, 0.05, 3);
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         struct truth truth = truth_open(&job.mechanism);
         const struct effort effort = {.samples = 600,
                                       .quadrature_most = c % 8 ? 2 : 3,
@@ -311,9 +288,8 @@ static void small_deltas_are_never_under_the_truth(void **unused)
 }
 
 /* What is answered is the mean over the classes, each of bins of the largest norm. */
-static void delta_is_the_mean_of_the_classes(void **unused)
+TEST(delta_is_the_mean_of_the_classes)
 {
-    (void)unused;
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-4, NAN};
     double rows[STEPS_MAX * STEPS_MAX];
     size_t mixed = 0;
@@ -329,7 +305,7 @@ static void delta_is_the_mean_of_the_classes(void **unused)
         job.query.accountant.tolerance = 1e-4;
         for (size_t i = 0; i < merged.bins; i++)
             count[eps__bin_class(&classes, i)]++;
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double mean = 0;
             for (size_t c = 0; c < classes.len; c++) {
@@ -353,9 +329,8 @@ static void delta_is_the_mean_of_the_classes(void **unused)
 /* ------------------------------------------------------------ the noise */
 
 /* reference.json, BSR4_N100_k1: the true sigma at delta = 1e-5 by importance samples, to about a tenth of a percent. */
-static void the_noise_is_near_the_truth(void **unused)
+TEST(the_noise_is_near_the_truth)
 {
-    (void)unused;
     static const struct {
         double eps, sigma;
     } known[] = {{0.5, 1.6986526}, {1, 1.1677106}, {2, 0.9054220}, {4, 0.6961571}, {8, 0.5064549}};
@@ -365,23 +340,22 @@ static void the_noise_is_near_the_truth(void **unused)
         struct eps_job job = job_new(&bsr, NULL);
         job.query.epsilon = known[i].eps;
         job.query.delta = 1e-5;
-        struct answer found = solve(&job);
+        struct answer found = answered(job);
         assert_true(found.value >= known[i].sigma * 0.998 && found.value <= 1.22 * known[i].sigma);
         assert_true(found.value - found.lower <= 1e-3 * found.value);
         widest = fmax(widest, found.value / known[i].sigma);
         /* and back: epsilon from this noise, and delta */
         job.query.noise_multiplier = found.value;
         job.query.epsilon = NAN;
-        struct answer back = solve(&job);
+        struct answer back = answered(job);
         assert_true(back.lower <= known[i].eps * (1 + 1e-6) && back.value >= known[i].eps * (1 - 5e-3));
     }
     print_message("# at most %.4g times the true noise\n", widest);
 }
 
 /* Many bands: the classes are small, and still better than no sampling, and than moments alone. */
-static void wide_bands_are_amplified(void **unused)
+TEST(wide_bands_are_amplified)
 {
-    (void)unused;
     struct eps_job job;
     eps_job_init(&job);
     job.mechanism.n = 1000;
@@ -393,9 +367,9 @@ static void wide_bands_are_amplified(void **unused)
     job.query.noise_multiplier = 1.5;
     job.query.delta = 1e-5;
     eps_job_defaults(&job);
-    struct answer ours = solve(&job);
+    struct answer ours = answered(job);
     job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-    assert_true(ours.value < 0.75 * solve(&job).value);
+    assert_true(ours.value < 0.75 * answered(job).value);
 }
 
 /* ------------------------------------------------------------ who serves */
@@ -403,22 +377,20 @@ static void wide_bands_are_amplified(void **unused)
 /* The accountants that answered a job for `auto`, a bit each. */
 static unsigned candidates(struct eps_job job)
 {
-    struct eps_result *result = NULL;
     unsigned found = 0;
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
     job.query.noise_multiplier = 2;
     job.query.epsilon = 1;
     job.query.delta = NAN;
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    struct eps_result *result = solved(NULL, job);
     for (size_t i = 0; i < result->candidates_len; i++)
         found |= 1u << result->candidates[i].accountant;
     eps_result_destroy(result);
     return found;
 }
 
-static void a_bound_leaves_room_for_others(void **unused)
+TEST(a_bound_leaves_room_for_others)
 {
-    (void)unused;
     double rows[STEPS_MAX * STEPS_MAX];
     unsigned all = 1u << EPS_ACCOUNTANT_PLD | 1u << EPS_ACCOUNTANT_RENYI |
                    1u << EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION | 1u << EPS_ACCOUNTANT_GAUSSIAN;
@@ -431,38 +403,18 @@ static void a_bound_leaves_room_for_others(void **unused)
 static void declined(const struct known *known, const char *pointer)
 {
     struct eps_job job = job_new(known, NULL);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     job.query.noise_multiplier = 1;
     job.query.delta = 1e-5;
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
+    struct eps_error error = assert_refused(job, EPS_UNSUPPORTED, pointer);
     assert_true(error.accountants & 1u << EPS_ACCOUNTANT_GAUSSIAN);
 }
 
-static void bins_that_all_share_rows_are_declined(void **unused)
+TEST(bins_that_all_share_rows_are_declined)
 {
-    (void)unused;
     static const struct known over_epochs = {20, 10, 1, 6, {1, 0.6, 0.5, 0.4, 0.4, 0.3}, false},
                               as_many = {6, 6, 1, 6, {1, 0.6, 0.5, 0.4, 0.4, 0.3}, false},
                               beyond = {8, 4, 1, 6, {1, 0.6, 0.5, 0.4, 0.4, 0.3}, false};
     declined(&over_epochs, "/matrix");
     declined(&as_many, "/matrix");
     declined(&beyond, "/matrix");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_bin_is_in_one_class),
-        cmocka_unit_test(bins_of_a_class_share_no_row),
-        cmocka_unit_test(delta_is_never_under_the_truth),
-        cmocka_unit_test(small_deltas_are_never_under_the_truth),
-        cmocka_unit_test(delta_is_the_mean_of_the_classes),
-        cmocka_unit_test(the_noise_is_near_the_truth),
-        cmocka_unit_test(wide_bands_are_amplified),
-        cmocka_unit_test(a_bound_leaves_room_for_others),
-        cmocka_unit_test(bins_that_all_share_rows_are_declined),
-    };
-    return cmocka_run_group_tests_name("bin classes", tests, NULL, NULL);
 }

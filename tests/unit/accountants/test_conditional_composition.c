@@ -5,21 +5,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/conditional_composition/compose.h"
 #include "lib/epsilon.h"
 #include "lib/numerics/normal.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { BINS_MAX = 8, ROWS_MAX = 12 };
 static const uint64_t seed = 31415;
@@ -95,30 +92,6 @@ static struct eps_job new_job(enum eps_family family, size_t n, size_t bins, dou
     return job;
 }
 
-struct answer {
-    double value, lower, of[EPS_DIRECTIONS], share[EPS_DIRECTIONS];
-};
-
-static struct answer solve(struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    struct answer answer = {0};
-    eps_job_defaults(&job);
-    enum eps_status status = eps_solve(NULL, &result, &error, &job);
-    if (status != EPS_OK)
-        print_error("  %s %s\n", error.pointer, error.message);
-    assert_int_equal(status, EPS_OK);
-    answer.value = result->bracket_upper;
-    answer.lower = result->bracket_lower;
-    for (int d = 0; d < EPS_DIRECTIONS; d++) {
-        answer.of[d] = result->directions[d].value;
-        answer.share[d] = result->directions[d].bad_event_share;
-    }
-    eps_result_destroy(result);
-    return answer;
-}
-
 /* The Gram matrix over sigma^2 of the means, from the dense C. */
 static void gram_of(double gram[], const double *rows, size_t n, size_t bins, double sigma)
 {
@@ -137,9 +110,8 @@ static void gram_of(double gram[], const double *rows, size_t n, size_t bins, do
 }
 
 /* A7, A9, A10. */
-static void delta_is_never_under_the_truth(void **unused)
+TEST(delta_is_never_under_the_truth)
 {
-    (void)unused;
     uint64_t state = seed;
     double loosest = 0;
     for (int c = 0; c < 30; c++) {
@@ -168,7 +140,7 @@ static void delta_is_never_under_the_truth(void **unused)
         job.mechanism.matrix.rows_n = n;
         job.query.epsilon = eps;
         job.query.accountant.tolerance = 1e-2;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         for (int d = 0; d < EPS_DIRECTIONS; d++) {
             if (!(answer.of[d] >= exact[d] * (1 - 5e-3) - 1e-9))
                 fail_msg("case %d, direction %d: %.9g under %.9g (n %zu, b %zu, sigma %g, eps %g)", c, d, answer.of[d],
@@ -180,18 +152,17 @@ static void delta_is_never_under_the_truth(void **unused)
     assert_true(loosest < 60); /* bad events are rare ones: where delta is small so is what they cost */
 }
 
-static void one_bin_is_the_gaussian(void **unused)
+TEST(one_bin_is_the_gaussian)
 {
-    (void)unused;
     const double coefficients[] = {1, 0.5, 0.25};
     for (double eps = 0.3; eps < 3; eps *= 3) {
         struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 6, 1, 5);
         job.mechanism.matrix.coefficients = coefficients;
         job.mechanism.matrix.coefficients_len = 3;
         job.query.epsilon = eps;
-        struct answer own = solve(job);
+        struct answer own = answered(job);
         job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-        struct answer gaussian = solve(job);
+        struct answer gaussian = answered(job);
         for (int d = 0; d < EPS_DIRECTIONS; d++) {
             assert_true(fabs(own.of[d] - gaussian.of[d]) <= 2e-3 * gaussian.of[d]);
             assert_true(own.of[d] >= gaussian.of[d] * (1 - 1e-9));
@@ -201,9 +172,8 @@ static void one_bin_is_the_gaussian(void **unused)
 }
 
 /* A13: a bin that is drawn anew k times, where there is one, is k epochs of the Gaussian. */
-static void one_bin_redrawn_is_the_gaussian(void **unused)
+TEST(one_bin_redrawn_is_the_gaussian)
 {
-    (void)unused;
     const double coefficients[] = {1, 0.5, 0.25};
     for (size_t stamps = 1; stamps <= 4; stamps += 3)
         for (double eps = 0.3; eps < 3; eps *= 3) {
@@ -215,9 +185,9 @@ static void one_bin_redrawn_is_the_gaussian(void **unused)
             job.mechanism.matrix.stamps = stamps;
             job.mechanism.sampling.redraw = true;
             job.query.epsilon = eps;
-            struct answer own = solve(job);
+            struct answer own = answered(job);
             job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-            struct answer gaussian = solve(job);
+            struct answer gaussian = answered(job);
             for (int d = 0; d < EPS_DIRECTIONS; d++) {
                 assert_true(fabs(own.of[d] - gaussian.of[d]) <= 2e-3 * gaussian.of[d]);
                 assert_true(own.of[d] >= gaussian.of[d] * (1 - 1e-9));
@@ -246,9 +216,8 @@ static struct eps__cc_steps *steps_of(const double *rows, size_t len, size_t bin
 }
 
 /* A7: all rows are in, by their Gram matrix, and equal ones are merged. */
-static void every_row_is_merged_or_there(void **unused)
+TEST(every_row_is_merged_or_there)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     for (int c = 0; c < 200; c++) {
         size_t bins = 1 + draw_below(&state, BINS_MAX), len = 1 + draw_below(&state, ROWS_MAX), shown = 0;
@@ -309,9 +278,8 @@ static void every_row_is_merged_or_there(void **unused)
 }
 
 /* A10: how many tail bounds there are, by the definition, and for the identity: all but the first row's. */
-static void bounds_are_counted(void **unused)
+TEST(bounds_are_counted)
 {
-    (void)unused;
     uint64_t state = seed + 2;
     const double identity[16] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
     struct eps__cc_steps *steps = steps_of(identity, 4, 4, false);
@@ -360,9 +328,8 @@ static void bounds_are_counted(void **unused)
 }
 
 /* A10. */
-static void delta_1_is_split_among_the_bounds(void **unused)
+TEST(delta_1_is_split_among_the_bounds)
 {
-    (void)unused;
     const double rows[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     for (uint64_t draws = 1; draws < 1000; draws *= 7) { /* (A13) */
         struct eps__cc_steps *steps = steps_drawn(rows, 3, 3, draws, false);
@@ -436,9 +403,8 @@ static double true_log_odds(const struct eps__cc_steps *steps, const struct boun
 
 /* A9: each bound fails with its own probability at most, under P (remove) and under Q (add), and all together within the
  * budget; and none is so loose that it hardly ever does where it is the only way to fail. */
-static void bad_events_are_within_their_budget(void **unused)
+TEST(bad_events_are_within_their_budget)
 {
-    (void)unused;
     enum { DRAWS = 6000, CASES = 16 };
     static struct bound bounds[ROWS_MAX * BINS_MAX];
     uint64_t state = seed + 3;
@@ -486,9 +452,8 @@ static void bad_events_are_within_their_budget(void **unused)
 }
 
 /* Two bins, the rows before seen by one alone: the minorant is the loss itself, and its quantile exact. */
-static void two_bins_are_exact(void **unused)
+TEST(two_bins_are_exact)
 {
-    (void)unused;
     const double rows[4] = {0.8, 0, 0, 1}, beta = 1e-3, z = eps__normal_tail_quantile(log(beta));
     static struct bound bounds[4];
     struct eps__cc_steps *steps = steps_of(rows, 2, 2, false);
@@ -505,9 +470,8 @@ static void two_bins_are_exact(void **unused)
 }
 
 /* A9: equal means count as they are, each of them once. */
-static void equal_means_are_exact(void **unused)
+TEST(equal_means_are_exact)
 {
-    (void)unused;
     /* Bins 1, 2, 3 have shown nothing: 3 is one of these three but for what the first bin says. */
     const double rows[8] = {1, 0, 0, 0, 0, 0, 0, 1}, z = eps__normal_tail_quantile(log(1e-4));
     static struct bound bounds[4];
@@ -520,9 +484,8 @@ static void equal_means_are_exact(void **unused)
 }
 
 /* A11: means that differ by less than the digits of their products. */
-static void cancellation_is_counted(void **unused)
+TEST(cancellation_is_counted)
 {
-    (void)unused;
     static struct bound bounds[4];
     for (int c = 0; c < 50; c++) {
         double one = 100 + 0.01 * c, other = one + 1e-9 * (c + 1);
@@ -539,9 +502,8 @@ static void cancellation_is_counted(void **unused)
 /* ------------------------------------------------------------ the law of a row */
 
 /* A10. */
-static void shares_are_taken_from_the_top(void **unused)
+TEST(shares_are_taken_from_the_top)
 {
-    (void)unused;
     uint64_t state = seed + 4;
     for (int c = 0; c < 300; c++) {
         size_t len = 1 + draw_below(&state, 40);
@@ -624,9 +586,8 @@ static double sampled(const double *column, size_t bands, size_t bins, double si
 }
 
 /* A12. */
-static void classes_are_averaged(void **unused)
+TEST(classes_are_averaged)
 {
-    (void)unused;
     const double column[] = {1, 0.7, 0.4};
     for (int d = 0; d < EPS_DIRECTIONS; d++) {
         struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 18, 18, 1.5);
@@ -634,7 +595,7 @@ static void classes_are_averaged(void **unused)
         job.mechanism.matrix.coefficients_len = 3;
         job.query.epsilon = d == EPS_REMOVE ? 0.3 : 0.1;
         double deviation, exact = sampled(column, 3, 18, 1.5, job.query.epsilon, (enum eps_direction)d, &deviation);
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         assert_true(deviation < 0.05 * exact);
         if (!(answer.of[d] >= exact - 4 * deviation && answer.of[d] <= 4 * exact))
             fail_msg("direction %d: %g for %g +- %g", d, answer.of[d], exact, deviation);
@@ -642,9 +603,8 @@ static void classes_are_averaged(void **unused)
 }
 
 /* Every other bin is empty, so that one of two classes shows nothing. */
-static void a_class_may_show_nothing(void **unused)
+TEST(a_class_may_show_nothing)
 {
-    (void)unused;
     for (size_t empty = 0; empty < 2; empty++) {
         double rows[256] = {0}, least = 0;
         for (size_t j = 1 - empty; j < 16; j += 2)
@@ -654,7 +614,7 @@ static void a_class_may_show_nothing(void **unused)
         job.mechanism.matrix.rows = rows;
         job.mechanism.matrix.rows_n = 16;
         job.query.epsilon = 0.3;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         const double column[] = {
             1.118033988749895}; /* of eight bins that are apart; half of the time it is one of them */
         double deviation;
@@ -663,9 +623,8 @@ static void a_class_may_show_nothing(void **unused)
     }
 }
 
-static void a_class_has_its_own_columns(void **unused)
+TEST(a_class_has_its_own_columns)
 {
-    (void)unused;
     struct eps__cc_matrix matrix = {.bins = 5, .draws = 1}, class;
     const double rows[3][5] = {{1, 2, 3, 4, 5}, {0, 1, 0, 1, 0}, {2, 0, 6, 0, 10}};
     for (int t = 0; t < 3; t++)
@@ -695,9 +654,8 @@ static const struct known known[] = {
     {100, 100, 4, 1, 1.1677, 3.228},
 };
 
-static void sigmas_lie_between_the_truth_and_the_reference(void **unused)
+TEST(sigmas_lie_between_the_truth_and_the_reference)
 {
-    (void)unused;
     const double coefficients[] = {1, 0.5, 0.375, 0.3125};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const struct known *k = &known[i];
@@ -706,25 +664,24 @@ static void sigmas_lie_between_the_truth_and_the_reference(void **unused)
         job.mechanism.matrix.coefficients_len = k->bands;
         job.query.delta = 1e-5;
         job.query.accountant.tolerance = 1e-2;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         assert_true(answer.value <= k->eps); /* not looser than the reference */
         assert_true(answer.lower >= 0.985 * answer.value);
         job.query.noise_multiplier = 0.99 * k->truth;
-        answer = solve(job);
+        answer = answered(job);
         assert_true(answer.value > k->eps); /* nor below the truth */
     }
 }
 
-static void a_tree_and_stamps_are_served(void **unused)
+TEST(a_tree_and_stamps_are_served)
 {
-    (void)unused;
     /* A tree of two leaves over two bins: m_0 = (1, 0, 1), m_1 = (0, 1, 1). */
     double exact[EPS_DIRECTIONS];
     for (size_t stamps = 1; stamps <= 2; stamps++) {
         struct eps_job job = new_job(EPS_FAMILY_TREE, 2 * stamps, 2, 2);
         job.mechanism.matrix.stamps = stamps;
         job.query.epsilon = 0.4;
-        struct answer answer = solve(job);
+        struct answer answer = answered(job);
         double scale = (double)stamps / 4, gram[4] = {2 * scale, scale, scale, 2 * scale};
         truth(gram, 2, 0.4, exact);
         for (int d = 0; d < EPS_DIRECTIONS; d++)
@@ -734,9 +691,8 @@ static void a_tree_and_stamps_are_served(void **unused)
 }
 
 /* The scale of C is no more than that of sigma. */
-static void scales_do_not_matter(void **unused)
+TEST(scales_do_not_matter)
 {
-    (void)unused;
     double coefficients[3], values[3];
     for (int c = 0; c < 3; c++) {
         double scale = c == 0 ? 1 : c == 1 ? 0x1p-28 : 0x1p20;
@@ -746,7 +702,7 @@ static void scales_do_not_matter(void **unused)
         job.mechanism.matrix.coefficients = coefficients;
         job.mechanism.matrix.coefficients_len = 3;
         job.query.epsilon = 1;
-        values[c] = solve(job).value;
+        values[c] = answered(job).value;
     }
     assert_true(fabs(values[1] / values[0] - 1) < 1e-9 && fabs(values[2] / values[0] - 1) < 1e-9);
 }
@@ -764,69 +720,63 @@ static bool canceled(void *user)
     return --*(int *)user < 0;
 }
 
-static void runs_of_rows_are_independent(void **unused)
+TEST(runs_of_rows_are_independent)
 {
-    (void)unused;
     const double coefficients[] = {1, 0.5, 0.25};
     struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 80, 80, 4);
     job.mechanism.matrix.coefficients = coefficients;
     job.mechanism.matrix.coefficients_len = 3;
     job.query.epsilon = 0.5;
     job.query.accountant.tolerance = 0.05;
-    struct answer alone = solve(job);
+    struct answer alone = answered(job);
     int polls = 0;
     struct eps_context context = {.user = &polls, .parallel_for = backwards};
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_OK);
+    struct eps_result *result = solved(&context, job);
     assert_true(result->bracket_upper == alone.value && result->bracket_lower == alone.lower);
     eps_result_destroy(result);
     context.canceled = canceled;
+    eps_job_defaults(&job);
     for (polls = 5; polls < 2000; polls = 3 * polls + 5) {
         int before = polls;
         result = NULL;
-        assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_CANCELED);
+        assert_int_equal(eps_solve(&context, &result, NULL, &job), EPS_CANCELED);
         polls = before;
     }
 }
 
 /* So much noise that rows hardly differ: from 65 rows on they are composed as few, which more than 64 bins make up for. */
-static void rows_that_are_alike_cost_little(void **unused)
+TEST(rows_that_are_alike_cost_little)
 {
-    (void)unused;
     double values[2];
     for (int c = 0; c < 2; c++) {
         struct eps_job job = new_job(EPS_FAMILY_IDENTITY, c ? 72 : 64, c ? 72 : 64, 8);
         job.query.delta = 1e-5;
         job.query.accountant.bad_event_share = 0.1;
         job.query.accountant.tolerance = 1e-2;
-        values[c] = solve(job).value;
+        values[c] = answered(job).value;
     }
     assert_true(values[1] < values[0] && values[1] > 0.8 * values[0]);
 }
 
 /* delta_1 is the share that is asked for. */
-static void the_share_is_respected(void **unused)
+TEST(the_share_is_respected)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_FAMILY_IDENTITY, 20, 10, 2);
     job.query.delta = 1e-4;
     job.query.accountant.bad_event_share = 0.3;
-    struct answer answer = solve(job);
+    struct answer answer = answered(job);
     for (int d = 0; d < EPS_DIRECTIONS; d++)
         assert_true(fabs(answer.share[d] - 0.3) < 1e-9);
     /* Where delta is asked, it is about that share of it: so it is in the sum. */
     job.query.delta = NAN;
     job.query.epsilon = 1;
-    answer = solve(job);
+    answer = answered(job);
     for (int d = 0; d < EPS_DIRECTIONS; d++)
         assert_true(fabs(answer.share[d] - 0.3) < 0.03);
 }
 
-static void what_is_not_derived_is_refused(void **unused)
+TEST(what_is_not_derived_is_refused)
 {
-    (void)unused;
     for (int c = 0; c < 3; c++) {
         struct eps_job job = new_job(EPS_FAMILY_IDENTITY, 20, 10, 2);
         struct eps_result *result = NULL;
@@ -849,26 +799,20 @@ static void what_is_not_derived_is_refused(void **unused)
 }
 
 /* In no time, and with what would do: the grid of a pair grows with the square of its shift. */
-static void so_little_noise_is_refused(void **unused)
+TEST(so_little_noise_is_refused)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 37, 1, 5e-8);
     job.query.epsilon = 0;
     job.query.delta = NAN;
-    eps_job_defaults(&job);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     patience_begin("a noise multiplier of 5e-8", 0, 20);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_TOO_COSTLY);
+    struct eps_error error = assert_refused(job, EPS_TOO_COSTLY, "/noise_multiplier");
     patience_end();
-    assert_string_equal(error.pointer, "/noise_multiplier");
     assert_non_null(strstr(error.message, "conditional_composition cannot resolve"));
 }
 
 /* A9: so small a probability of a bad event has no quantile. */
-static void without_a_quantile_nothing_is_known(void **unused)
+TEST(without_a_quantile_nothing_is_known)
 {
-    (void)unused;
     double gap[] = {0, 1}, weight[] = {0.5, 0.5};
     for (double equal = 0; equal < 3; equal++)
         for (double log_beta = -1e308; log_beta > -INFINITY; log_beta -= 1e308) {
@@ -886,34 +830,4 @@ static void without_a_quantile_nothing_is_known(void **unused)
             eps__cc_minorant_odds(&minorant, log_beta, odds);
             assert_true(odds[EPS__UPPER] == INFINITY && odds[EPS__LOWER] == -INFINITY);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delta_is_never_under_the_truth),
-        cmocka_unit_test(one_bin_is_the_gaussian),
-        cmocka_unit_test(one_bin_redrawn_is_the_gaussian),
-        cmocka_unit_test(every_row_is_merged_or_there),
-        cmocka_unit_test(bounds_are_counted),
-        cmocka_unit_test(delta_1_is_split_among_the_bounds),
-        cmocka_unit_test(bad_events_are_within_their_budget),
-        cmocka_unit_test(two_bins_are_exact),
-        cmocka_unit_test(equal_means_are_exact),
-        cmocka_unit_test(cancellation_is_counted),
-        cmocka_unit_test(shares_are_taken_from_the_top),
-        cmocka_unit_test(classes_are_averaged),
-        cmocka_unit_test(a_class_may_show_nothing),
-        cmocka_unit_test(a_class_has_its_own_columns),
-        cmocka_unit_test(sigmas_lie_between_the_truth_and_the_reference),
-        cmocka_unit_test(a_tree_and_stamps_are_served),
-        cmocka_unit_test(scales_do_not_matter),
-        cmocka_unit_test(runs_of_rows_are_independent),
-        cmocka_unit_test(rows_that_are_alike_cost_little),
-        cmocka_unit_test(the_share_is_respected),
-        cmocka_unit_test(what_is_not_derived_is_refused),
-        cmocka_unit_test(so_little_noise_is_refused),
-        cmocka_unit_test(without_a_quantile_nothing_is_known),
-    };
-    return cmocka_run_group_tests_name("conditional_composition", tests, NULL, NULL);
 }

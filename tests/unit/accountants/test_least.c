@@ -4,198 +4,132 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 /* Six steps of square_root with 3 bands in 3 bins at noise 1: of delta 1e-5 the exact epsilon is 5.5495, by enumeration of the bins
  * and quadrature. */
 #define TRUE_EPSILON 5.5495
 #define TRUE_ROUNDING 1e-4
 
-static struct eps_job new_job(enum eps_scheme scheme, size_t n, size_t bands)
+/* For epsilon at delta 1e-5 and noise multiplier 1. */
+static struct eps_job known_noise(const char *members)
 {
-    struct eps_job job;
-    eps_job_init(&job);
-    job.mechanism.n = n;
-    job.mechanism.sampling.scheme = scheme;
-    job.mechanism.sampling.p = scheme == EPS_SCHEME_NONE || scheme == EPS_SCHEME_BALLS_IN_BINS ? NAN : 0.1;
-    job.mechanism.sampling.bins = scheme == EPS_SCHEME_BALLS_IN_BINS ? 3 : 0;
-    if (bands > 1) {
-        job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
-        job.mechanism.matrix.bands = bands;
+    return job_of("{%s,'delta':1e-5,'noise_multiplier':1}", members);
+}
+
+#define BINS_OF_3 "'n':6,'matrix':{'family':'square_root','bands':3},'sampling':{'scheme':'balls_in_bins','bins':3}"
+#define WITHOUT_SAMPLING "'n':6,'matrix':{'family':'square_root','bands':3},'sampling':{'scheme':'none'}"
+#define POISSON "'n':6,'sampling':{'scheme':'poisson','p':0.1}"
+#define B_MIN_SEP "'n':6,'matrix':{'family':'square_root','bands':2},'sampling':{'scheme':'b_min_sep','p':0.1}"
+
+TEST(what_is_exact_is_said)
+{
+    static const struct {
+        const char *members;
+        bool exact;
+    } cases[] = {
+        {WITHOUT_SAMPLING, true},
+        {POISSON, true},
+        {POISSON ",'accountant':'renyi'", false},
+        {POISSON ",'accountant':'gaussian'", false},
+        {POISSON ",'adjacency':'replace_one'", false},
+        {POISSON ",'adjacency':'add_remove'", true},
+        {"'n':6,'adjacency':'add_remove','sampling':{'scheme':'poisson','p':0.1,'dataset_size':500,"
+         "'truncation':{'max_batch_size':60}}",
+         false},
+        {POISSON ",'matrix':{'family':'square_root','bands':2}", false},
+        {"'n':7,'matrix':{'family':'square_root','bands':3},'sampling':{'scheme':'cyclic_poisson','p':0.1}", true},
+        {"'n':6,'sampling':{'scheme':'balls_in_bins','bins':3}", true},
+        {"'n':6,'sampling':{'scheme':'balls_in_bins','bins':3,'redraw':true}", false},
+        {"'n':6,'matrix':{'family':'square_root','bands':2},'sampling':{'scheme':'balls_in_bins','bins':3}", false},
+        {"'n':16,'matrix':{'family':'square_root','bands':2},'sampling':{'scheme':'balls_in_bins','bins':8},"
+         "'accountant':'pld'",
+         false}, /* classes of bins */
+        {B_MIN_SEP, false},
+        {"'n':6,'sampling':{'scheme':'b_min_sep','p':0.1,'separation':1}", true}, /* Poisson sampling */
+        {"'n':1,'sampling':{'scheme':'b_min_sep','p':0.1,'separation':3,'warm_start':true}",
+         false}, /* a coin whose probability is a quotient, raised */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct eps_result *result = solved(NULL, known_noise(cases[i].members));
+        if (result->bracket_exact != cases[i].exact)
+            fail_msg("%s", cases[i].members);
+        assert_true(!result->bracket_exact || result->least == result->bracket_lower);
+        assert_true(!(result->least > result->bracket_upper));
+        if (i == sizeof cases / sizeof *cases - 1)
+            assert_true(result->accountant == EPS_ACCOUNTANT_PLD && isnan(result->least));
+        eps_result_destroy(result);
     }
-    job.query.noise_multiplier = 1;
-    job.query.delta = 1e-5;
-    return job;
-}
-
-static struct eps_result *solve_within(const struct eps_context *context, struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(context, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
-static bool is_exact(const struct eps_job *job)
-{
-    struct eps_result *result = solve_within(NULL, *job);
-    bool exact = result->bracket_exact;
-    assert_true(!exact || result->least == result->bracket_lower);
-    assert_true(!(result->least > result->bracket_upper));
-    eps_result_destroy(result);
-    return exact;
-}
-
-static void what_is_exact_is_said(void **unused)
-{
-    (void)unused;
-    struct eps_job job = new_job(EPS_SCHEME_NONE, 6, 3);
-    assert_true(is_exact(&job));
-    job = new_job(EPS_SCHEME_POISSON, 6, 1);
-    assert_true(is_exact(&job));
-    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
-    assert_false(is_exact(&job));
-    job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
-    assert_false(is_exact(&job));
-    job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
-    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_false(is_exact(&job));
-    job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
-    assert_true(is_exact(&job));
-    job.mechanism.sampling.truncation = true;
-    job.mechanism.sampling.max_batch_size = 60;
-    job.mechanism.sampling.dataset_size = 500;
-    assert_false(is_exact(&job));
-    job = new_job(EPS_SCHEME_POISSON, 6, 2);
-    assert_false(is_exact(&job));
-    job = new_job(EPS_SCHEME_CYCLIC_POISSON, 7, 3);
-    assert_true(is_exact(&job));
-    job = new_job(EPS_SCHEME_BALLS_IN_BINS, 6, 1);
-    assert_true(is_exact(&job));
-    job.mechanism.sampling.redraw = true;
-    assert_false(is_exact(&job));
-    job = new_job(EPS_SCHEME_BALLS_IN_BINS, 6, 2);
-    assert_false(is_exact(&job));
-    job = new_job(EPS_SCHEME_BALLS_IN_BINS, 16, 2);
-    job.mechanism.sampling.bins = 8;
-    job.query.accountant.method = EPS_ACCOUNTANT_PLD; /* classes of bins */
-    assert_false(is_exact(&job));
-    job = new_job(EPS_SCHEME_B_MIN_SEP, 6, 2);
-    assert_false(is_exact(&job));
-    job = new_job(EPS_SCHEME_B_MIN_SEP, 6, 1);
-    job.mechanism.sampling.separation = 1; /* Poisson sampling */
-    assert_true(is_exact(&job));
-    job.mechanism.n = 1;
-    job.mechanism.sampling.separation = 3;
-    job.mechanism.sampling.warm_start = true; /* a coin whose probability is a quotient, raised */
-    assert_false(is_exact(&job));
-    struct eps_result *result = solve_within(NULL, job);
-    assert_true(result->accountant == EPS_ACCOUNTANT_PLD && isnan(result->least));
-    eps_result_destroy(result);
 }
 
 /* Two Gaussians and two steps have the exact value by themselves: a bracket that says so holds it. */
-static void an_exact_bracket_holds_the_truth(void **unused)
+TEST(an_exact_bracket_holds_the_truth)
 {
-    (void)unused;
-    struct eps_job job = new_job(EPS_SCHEME_NONE, 6, 3);
-    job.query.delta = NAN;
-    job.query.epsilon = 1;
-    struct eps_result *result = solve_within(NULL, job);
+    struct eps_result *result = solved(NULL, job_of("{" WITHOUT_SAMPLING ",'epsilon':1,'noise_multiplier':1}"));
     double truth = 0.5 * erfc((1 - 0.5) / M_SQRT2) - exp(1) * 0.5 * erfc((1 + 0.5) / M_SQRT2);
     assert_true(result->bracket_exact);
     assert_true(result->bracket_lower <= truth * (1 + 1e-12) && truth <= result->bracket_upper * (1 + 1e-12));
     eps_result_destroy(result);
 }
 
-static void the_least_is_under_the_truth(void **unused)
+TEST(the_least_is_under_the_truth)
 {
-    (void)unused;
-    struct eps_job job = new_job(EPS_SCHEME_BALLS_IN_BINS, 6, 3);
-    struct eps_result *result = solve_within(NULL, job);
+    struct eps_job job = known_noise(BINS_OF_3);
+    struct eps_result *result = solved(NULL, job);
     assert_false(result->bracket_exact);
     assert_true(result->bracket_lower > TRUE_EPSILON + TRUE_ROUNDING); /* which is why it is said */
     assert_true(result->least > 0.95 * TRUE_EPSILON && result->least <= TRUE_EPSILON + TRUE_ROUNDING);
     eps_result_destroy(result);
     job.query.delta = NAN;
     job.query.epsilon = TRUE_EPSILON - TRUE_ROUNDING; /* a little less: delta is a little more than 1e-5 */
-    result = solve_within(NULL, job);
+    result = solved(NULL, job);
     assert_true(result->least > 1e-6 && result->least <= 1.001e-5 && result->least <= result->delta);
     eps_result_destroy(result);
     job.query.delta = 1e-5;
     job.query.noise_multiplier = NAN;
-    result = solve_within(NULL, job);
+    result = solved(NULL, job);
     assert_true(result->least > 0.95 && result->least <= 1.0001);
     eps_result_destroy(result);
 }
 
 /* Draws that see more than the test does raise it. */
-static void an_audit_is_counted(void **unused)
+TEST(an_audit_is_counted)
 {
-    (void)unused;
-    struct eps_job job = new_job(EPS_SCHEME_B_MIN_SEP, 6, 2);
+    struct eps_job job = known_noise(B_MIN_SEP);
     job.query.delta = 1e-2;
-    struct eps_result *result = solve_within(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(isnan(result->least));
     eps_result_destroy(result);
     job.query.accountant.audit = 100000;
     job.query.accountant.seed = 7;
-    result = solve_within(NULL, job);
+    result = solved(NULL, job);
     assert_true(result->least == fmax(result->audit[EPS_REMOVE].lower, result->audit[EPS_ADD].lower));
     assert_true(result->least > 0 && result->least <= result->epsilon && !result->bracket_exact);
     eps_result_destroy(result);
 }
 
 /* What is about another value, or of several phases, claims neither. */
-static void what_is_not_known_is_not_said(void **unused)
+TEST(what_is_not_known_is_not_said)
 {
-    (void)unused;
-    struct eps_job largest = new_job(EPS_SCHEME_POISSON, EPS_LARGEST, 1), training,
-                   one = new_job(EPS_SCHEME_POISSON, 6, 1);
-    largest.query.epsilon = 2;
-    struct eps_result *result = solve_within(NULL, largest);
+    struct eps_result *result =
+        solved(NULL, job_of("{'n':'max','sampling':{'scheme':'poisson','p':0.1},'epsilon':2,'delta':1e-5,"
+                            "'noise_multiplier':1}"));
     assert_true(result->largest > 0 && !result->bracket_exact && isnan(result->least));
     eps_result_destroy(result);
-    struct eps_phase phases[2];
+    static const char *const phases[] = {"{" POISSON "}", "{" POISSON ",'count':2},{" POISSON ",'noise_scale':2}"};
     for (size_t len = 1; len <= 2; len++) {
-        eps_job_init(&training);
-        for (size_t i = 0; i < len; i++) {
-            eps_phase_init(&phases[i]);
-            phases[i].mechanism = one.mechanism;
-            phases[i].noise_scale = 1 + (double)i;
-        }
-        phases[0].count = len; /* of the two the first one is run twice */
-        training.phases = phases;
-        training.phases_len = len;
-        training.query = one.query;
-        result = solve_within(NULL, training);
+        result = solved(NULL, job_of("{'phases':[%s],'delta':1e-5,'noise_multiplier':1}", phases[len - 1]));
         assert_true(result->bracket_exact == (len == 1) && isnan(result->least) == (len == 2));
         for (size_t i = 0; i < len; i++)
-            assert_true(result->phases[i].alone->bracket_exact == (phases[i].count == 1));
+            assert_true(result->phases[i].alone->bracket_exact == (result->phases[i].count == 1));
         eps_result_destroy(result);
     }
-    one.query.curve = true;
-    one.query.delta = NAN;
-    result = solve_within(NULL, one);
+    result = solved(NULL, job_of("{" POISSON ",'curve':true,'noise_multiplier':1}"));
     assert_true(!result->bracket_exact && isnan(result->least));
     eps_result_destroy(result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_exact_is_said),         cmocka_unit_test(an_exact_bracket_holds_the_truth),
-        cmocka_unit_test(the_least_is_under_the_truth),  cmocka_unit_test(an_audit_is_counted),
-        cmocka_unit_test(what_is_not_known_is_not_said),
-    };
-    return cmocka_run_group_tests_name("least", tests, NULL, NULL);
 }

@@ -6,21 +6,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/mmcc/compose.h"
 #include "lib/epsilon.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { STEPS = 8, LEAVES = 16, SAMPLES = 2000 };
 
@@ -38,40 +35,16 @@ static struct eps_job new_job(enum eps_family family, size_t n, double p, double
     return job;
 }
 
-struct answer {
-    double value, lower, of[EPS_DIRECTIONS], share[EPS_DIRECTIONS];
-};
-
-static struct answer solve(struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    struct answer answer = {0};
-    eps_job_defaults(&job);
-    enum eps_status status = eps_solve(NULL, &result, &error, &job);
-    if (status != EPS_OK)
-        print_error("  %s %s\n", error.pointer, error.message);
-    assert_int_equal(status, EPS_OK);
-    answer.value = result->bracket_upper;
-    answer.lower = result->bracket_lower;
-    for (int d = 0; d < EPS_DIRECTIONS; d++) {
-        answer.of[d] = result->directions[d].value;
-        answer.share[d] = result->directions[d].bad_event_share;
-    }
-    eps_result_destroy(result);
-    return answer;
-}
-
 static struct answer epsilon_at(struct eps_job job, double delta)
 {
     job.query.delta = delta;
-    return solve(job);
+    return answered(job);
 }
 
 static struct answer delta_at(struct eps_job job, double epsilon)
 {
     job.query.epsilon = epsilon;
-    return solve(job);
+    return answered(job);
 }
 
 /* ------------------------------------------------------------ the sampled truth */
@@ -181,9 +154,8 @@ static double check_against_truth(struct eps_job *job, uint64_t *seed, size_t sa
     return slack;
 }
 
-static void no_delta_is_under_the_truth(void **state)
+TEST(no_delta_is_under_the_truth)
 {
-    (void)state;
     uint64_t seed = 577215;
     for (int c = 0; c < 10; c++) {
         double entries[STEPS * STEPS] = {0};
@@ -206,9 +178,8 @@ static void no_delta_is_under_the_truth(void **state)
     }
 }
 
-static void trees_are_bounded_and_not_absurdly(void **state)
+TEST(trees_are_bounded_and_not_absurdly)
 {
-    (void)state;
     uint64_t seed = 1729;
     const size_t leaves[] = {2, 4, 7, 8, LEAVES};
     for (int c = 0; c < 5; c++) {
@@ -228,9 +199,8 @@ static bool near(double a, double b, double relative)
     return fabs(a - b) <= relative * fmax(fabs(a), fabs(b));
 }
 
-static void without_correlation_nothing_is_spent(void **state)
+TEST(without_correlation_nothing_is_spent)
 {
-    (void)state;
     const struct {
         size_t n;
         double p, sigma, delta;
@@ -248,9 +218,8 @@ static void without_correlation_nothing_is_spent(void **state)
 }
 
 /* Section 5 through both code paths: bands <= groups, Toeplitz and column by column. */
-static void groups_wider_than_the_bands_are_plain_sampling(void **state)
+TEST(groups_wider_than_the_bands_are_plain_sampling)
 {
-    (void)state;
     for (size_t groups = 4; groups <= 6; groups++) {
         struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 40, 0.2, 1.5);
         job.mechanism.matrix.bands = 4;
@@ -267,9 +236,8 @@ static void groups_wider_than_the_bands_are_plain_sampling(void **state)
 }
 
 /* The same matrix as Toeplitz coefficients and as rows. */
-static void dense_rows_agree_with_toeplitz(void **state)
+TEST(dense_rows_agree_with_toeplitz)
 {
-    (void)state;
     enum { N = 12 };
     double rows[N * N] = {0}, coefficients[] = {1, 0.5, 0.375, 0.3, 0.1};
     for (size_t i = 0; i < N; i++)
@@ -296,9 +264,8 @@ static void dense_rows_agree_with_toeplitz(void **state)
 
 /* Groups that do not divide n: the last block of rows is cut. Sampled with 4 million draws, delta(1.5) is
  * 1.454e-3 +- 5e-5; n < groups is a single round, where mmcc spends nothing and is exact. */
-static void a_cut_row_is_not_lost(void **state)
+TEST(a_cut_row_is_not_lost)
 {
-    (void)state;
     const double coefficients[] = {1, 1, 1, 0.01};
     struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 8, 0.5, 3);
     job.mechanism.matrix.coefficients = coefficients;
@@ -316,9 +283,8 @@ static void a_cut_row_is_not_lost(void **state)
 }
 
 /* Certain participation is no sampling: one Gaussian, and no bad event. Nearly certain: as good as that. */
-static void certain_participation_is_one_gaussian(void **state)
+TEST(certain_participation_is_one_gaussian)
 {
-    (void)state;
     static const enum eps_family families[] = {EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE, EPS_FAMILY_INVERSE_SQUARE_ROOT};
     for (int c = 0; c < 9; c++) {
         struct eps_job job = new_job(families[c % 3], 12, 1, 9);
@@ -337,9 +303,8 @@ static void certain_participation_is_one_gaussian(void **state)
 }
 
 /* A stamp is a restart: twice the rows, twice the pairs. */
-static void pairs_are_counted(void **state)
+TEST(pairs_are_counted)
 {
-    (void)state;
     const struct {
         enum eps_family family;
         size_t n, bands, stamps, groups;
@@ -399,9 +364,8 @@ static size_t fill_given(const struct eps__rows *rows, size_t k, struct eps__fac
 
 /* A3: the row's curve by all its atoms lies between the two estimates, also where a good part of
  * it lies beyond the quadrature's reach, which then is counted, and no farther apart than that. */
-static void brackets_hold_with_a_quadrature(void **state)
+TEST(brackets_hold_with_a_quadrature)
 {
-    (void)state;
     static const struct eps__rows_class class = {.count = count_one, .fill = fill_given};
     uint64_t seed = 141421;
     size_t short_of = 0;
@@ -458,9 +422,8 @@ static void brackets_hold_with_a_quadrature(void **state)
 
 /* ------------------------------------------------------------ what must hold of any answer */
 
-static void brackets_are_narrow_and_monotone(void **state)
+TEST(brackets_are_narrow_and_monotone)
 {
-    (void)state;
     double last = INFINITY;
     for (double sigma = 1; sigma < 40; sigma *= 2) {
         struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 24, 0.05, sigma);
@@ -475,9 +438,8 @@ static void brackets_are_narrow_and_monotone(void **state)
     }
 }
 
-static void the_chosen_share_is_no_worse(void **state)
+TEST(the_chosen_share_is_no_worse)
 {
-    (void)state;
     uint64_t seed = 6174;
     for (int c = 0; c < 5; c++) {
         size_t n = 8 + draw_below(&seed, 24);
@@ -501,9 +463,8 @@ static void the_chosen_share_is_no_worse(void **state)
 }
 
 /* A smaller delta_1 means larger tail bounds: the composition's part alone is monotone in it. */
-static void the_odds_rise_as_the_share_falls(void **state)
+TEST(the_odds_rise_as_the_share_falls)
 {
-    (void)state;
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 10, 0.1, 3);
     struct eps_strategy *strategy;
     struct eps__rows *rows;
@@ -531,24 +492,22 @@ static void the_odds_rise_as_the_share_falls(void **state)
     eps_strategy_destroy(strategy);
 }
 
-static void the_noise_that_is_found_suffices(void **state)
+TEST(the_noise_that_is_found_suffices)
 {
-    (void)state;
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 16, 1.0 / 16, NAN);
     job.mechanism.matrix.bands = 4;
     job.query.epsilon = 1;
     job.query.delta = 1e-6;
-    struct answer noise = solve(job);
+    struct answer noise = answered(job);
     assert_true(noise.value - noise.lower <= 1e-3 * noise.value);
     job.query.noise_multiplier = noise.value;
     job.query.epsilon = NAN;
-    struct answer back = solve(job);
+    struct answer back = answered(job);
     assert_true(near(back.value, 1, 5e-3));
 }
 
-static void what_is_not_served_says_why(void **state)
+TEST(what_is_not_served_says_why)
 {
-    (void)state;
     const double negative[] = {1, -0.5};
     struct eps_job jobs[3];
     jobs[0] = new_job(EPS_FAMILY_TOEPLITZ, 6, 0.1, 1);
@@ -571,9 +530,8 @@ static void what_is_not_served_says_why(void **state)
 }
 
 /* The square of the noise multiplier underflows: the odds were no number, and an assertion ended the process. */
-static void next_to_no_noise_hides_nothing(void **state)
+TEST(next_to_no_noise_hides_nothing)
 {
-    (void)state;
     static const enum eps_family families[] = {EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE, EPS_FAMILY_DENSE};
     for (int c = 0; c < 6; c++) {
         struct eps_job job = new_job(families[c % 3], 7, 0.7, c < 3 ? 1e-300 : 1e-155);
@@ -597,9 +555,8 @@ static void next_to_no_noise_hides_nothing(void **state)
 }
 
 /* Measured: six minutes of one core. An estimate twenty times that made auto answer 1107, the noise without sampling. */
-static void thousands_of_steps_fit_the_limits(void **state)
+TEST(thousands_of_steps_fit_the_limits)
 {
-    (void)state;
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 4096, 0.01, NAN);
     struct eps_context context = {.max_operations = 2e12, .max_bytes = 2e9};
     struct eps_error error = {0};
@@ -623,9 +580,8 @@ static void count_wide(void *user, size_t count, void (*body)(void *arg, size_t 
 
 /* Of full bands, rows of hundreds of participations had 160 atoms by a bound of their own, wider than the tolerance, which
  * no finer grid mended and every one was tried for. */
-static void many_participations_are_composed_once(void **unused)
+TEST(many_participations_are_composed_once)
 {
-    (void)unused;
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 192, 0.01, 2);
     size_t wide = 0;
     struct eps_context context = {.user = &wide, .parallel_for = count_wide};
@@ -640,9 +596,8 @@ static void many_participations_are_composed_once(void **unused)
 }
 
 /* Columns of one parity never meet those of the other in a row: each part is Poisson sampling of its own. */
-static void the_worst_part_may_be_the_last(void **unused)
+TEST(the_worst_part_may_be_the_last)
 {
-    (void)unused;
     enum { HALF = 3, N = 2 * HALF };
     static const double part[HALF * HALF] = {1, 0, 0, 0.6, 0.9, 0, 0.4, 0.5, 0.8};
     static double rows[N * N];
@@ -669,9 +624,8 @@ static void the_worst_part_may_be_the_last(void **unused)
 }
 
 /* Where shifts are large an expansion by jumps has hundreds of terms, each on a long grid. */
-static void a_deadline_is_seen_with_little_noise(void **unused)
+TEST(a_deadline_is_seen_with_little_noise)
 {
-    (void)unused;
     struct patience_polls polls = patience_polls(0.05);
     const struct eps_context context = {.user = &polls, .expired = patience_expired};
     struct eps_job job = new_job(EPS_FAMILY_INVERSE_SQUARE_ROOT, 26, 0.1, 0.001);
@@ -695,30 +649,4 @@ static void a_deadline_is_seen_with_little_noise(void **unused)
     eps_job_defaults(&job);
     assert_int_equal(eps_privacy_curve(&context, &points, &len, &error, &job, 0.001), EPS_TIMEOUT);
     assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_delta_is_under_the_truth),
-        cmocka_unit_test(trees_are_bounded_and_not_absurdly),
-        cmocka_unit_test(without_correlation_nothing_is_spent),
-        cmocka_unit_test(groups_wider_than_the_bands_are_plain_sampling),
-        cmocka_unit_test(dense_rows_agree_with_toeplitz),
-        cmocka_unit_test(a_cut_row_is_not_lost),
-        cmocka_unit_test(certain_participation_is_one_gaussian),
-        cmocka_unit_test(pairs_are_counted),
-        cmocka_unit_test(the_worst_part_may_be_the_last),
-        cmocka_unit_test(many_participations_are_composed_once),
-        cmocka_unit_test(brackets_hold_with_a_quadrature),
-        cmocka_unit_test(brackets_are_narrow_and_monotone),
-        cmocka_unit_test(the_chosen_share_is_no_worse),
-        cmocka_unit_test(the_odds_rise_as_the_share_falls),
-        cmocka_unit_test(the_noise_that_is_found_suffices),
-        cmocka_unit_test(what_is_not_served_says_why),
-        cmocka_unit_test(next_to_no_noise_hides_nothing),
-        cmocka_unit_test(thousands_of_steps_fit_the_limits),
-        cmocka_unit_test(a_deadline_is_seen_with_little_noise),
-    };
-    return cmocka_run_group_tests_name("mmcc", tests, NULL, NULL);
 }

@@ -6,20 +6,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/mmcc/rows.h"
 #include "lib/numerics/normal.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 12, ROWS_MAX = 4 * STEPS_MAX };
 
@@ -211,9 +207,8 @@ static void check_toeplitz(const double *coefficients, struct shape shape)
 }
 
 /* A1. The review's case first: a last row that is cut and would have been steady. */
-static void every_row_is_counted_once(void **state)
+TEST(every_row_is_counted_once)
 {
-    (void)state;
     uint64_t seed = 20261121;
     const double cut[] = {1, 1, 1, 0.01};
     check_toeplitz(cut, (struct shape){.n = 8, .bands = 4, .groups = 3, .stamps = 1, .p = 0.5, .sigma = 3});
@@ -230,9 +225,8 @@ static void every_row_is_counted_once(void **state)
             }
 }
 
-static void stamps_are_counted(void **state)
+TEST(stamps_are_counted)
 {
-    (void)state;
     uint64_t seed = 4;
     for (size_t n = 1; n <= 4; n++)
         for (size_t bands = 1; bands <= n; bands++)
@@ -247,9 +241,8 @@ static void stamps_are_counted(void **state)
 }
 
 /* Entries whose squares are no doubles still count as entries (A2). */
-static void tiny_entries_are_not_zero(void **state)
+TEST(tiny_entries_are_not_zero)
 {
-    (void)state;
     const double small[] = {1, 1e-170, 0, 1e-200}, first[] = {1e-180, 1, 0.5};
     for (size_t groups = 1; groups <= 3; groups++) {
         struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TOEPLITZ, 7);
@@ -305,9 +298,8 @@ static struct eps_strategy *triangle_of(size_t n, double value)
 
 /* Where the probability that may be left out is above a half, the quantile is negative, and a norm that was rounded up to
  * what may have underflowed must not take it further down (A2). */
-static void large_probabilities_leave_tails_at_0(void **state)
+TEST(large_probabilities_leave_tails_at_0)
 {
-    (void)state;
     struct eps_strategy *strategy = triangle_of(5, 1e-160);
     struct matrix c = part_matrix(strategy, EPS_PART_ENCODER);
     struct eps__rows *rows;
@@ -329,9 +321,8 @@ static void large_probabilities_leave_tails_at_0(void **state)
 }
 
 /* Squares of 0.6 of the least double, each rounded up to all of it: as much is taken off the odds (A2). */
-static void squares_that_underflow_upwards_are_counted(void **state)
+TEST(squares_that_underflow_upwards_are_counted)
 {
-    (void)state;
     enum { N = 300 };
     const double value = sqrt(0.6) * 0x1p-537, sigma = 1.5e-154;
     struct eps_strategy *strategy = triangle_of(N, value);
@@ -355,9 +346,8 @@ static void squares_that_underflow_upwards_are_counted(void **state)
 
 /* One weight w with probability p, and a norm that is 0 but may be up to sqrt(tiny): nothing under w leaves less than p. With
  * the norm taken as that, w - T is a few deviations, and nearly a half of what is above T seems to be under it (A2). */
-static void a_norm_from_above_leaves_less(void **state)
+TEST(a_norm_from_above_leaves_less)
 {
-    (void)state;
     const double p = 1e-3;
     const struct eps__rows rows = {.tiny = 1e-4, .square_error = 1e-12};
     double weight = 1;
@@ -377,9 +367,8 @@ static void a_norm_from_above_leaves_less(void **state)
 }
 
 /* Any matrix, any zeros (whole columns and the diagonal among them), any scale. */
-static void dense_rows_are_listed(void **state)
+TEST(dense_rows_are_listed)
 {
-    (void)state;
     uint64_t seed = 8;
     for (int trial = 0; trial < 60; trial++) {
         size_t n = 1 + draw_below(&seed, 8), groups = 1 + draw_below(&seed, 4);
@@ -407,9 +396,8 @@ static void dense_rows_are_listed(void **state)
     }
 }
 
-static void every_node_of_a_tree_is_counted_once(void **state)
+TEST(every_node_of_a_tree_is_counted_once)
 {
-    (void)state;
     for (size_t leaves = 1; leaves <= 9; leaves++) {
         struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TREE, leaves);
         mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
@@ -437,19 +425,4 @@ static void every_node_of_a_tree_is_counted_once(void **state)
         rows->class->destroy(rows);
         eps_strategy_destroy(strategy);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_counted_once),
-        cmocka_unit_test(stamps_are_counted),
-        cmocka_unit_test(tiny_entries_are_not_zero),
-        cmocka_unit_test(large_probabilities_leave_tails_at_0),
-        cmocka_unit_test(squares_that_underflow_upwards_are_counted),
-        cmocka_unit_test(a_norm_from_above_leaves_less),
-        cmocka_unit_test(dense_rows_are_listed),
-        cmocka_unit_test(every_node_of_a_tree_is_counted_once),
-    };
-    return cmocka_run_group_tests_name("mmcc_rows", tests, NULL, NULL);
 }

@@ -4,18 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/accountants/mmcc/compose.h"
 #include "tests/truth/mixture.h"
+#include "tests/unit/test.h"
 
 /* ------------------------------------------------------------ thinned mixtures */
 
@@ -70,9 +66,8 @@ static long double exact_log_delta(const long double *law, enum eps_direction di
     return logl(sum);
 }
 
-static void thinned_rows_are_on_their_side(void **unused)
+TEST(thinned_rows_are_on_their_side)
 {
-    (void)unused;
     static const struct eps__rows_class class = {NULL, count_one, fill_quarters, NULL};
     struct eps__rows rows = {.class = &class, .classes = 1, .entries_max = PARTICIPATIONS, .rows = 1, .p = 0.5};
     long double law[QUARTERS] = {1};
@@ -147,9 +142,8 @@ static long double joint_tail(long double p, long double tau, long double at)
     return tail;
 }
 
-static void power_sums_bound_what_they_stand_for(void **unused)
+TEST(power_sums_bound_what_they_stand_for)
 {
-    (void)unused;
     struct eps_strategy *strategy = two_full_rows();
     struct eps__rows *rows = NULL;
     struct eps_error error = {0};
@@ -182,13 +176,4 @@ static void power_sums_bound_what_they_stand_for(void **unused)
     free(factors);
     rows->class->destroy(rows);
     eps_strategy_destroy(strategy);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thinned_rows_are_on_their_side),
-        cmocka_unit_test(power_sums_bound_what_they_stand_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,21 +4,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/renyi/bounds.h"
 #include "lib/moments/laws/epochs.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { BINS_MAX = 20 };
 static const uint64_t seed = 57721;
@@ -139,16 +136,13 @@ struct found {
     unsigned order[EPS_DIRECTIONS], moments[EPS_DIRECTIONS];
 };
 
-static struct found deltas(struct eps_job *job, double sigma, double eps)
+static struct found deltas(struct eps_job job, double sigma, double eps)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     struct found found = {0};
-    job->query.epsilon = eps;
-    job->query.noise_multiplier = sigma;
-    job->query.delta = NAN;
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
+    job.query.epsilon = eps;
+    job.query.noise_multiplier = sigma;
+    job.query.delta = NAN;
+    struct eps_result *result = solved(NULL, job);
     for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
         found.delta[direction] = result->directions[direction].value;
         found.order[direction] = result->directions[direction].order;
@@ -162,9 +156,8 @@ static struct found deltas(struct eps_job *job, double sigma, double eps)
 /* ------------------------------------------------------------ one bin */
 
 /* A14, A16: one bin is the Gaussian mechanism; the geometric mean is then exact. */
-static void the_gaussian_is_one_bin(void **unused)
+TEST(the_gaussian_is_one_bin)
 {
-    (void)unused;
     for (double sigma = 0.3; sigma < 10; sigma *= 1.7)
         for (double eps = 0; eps < 12; eps = 3 * eps + 0.5) {
             double one[] = {1};
@@ -172,7 +165,7 @@ static void the_gaussian_is_one_bin(void **unused)
             double exact = (double)exact_gaussian_delta(1 / (__float128)sigma, eps);
             if (exact < 1e-30)
                 continue;
-            struct found found = deltas(&job, sigma, eps);
+            struct found found = deltas(job, sigma, eps);
             assert_true(found.delta[EPS_ADD] >= exact && found.delta[EPS_ADD] < exact * (1 + 1e-9));
             assert_true(found.delta[EPS_REMOVE] >= exact * (1 - 1e-12));
             if (!(exact > 0.1 || exact < 1e-12 || found.delta[EPS_REMOVE] < 12 * exact))
@@ -213,9 +206,8 @@ static struct means means_of_doubles(const double *gram, size_t len)
 }
 
 /* A14, A15: against quadrature, orders to 30; the real orders gain, and lose to none. */
-static void one_order_is_a_bound(void **unused)
+TEST(one_order_is_a_bound)
 {
-    (void)unused;
     uint64_t state = seed;
     double widest = 0;
     for (int c = 0; c < 24; c++) {
@@ -248,9 +240,8 @@ static void one_order_is_a_bound(void **unused)
 
 /* A15: where E X^a is known for real a (one bin), the chord is above it, and the bound by it above that by the curve.
  * */
-static void orders_between_integers_are_bounds(void **unused)
+TEST(orders_between_integers_are_bounds)
 {
-    (void)unused;
     double log_upper[31], log_lower[31];
     for (double g = 0.01; g < 9; g *= 1.5)
         for (double eps = 0.1; eps < 20; eps *= 1.9) {
@@ -271,9 +262,8 @@ static void orders_between_integers_are_bounds(void **unused)
 }
 
 /* A16: X is never less than what stands for it. */
-static void the_geometric_mean_is_below(void **unused)
+TEST(the_geometric_mean_is_below)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     double tightest = INFINITY;
     for (int c = 0; c < 30; c++) {
@@ -297,9 +287,8 @@ static void the_geometric_mean_is_below(void **unused)
 }
 
 /* A16: bins that show nothing. Beyond ln(b/empty) nothing is left. */
-static void empty_bins_are_counted(void **unused)
+TEST(empty_bins_are_counted)
 {
-    (void)unused;
     double better = INFINITY;
     for (size_t shown = 1; shown <= 2; shown++)
         for (double g = 0.05; g < 20; g *= 2.1)
@@ -326,9 +315,8 @@ static void empty_bins_are_counted(void **unused)
 }
 
 /* M8. */
-static void a_larger_matrix_is_a_larger_delta(void **unused)
+TEST(a_larger_matrix_is_a_larger_delta)
 {
-    (void)unused;
     uint64_t state = seed + 2;
     for (int c = 0; c < 20; c++) {
         double gram[4], more[4], eps = draw_log(&state, 0.02, 2), step = 1 + 0.3 * draw_unit(&state);
@@ -350,9 +338,8 @@ static void a_larger_matrix_is_a_larger_delta(void **unused)
 
 /* At most so many times the truth, where that is not tiny: far out in the add direction lognormal mixtures are not told
  * by their moments, and the geometric mean has no amplification. */
-static void mechanisms_are_bounded(void **unused)
+TEST(mechanisms_are_bounded)
 {
-    (void)unused;
     static const double column[] = {1, 0.5, 0.375, 0.3125, 0, 0.25}, far[] = {1, 0, 1e-7}, odd[] = {1e-3, 1, 0.2};
     static const struct {
         size_t n, bins;
@@ -369,7 +356,7 @@ static void mechanisms_are_bounded(void **unused)
                     toeplitz_job(mechanisms[m].n, mechanisms[m].bins, mechanisms[m].column, mechanisms[m].len);
                 job.mechanism.matrix.stamps = mechanisms[m].stamps;
                 struct means means = means_of(&job.mechanism, sigma);
-                struct found found = deltas(&job, sigma, eps);
+                struct found found = deltas(job, sigma, eps);
                 for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                     double truth = (double)quadrature(&means, direction, eps).lower;
                     if (!(found.delta[direction] >= truth * (1 - 1e-9)))
@@ -384,9 +371,8 @@ static void mechanisms_are_bounded(void **unused)
 }
 
 /* Trees, and what is too wide for quadrature: five standard deviations of 100,000 draws. */
-static void many_bins_are_bounded(void **unused)
+TEST(many_bins_are_bounded)
 {
-    (void)unused;
     static const double column[] = {1, 0.5, 0.375, 0.3125};
     double widest[EPS_DIRECTIONS] = {0};
     for (int c = 0; c < 6; c++) {
@@ -401,7 +387,7 @@ static void many_bins_are_bounded(void **unused)
         }
         double sigma = (c < 2 ? 2.2 : 1) * (c % 2 ? 2.4 : 1.2), eps = c < 4 ? 0.4 : 0.2;
         struct means means = means_of(&job.mechanism, sigma);
-        struct found found = deltas(&job, sigma, eps);
+        struct found found = deltas(job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double deviation, mean = sampled(&means, direction, eps, 100000, &deviation);
             if (!(found.delta[direction] >= mean - 5 * deviation))
@@ -415,32 +401,20 @@ static void many_bins_are_bounded(void **unused)
 }
 
 /* One epoch at sigma is k of them at sigma sqrt k where C = I. */
-static void epochs_of_the_identity_are_noise(void **unused)
+TEST(epochs_of_the_identity_are_noise)
 {
-    (void)unused;
     double one[] = {1};
     struct eps_job once = toeplitz_job(50, 50, one, 1), often = toeplitz_job(200, 50, one, 1);
-    struct found a = deltas(&once, 0.9, 1), b = deltas(&often, 1.8, 1);
+    struct found a = deltas(once, 0.9, 1), b = deltas(often, 1.8, 1);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         assert_true(fabs(a.delta[direction] / b.delta[direction] - 1) < 2e-3);
-}
-
-static void declined(struct eps_job *job, const char *pointer)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = 1;
-    job->query.epsilon = 1;
-    assert_int_equal(eps_solve(NULL, &result, &error, job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
 }
 
 /* ------------------------------------------------------------ a new bin in every epoch */
 
 /* M16: products of a law of three atoms, by their raw moments. */
-static void epochs_multiply(void **unused)
+TEST(epochs_multiply)
 {
-    (void)unused;
     static const double atom[] = {0.5, 1, 4}, weight[] = {6.0 / 14, 7.0 / 14, 1.0 / 14}; /* of mean 1 */
     enum { LEN = 10 };
     for (size_t epochs = 1; epochs <= 13; epochs += 3) {
@@ -501,9 +475,8 @@ static struct enclosure redraw_truth(double off, double sigma, enum eps_directio
     return delta;
 }
 
-static void a_bin_for_each_epoch(void **unused)
+TEST(a_bin_for_each_epoch)
 {
-    (void)unused;
     static const double one[] = {1}, column[] = {1, 0.5};
     double widest[EPS_DIRECTIONS] = {0};
     for (int wide = 0; wide < 2; wide++) /* the identity; stamps as long as an epoch */
@@ -512,7 +485,7 @@ static void a_bin_for_each_epoch(void **unused)
                 struct eps_job job = toeplitz_job(4, 2, wide ? column : one, wide ? 2 : 1);
                 job.mechanism.matrix.stamps = wide ? 2 : 1;
                 job.mechanism.sampling.redraw = true;
-                struct found found = deltas(&job, sigma, eps);
+                struct found found = deltas(job, sigma, eps);
                 for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
                     double truth = (double)redraw_truth(wide ? 0.5 : 0, sigma, direction, eps).lower;
                     assert_true(found.delta[direction] >= truth * (1 - 1e-9));
@@ -526,23 +499,22 @@ static void a_bin_for_each_epoch(void **unused)
     struct eps_job job = toeplitz_job(9, 1, one, 1);
     job.mechanism.sampling.redraw = true;
     double exact = (double)exact_gaussian_delta(3 / (__float128)2.5, 2);
-    struct found found = deltas(&job, 2.5, 2);
+    struct found found = deltas(job, 2.5, 2);
     assert_true(found.delta[EPS_ADD] >= exact && found.delta[EPS_ADD] < exact * (1 + 1e-9));
     assert_true(found.delta[EPS_REMOVE] >= exact && found.delta[EPS_REMOVE] < 3 * exact);
     /* rows that reach over an epoch, and stamps that do not fit into one */
     job = toeplitz_job(8, 2, column, 2);
     job.mechanism.sampling.redraw = true;
-    declined(&job, "/sampling/redraw");
+    assert_declined(job, "/sampling/redraw");
     job = toeplitz_job(12, 3, column, 2);
     job.mechanism.matrix.stamps = 6;
     job.mechanism.sampling.redraw = true;
-    declined(&job, "/sampling/redraw");
+    assert_declined(job, "/sampling/redraw");
 }
 
 /* A17: the two conversions of the same moments. */
-static void moments_are_never_worse_than_one_order(void **unused)
+TEST(moments_are_never_worse_than_one_order)
 {
-    (void)unused;
     uint64_t state = seed + 3;
     for (int c = 0; c < 40; c++) {
         size_t len = 1 + draw_below(&state, 8);
@@ -572,9 +544,8 @@ static void moments_are_never_worse_than_one_order(void **unused)
 }
 
 /* M14: what stands for a matrix that is not banded bounds it in both directions. */
-static void narrower_bands_dominate(void **unused)
+TEST(narrower_bands_dominate)
 {
-    (void)unused;
     uint64_t state = seed + 4;
     size_t checked = 0;
     double closest = INFINITY;
@@ -609,20 +580,16 @@ static void narrower_bands_dominate(void **unused)
     assert_true(checked > 40 && closest < 1.5);
 }
 
-static void the_bracket_is_narrow(void **unused)
+TEST(the_bracket_is_narrow)
 {
-    (void)unused;
     static const double column[] = {1, 0.5, 0.375, 0.3125};
     for (int unknown = 0; unknown < 3; unknown++) {
         struct eps_job job = toeplitz_job(100, 50, column, unknown == 1 ? 1 : 3);
-        struct eps_result *result = NULL;
-        struct eps_error error = {0};
         job.query.epsilon = unknown == 0 ? NAN : 1;
         job.query.delta = unknown == 1 ? NAN : 1e-6;
         job.query.accountant.max_order = 12;
         job.query.noise_multiplier = unknown == 2 ? NAN : 2;
-        if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-            fail_msg("%s: %s", error.pointer, error.message);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->bracket_lower <= result->bracket_upper);
         assert_true(result->bracket_lower >= result->bracket_upper * (unknown == 1 ? 0.99 : 1 - 1e-3));
         assert_true(result->accountant == EPS_ACCOUNTANT_RENYI && result->guarantee == EPS_GUARANTEE_DETERMINISTIC);
@@ -632,73 +599,48 @@ static void the_bracket_is_narrow(void **unused)
 
 /* ------------------------------------------------------------ what is told */
 
-static void tuning_is_obeyed(void **unused)
+TEST(tuning_is_obeyed)
 {
-    (void)unused;
     static const double column[] = {1, 0.5, 0.375, 0.3125, 0.27, 0.25};
     struct eps_job job = toeplitz_job(60, 60, column, 6);
     job.query.accountant.max_order = 0;
-    struct found chosen = deltas(&job, 1.8, 0.8);
+    struct found chosen = deltas(job, 1.8, 0.8);
     assert_true(chosen.moments[EPS_REMOVE] > 4);
     for (unsigned order = 2; order <= 5; order++) {
         job.query.accountant.max_order = order;
-        struct found capped = deltas(&job, 1.8, 0.8);
+        struct found capped = deltas(job, 1.8, 0.8);
         assert_true(capped.order[EPS_REMOVE] <= order && capped.moments[EPS_REMOVE] <= order);
         assert_true(capped.moments[EPS_ADD] <= order);
         assert_true(capped.delta[EPS_REMOVE] > chosen.delta[EPS_REMOVE]);
     }
     job.query.accountant.max_order = 0;
     job.query.accountant.bandwidth = 2;
-    struct found cut = deltas(&job, 1.8, 0.8);
+    struct found cut = deltas(job, 1.8, 0.8);
     assert_true(cut.delta[EPS_REMOVE] > chosen.delta[EPS_REMOVE]);
 }
 
-static void what_nobody_derived_is_declined(void **unused)
+TEST(what_nobody_derived_is_declined)
 {
-    (void)unused;
     static const double column[] = {1, 0.5}, negative[] = {1, -0.5};
     struct eps_job job = toeplitz_job(8, 4, column, 2);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job = toeplitz_job(8, 4, column, 2);
     job.mechanism.sampling.redraw = true;
-    declined(&job, "/sampling/redraw");
+    assert_declined(job, "/sampling/redraw");
     job = toeplitz_job(4, 4, column, 2);
     job.mechanism.sampling.redraw = true; /* of one epoch there is nothing to draw anew */
-    assert_true(deltas(&job, 1, 1).delta[EPS_REMOVE] < 0.5);
+    assert_true(deltas(job, 1, 1).delta[EPS_REMOVE] < 0.5);
     job = toeplitz_job(8, 4, negative, 2);
-    declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = toeplitz_job(8192, 8192, column, 2);
-    declined(&job, "/sampling/bins");
+    assert_declined(job, "/sampling/bins");
     job = toeplitz_job(8192, 8192, column, 1);
-    assert_true(deltas(&job, 1, 1).delta[EPS_REMOVE] < 1e-3);
+    assert_true(deltas(job, 1, 1).delta[EPS_REMOVE] < 1e-3);
     job = toeplitz_job(8, 4, column, 2);
     job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
     job.mechanism.sampling.bins = 0;
     job.mechanism.sampling.groups = 2;
     job.mechanism.sampling.p = 0.1;
-    declined(&job, "/sampling/scheme");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gaussian_is_one_bin),
-        cmocka_unit_test(one_order_is_a_bound),
-        cmocka_unit_test(orders_between_integers_are_bounds),
-        cmocka_unit_test(the_geometric_mean_is_below),
-        cmocka_unit_test(empty_bins_are_counted),
-        cmocka_unit_test(a_larger_matrix_is_a_larger_delta),
-        cmocka_unit_test(mechanisms_are_bounded),
-        cmocka_unit_test(many_bins_are_bounded),
-        cmocka_unit_test(epochs_of_the_identity_are_noise),
-        cmocka_unit_test(epochs_multiply),
-        cmocka_unit_test(a_bin_for_each_epoch),
-        cmocka_unit_test(moments_are_never_worse_than_one_order),
-        cmocka_unit_test(narrower_bands_dominate),
-        cmocka_unit_test(the_bracket_is_narrow),
-        cmocka_unit_test(tuning_is_obeyed),
-        cmocka_unit_test(what_nobody_derived_is_declined),
-    };
-    return cmocka_run_group_tests_name("renyi", tests, NULL, NULL);
+    assert_declined(job, "/sampling/scheme");
 }

@@ -5,20 +5,17 @@
  */
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "api/codec/codec.h"
 #include "api/problem.h"
 #include "tests/unit/decoded.h"
 #include "tests/unit/random_job.h"
+#include "tests/unit/test.h"
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
 #define SIZES(scheme) "\"sampling\":{\"scheme\":\"" scheme "\",\"batch_size\":50,\"dataset_size\":5000}"
@@ -28,7 +25,7 @@
 
 /* ---------------------------------------------------------------- text */
 
-static void malformed_text_is_refused_with_its_place(void **state)
+TEST(malformed_text_is_refused_with_its_place)
 {
     static const struct {
         const char *text;
@@ -46,7 +43,6 @@ static void malformed_text_is_refused_with_its_place(void **state)
         {"{'n': 1}", "line 1"},
         {"{\"a\\u0000b\": 1}", "NUL"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char message[256] = "";
         assert_null(api_json_parse(rows[i].text, strlen(rows[i].text), message, sizeof message));
@@ -55,12 +51,11 @@ static void malformed_text_is_refused_with_its_place(void **state)
     }
 }
 
-static void deep_nesting_is_refused_at_the_bracket_too_many(void **state)
+TEST(deep_nesting_is_refused_at_the_bracket_too_many)
 {
     char message[256], text[130];
     char *deep = malloc(100000);
 
-    (void)state;
     memset(deep, '[', 100000);
     assert_null(api_json_parse(deep, 100000, message, sizeof message));
     assert_string_equal(message, "line 1, column 65: nested deeper than 64 levels");
@@ -85,11 +80,10 @@ static void check_number(double value, const char *text)
     json_decref(json);
 }
 
-static void numbers_are_the_shortest_that_decode_to_themselves(void **state)
+TEST(numbers_are_the_shortest_that_decode_to_themselves)
 {
     uint64_t seed = 7;
 
-    (void)state;
     check_number(0.1, "0.1");
     check_number(1.0, "1");
     check_number(-0.0, "0");
@@ -117,14 +111,13 @@ static void numbers_are_the_shortest_that_decode_to_themselves(void **state)
     }
 }
 
-static void text_survives_writing_and_reading(void **state)
+TEST(text_survives_writing_and_reading)
 {
     static const char raw[] = "quote\" back\\ line\n tab\t bell\a nul\0 \xc3\xa9 \xf0\x9f\x99\x82";
     json_t *json = json_stringn(raw, sizeof raw - 1);
     char *text = api_json_text(json);
     json_t *back = parsed(text);
 
-    (void)state;
     assert_true(json_equal(json, back));
     json_decref(json);
     json_decref(back);
@@ -284,9 +277,8 @@ static const struct {
      "/n /sampling/groups /x /sampling/p /delta /noise_multiplier"},
 };
 
-static void each_wrong_job_is_refused_at_its_members(void **state)
+TEST(each_wrong_job_is_refused_at_its_members)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         char pointers[512];
         refused_at(pointers, sizeof pointers, refused[i].body);
@@ -295,13 +287,12 @@ static void each_wrong_job_is_refused_at_its_members(void **state)
     }
 }
 
-static void labels_count_characters_and_the_list_of_errors_is_bounded(void **state)
+TEST(labels_count_characters_and_the_list_of_errors_is_bounded)
 {
     struct api_errors errors = {0};
     char label[403];
     json_t *json = parsed("{\"n\":10," POISSON "," ASKED "}");
 
-    (void)state;
     for (int i = 0; i < 201; i++)
         memcpy(label + 2 * i, "\xc3\xa9", 2);
     json_object_set_new(json, "label", json_stringn(label, 400));
@@ -328,7 +319,7 @@ static void labels_count_characters_and_the_list_of_errors_is_bounded(void **sta
 
 /* ---------------------------------------------------------------- identity */
 
-static void jobs_that_say_the_same_are_one_job(void **state)
+TEST(jobs_that_say_the_same_are_one_job)
 {
     static const char *const same[] = {
         "{\"n\":1000," POISSON "," ASKED "}",
@@ -347,7 +338,6 @@ static void jobs_that_say_the_same_are_one_job(void **state)
     };
     char hash[65], first[65];
 
-    (void)state;
     decoded_hash(first, same[0]);
     for (size_t i = 1; i < sizeof same / sizeof same[0]; i++) {
         decoded_hash(hash, same[i]);
@@ -359,7 +349,7 @@ static void jobs_that_say_the_same_are_one_job(void **state)
     }
 }
 
-static void arrays_belong_to_the_identity(void **state)
+TEST(arrays_belong_to_the_identity)
 {
     static const char form[] = "{\"n\":4,\"matrix\":{\"family\":\"%s},\"sampling\":{\"scheme\":\"none\"}," ASKED "}";
     static const char *const matrices[] = {
@@ -372,7 +362,6 @@ static void arrays_belong_to_the_identity(void **state)
     };
     char hash[6][65], text[256], other[65];
 
-    (void)state;
     for (size_t i = 0; i < 6; i++) {
         snprintf(text, sizeof text, form, matrices[i]);
         decoded_hash(hash[i], text);
@@ -387,14 +376,13 @@ static void arrays_belong_to_the_identity(void **state)
     assert_string_equal(other, hash[3]);
 }
 
-static void dense_rows_return_as_the_triangle_they_are(void **state)
+TEST(dense_rows_return_as_the_triangle_they_are)
 {
     struct api_job *job = decoded("{\"n\":2,\"matrix\":{\"family\":\"dense\",\"rows\":[[1,0],[0.5,1]]},"
                                   "\"sampling\":{\"scheme\":\"none\"}," ASKED "}");
     json_t *json = api_job_encode(job, false);
     char *text = api_json_text(json_object_get(json_object_get(json, "matrix"), "rows"));
 
-    (void)state;
     assert_string_equal(text, "[[1],[0.5,1]]");
     free(text);
     json_decref(json);
@@ -402,11 +390,10 @@ static void dense_rows_return_as_the_triangle_they_are(void **state)
 }
 
 /* The property on which resubmission rests. */
-static void whatever_is_returned_can_be_posted_as_the_same_job(void **state)
+TEST(whatever_is_returned_can_be_posted_as_the_same_job)
 {
     uint64_t seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 10) : 1;
 
-    (void)state;
     for (int i = 0; i < 4000; i++) {
         uint64_t before = seed;
         json_t *asked = random_job(&seed);
@@ -442,7 +429,7 @@ static void whatever_is_returned_can_be_posted_as_the_same_job(void **state)
 }
 
 /* Every scheme: the passes over the data are another way to write n, and leave no trace. */
-static void epochs_are_the_job_with_n(void **state)
+TEST(epochs_are_the_job_with_n)
 {
     static const struct {
         const char *by_epochs, *by_n;
@@ -461,7 +448,6 @@ static void epochs_are_the_job_with_n(void **state)
          "{\"n\":200,\"matrix\":{\"family\":\"optimal\"}," SIZES("balls_in_bins") "," ASKED "}"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char one[65], other[65];
         decoded_hash(one, rows[i].by_epochs);
@@ -478,7 +464,7 @@ static void epochs_are_the_job_with_n(void **state)
     }
 }
 
-static void members_at_the_wrong_level_are_told_theirs(void **state)
+TEST(members_at_the_wrong_level_are_told_theirs)
 {
     static const struct {
         const char *body, *words;
@@ -491,7 +477,6 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
          "epochs belongs at the top level of the job"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct api_errors errors = {0};
         json_t *json = parsed(rows[i].body);
@@ -503,13 +488,12 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
     }
 }
 
-static void a_million_coefficients_are_read_exactly(void **state)
+TEST(a_million_coefficients_are_read_exactly)
 {
     size_t n = (size_t)1 << 20;
     char *text = malloc(200 + 8 * n), hash[65];
     size_t used = (size_t)sprintf(text, "{\"n\":%zu,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[", n);
 
-    (void)state;
     for (size_t i = 0; i < n; i++)
         used += (size_t)sprintf(text + used, "%s0.%zu5", i ? "," : "", i % 100);
     sprintf(text + used, "]},\"sampling\":{\"scheme\":\"none\"}," ASKED "}");
@@ -558,7 +542,7 @@ static json_t *contract_example(const char *contract, const char *name)
     return api_json_parse(at, len, message, sizeof message);
 }
 
-static void examples_decode_and_are_those_of_the_contract(void **state)
+TEST(examples_decode_and_are_those_of_the_contract)
 {
     static const char *const names[] = {"dp_sgd_epsilon", "dp_sgd_delta",   "dp_ftrl_noise_multiplier",
                                         "privacy_curve",  "replace_one",    "batch_size",
@@ -568,7 +552,6 @@ static void examples_decode_and_are_those_of_the_contract(void **state)
                                         "largest_count",  "largest_n"};
     char *contract = read_file("api/openapi.yaml"), path[128];
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(path, sizeof path, "api/examples/%s.json", names[i]);
         char *text = read_file(path);
@@ -586,7 +569,7 @@ static void examples_decode_and_are_those_of_the_contract(void **state)
 
 /* ---------------------------------------------------------------- answers */
 
-static void a_result_has_the_shape_of_the_contract(void **state)
+TEST(a_result_has_the_shape_of_the_contract)
 {
     char *assumption = (char[]){"p is public"};
     struct eps_candidate candidates[] = {
@@ -620,7 +603,6 @@ static void a_result_has_the_shape_of_the_contract(void **state)
                                 .cache_pld = EPS_CACHE_MISS};
     json_t *json = api_result_encode(&result);
 
-    (void)state;
     assert_int_equal(api_result_stamp(json, "miss", 0.5, 0.75), 0);
     char *text = api_json_text(json);
     assert_string_equal(
@@ -643,7 +625,7 @@ static void a_result_has_the_shape_of_the_contract(void **state)
 }
 
 /* One direction was sampled, the other answered without; draws that found nothing below the answer have no ratio. */
-static void what_was_drawn_stands_beside_the_answer(void **state)
+TEST(what_was_drawn_stands_beside_the_answer)
 {
     struct eps_result result = {
         .solved_for = EPS_SOLVE_EPSILON,
@@ -671,7 +653,6 @@ static void what_was_drawn_stands_beside_the_answer(void **state)
     char *drawn = api_json_text(json_object_get(json, "monte_carlo"));
     char *audit = api_json_text(json_object_get(json, "audit"));
 
-    (void)state;
     assert_true(json_is_null(json_object_get(json, "bracket")));
     assert_string_equal(json_string_value(json_object_get(json, "guarantee")), "high_probability");
     assert_string_equal(drawn, "{\"remove\":{\"samples\":1000000,\"threshold\":5e-7,\"estimate\":4.5e-7,"
@@ -685,7 +666,7 @@ static void what_was_drawn_stands_beside_the_answer(void **state)
 }
 
 /* A seed that was not given does not come to stand in the job; what was given is in the order of the contract. */
-static void the_tuning_of_draws_is_in_the_canonical_job(void **state)
+TEST(the_tuning_of_draws_is_in_the_canonical_job)
 {
     static const struct {
         const char *asked, *canonical;
@@ -700,7 +681,6 @@ static void the_tuning_of_draws_is_in_the_canonical_job(void **state)
          "{\"method\":\"monte_carlo\",\"samples\":1000000,\"threshold_share\":0.5,\"estimator\":\"auto\"}"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         char asked[512];
         snprintf(asked, sizeof asked, "{\"n\":9," POISSON "," ASKED ",\"accountant\":%s}", jobs[i].asked);
@@ -714,7 +694,7 @@ static void the_tuning_of_draws_is_in_the_canonical_job(void **state)
     }
 }
 
-static void a_curve_is_points_or_csv_and_its_scalars_are_null(void **state)
+TEST(a_curve_is_points_or_csv_and_its_scalars_are_null)
 {
     struct eps_curve_point points[] = {{.epsilon = 0, .delta = 0.5, .lower = 0.25, .remove = 0.5, .add = 0.125},
                                        {.epsilon = 0.1, .delta = 1e-6, .lower = NAN, .remove = 1e-6, .add = 0}};
@@ -727,7 +707,6 @@ static void a_curve_is_points_or_csv_and_its_scalars_are_null(void **state)
     json_t *json = api_result_encode(&result), *curve = api_curve_encode(points, 2);
     char *csv = api_curve_csv(points, 2);
 
-    (void)state;
     assert_string_equal(csv, "epsilon,delta,lower,remove,add\n0,0.5,0.25,0.5,0.125\n0.1,1e-6,,1e-6,0\n");
     assert_true(json_is_null(json_object_get(json, "epsilon")));
     assert_true(json_is_null(json_object_get(json, "noise_multiplier")));
@@ -739,9 +718,8 @@ static void a_curve_is_points_or_csv_and_its_scalars_are_null(void **state)
     json_decref(curve);
 }
 
-static void every_problem_type_is_documented_and_found_by_name(void **state)
+TEST(every_problem_type_is_documented_and_found_by_name)
 {
-    (void)state;
     for (int i = 0; i < API_PROBLEM_COUNT; i++) {
         const struct api_problem_type *type = api_problem_type((enum api_problem)i);
         assert_non_null(type->name);
@@ -752,7 +730,7 @@ static void every_problem_type_is_documented_and_found_by_name(void **state)
     assert_int_equal(api_problem_named("nonsense"), API_PROBLEM_COUNT);
 }
 
-static void a_library_error_becomes_a_problem_document(void **state)
+TEST(a_library_error_becomes_a_problem_document)
 {
     struct eps_error error = {.status = EPS_UNSUPPORTED,
                               .pointer = "/sampling/scheme",
@@ -761,7 +739,6 @@ static void a_library_error_becomes_a_problem_document(void **state)
     json_t *json = api_problem_of_error(&error, "/v1/jobs");
     char *text = api_json_text(json);
 
-    (void)state;
     assert_string_equal(text, "{\"type\":\"/problems/unsupported\",\"title\":\"No accountant serves this job\","
                               "\"status\":422,\"detail\":\"not served\",\"instance\":\"/v1/jobs\","
                               "\"errors\":[{\"pointer\":\"/sampling/scheme\",\"detail\":\"not served\"}],"
@@ -775,11 +752,10 @@ static void a_library_error_becomes_a_problem_document(void **state)
     json_decref(json);
 }
 
-static void violations_are_summed_up_where_no_detail_is_given(void **state)
+TEST(violations_are_summed_up_where_no_detail_is_given)
 {
     struct api_errors errors = {0};
 
-    (void)state;
     api_errors_add(&errors, "/n", "must be %d", 1);
     json_t *json = api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, NULL, &errors);
     assert_string_equal(json_string_value(json_object_get(json, "detail")), "/n: must be 1");
@@ -789,33 +765,4 @@ static void violations_are_summed_up_where_no_detail_is_given(void **state)
     assert_string_equal(json_string_value(json_object_get(json, "detail")), "2 problems found; see errors");
     json_decref(json);
     api_errors_clear(&errors);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malformed_text_is_refused_with_its_place),
-        cmocka_unit_test(deep_nesting_is_refused_at_the_bracket_too_many),
-        cmocka_unit_test(numbers_are_the_shortest_that_decode_to_themselves),
-        cmocka_unit_test(text_survives_writing_and_reading),
-        cmocka_unit_test(each_wrong_job_is_refused_at_its_members),
-        cmocka_unit_test(labels_count_characters_and_the_list_of_errors_is_bounded),
-        cmocka_unit_test(jobs_that_say_the_same_are_one_job),
-        cmocka_unit_test(arrays_belong_to_the_identity),
-        cmocka_unit_test(dense_rows_return_as_the_triangle_they_are),
-        cmocka_unit_test(whatever_is_returned_can_be_posted_as_the_same_job),
-        cmocka_unit_test(epochs_are_the_job_with_n),
-        cmocka_unit_test(members_at_the_wrong_level_are_told_theirs),
-        cmocka_unit_test(a_million_coefficients_are_read_exactly),
-        cmocka_unit_test(examples_decode_and_are_those_of_the_contract),
-        cmocka_unit_test(a_result_has_the_shape_of_the_contract),
-        cmocka_unit_test(what_was_drawn_stands_beside_the_answer),
-        cmocka_unit_test(the_tuning_of_draws_is_in_the_canonical_job),
-        cmocka_unit_test(a_curve_is_points_or_csv_and_its_scalars_are_null),
-        cmocka_unit_test(every_problem_type_is_documented_and_found_by_name),
-        cmocka_unit_test(a_library_error_becomes_a_problem_document),
-        cmocka_unit_test(violations_are_summed_up_where_no_detail_is_given),
-    };
-
-    return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
 }

@@ -5,19 +5,16 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
 #include <sodium.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/decoded.h"
 #include "tests/unit/random_job.h"
+#include "tests/unit/test.h"
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
 #define SIZES(scheme) "\"sampling\":{\"scheme\":\"" scheme "\",\"batch_size\":50,\"dataset_size\":5000}"
@@ -94,9 +91,8 @@ static const struct {
     {"{\"phases\":[{\"n\":10," POISSON ",\"count\":\"max\"}],\"noise_multiplier\":1,\"curve\":true}", "/phases"},
 };
 
-static void each_wrong_training_is_refused_at_its_members(void **state)
+TEST(each_wrong_training_is_refused_at_its_members)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         char pointers[512];
         refused_at(pointers, sizeof pointers, refused[i].body);
@@ -106,12 +102,11 @@ static void each_wrong_training_is_refused_at_its_members(void **state)
 }
 
 /* As many phases as there may be, and one more; and as many numbers, which are kept packed. */
-static void there_are_at_most_256_phases(void **state)
+TEST(there_are_at_most_256_phases)
 {
     static const char *const items[] = {PHASE, "1"};
     char *text = malloc(65536), pointers[512];
 
-    (void)state;
     for (size_t len = 256; len <= 257; len++) {
         for (size_t k = 0; k < 2; k++) {
             size_t used = (size_t)sprintf(text, "{\"phases\":[");
@@ -125,7 +120,7 @@ static void there_are_at_most_256_phases(void **state)
     free(text);
 }
 
-static void members_at_the_wrong_level_are_told_theirs(void **state)
+TEST(members_at_the_wrong_level_are_told_theirs)
 {
     static const struct {
         const char *body, *words;
@@ -145,7 +140,6 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
         {"{\"phases\":[{\"n\":9," POISSON ",\"count\":\"all\"}]," ASKED "}", "must be an integer or \"max\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct api_errors errors = {0};
         bool said = false;
@@ -161,7 +155,7 @@ static void members_at_the_wrong_level_are_told_theirs(void **state)
 }
 
 /* What the library says of a phase is found where the client wrote it. */
-static void errors_of_the_library_point_to_what_was_written(void **state)
+TEST(errors_of_the_library_point_to_what_was_written)
 {
     static const struct {
         const char *pointer, *written;
@@ -182,7 +176,6 @@ static void errors_of_the_library_point_to_what_was_written(void **state)
     struct api_job *job =
         decoded("{\"phases\":[" PHASE ",{\"epochs\":1," SIZES("poisson") "}]," ASKED ",\"accountant\":\"pld\"}");
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct eps_error error = {0};
         snprintf(error.pointer, sizeof error.pointer, "%s", rows[i].pointer);
@@ -213,9 +206,8 @@ static void check_canonical(const char *asked, const char *canonical)
     "\"tolerance\""                                                                                         \
     ":0.001,\"bad_event_share\":\"auto\",\"threshold_share\":0.5,\"estimator\":\"auto\"}"
 
-static void every_default_of_every_phase_is_filled_in(void **state)
+TEST(every_default_of_every_phase_is_filled_in)
 {
-    (void)state;
     check_canonical("{\"phases\":[" PHASE ",{\"epochs\":2,\"matrix\":{\"family\":\"square_root\",\"bands\":4}," SIZES(
                         "b_min_sep") ",\"count\":20,\"noise_scale\":5e-1}],\"n\":null,\"sampling\":null," ASKED "}",
                     "{\"phases\":[{\"n\":10," IDENTITY
@@ -237,7 +229,7 @@ static void every_default_of_every_phase_is_filled_in(void **state)
                     "\"last_iterate\":false},\"epsilon\":1," REST "," PREFIX_SUM ",\"curve\":false}");
 }
 
-static void the_library_is_asked_what_was_written(void **state)
+TEST(the_library_is_asked_what_was_written)
 {
     struct api_job *job =
         decoded("{\"phases\":[" PHASE ",{\"n\":3,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":"
@@ -245,7 +237,6 @@ static void the_library_is_asked_what_was_written(void **state)
                 "\"adjacency\":\"add_remove\"," ALL_THREE "}");
     const struct eps_job *asked = &job->job;
 
-    (void)state;
     assert_int_equal(asked->phases_len, 2);
     assert_int_equal(eps_job_unknown(asked), EPS_SOLVE_RUNS);
     assert_int_equal(asked->mechanism.n, 0);
@@ -263,11 +254,10 @@ static void the_library_is_asked_what_was_written(void **state)
 }
 
 /* More arrays than one job has: each phase its own, and none of them in lists. */
-static void lists_leave_the_arrays_of_phases_out(void **state)
+TEST(lists_leave_the_arrays_of_phases_out)
 {
     char text[16384] = "{\"phases\":[";
 
-    (void)state;
     for (int i = 0; i < 40; i++)
         sprintf(text + strlen(text),
                 "%s{\"n\":9,\"matrix\":{\"family\":\"blt\",\"decay\":[0.5,0.%d5],\"scale\":[1,%d]},"
@@ -292,7 +282,7 @@ static void lists_leave_the_arrays_of_phases_out(void **state)
 
 /* ---------------------------------------------------------------- identity */
 
-static void trainings_that_say_the_same_are_one_job(void **state)
+TEST(trainings_that_say_the_same_are_one_job)
 {
     static const char *const same[] = {
         "{\"phases\":[{\"n\":100," SIZES("poisson") "},{\"n\":5," POISSON ",\"count\":3}]," ASKED "}",
@@ -312,7 +302,6 @@ static void trainings_that_say_the_same_are_one_job(void **state)
     };
     char first[65], hash[65], seen[8][65];
 
-    (void)state;
     decoded_hash(first, same[0]);
     decoded_hash(hash, same[1]);
     assert_string_equal(hash, first);
@@ -325,7 +314,7 @@ static void trainings_that_say_the_same_are_one_job(void **state)
 }
 
 /* Lengths stand in the text that is hashed, and the numbers behind it: none may move from one phase to the next. */
-static void arrays_of_phases_belong_to_the_identity(void **state)
+TEST(arrays_of_phases_belong_to_the_identity)
 {
     static const char form[] = "{\"phases\":[{\"n\":4,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[%s]},"
                                "\"sampling\":{\"scheme\":\"none\"}},{\"n\":4,\"matrix\":{\"family\":\"toeplitz\","
@@ -333,7 +322,6 @@ static void arrays_of_phases_belong_to_the_identity(void **state)
     static const char *const coefficients[][2] = {{"1,2", "3"}, {"1", "2,3"}, {"1,2", "4"}, {"1,3", "2"}};
     char hash[4][65], text[512];
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         snprintf(text, sizeof text, form, coefficients[i][0], coefficients[i][1]);
         decoded_hash(hash[i], text);
@@ -342,12 +330,11 @@ static void arrays_of_phases_belong_to_the_identity(void **state)
     }
 }
 
-static void whatever_is_returned_can_be_posted_as_the_same_training(void **state)
+TEST(whatever_is_returned_can_be_posted_as_the_same_training)
 {
     uint64_t seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 10) : 1;
     size_t largest = 0;
 
-    (void)state;
     for (int i = 0; i < 1500; i++) {
         json_t *asked = random_phases(&seed);
         char *asked_text = api_json_text(asked), first[65], second[65];
@@ -412,9 +399,8 @@ static const struct {
 
 static char line[1 << 16];
 
-static void jobs_of_one_mechanism_kept_their_hash(void **state)
+TEST(jobs_of_one_mechanism_kept_their_hash)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
         char path[128], hash[65];
         snprintf(path, sizeof path, "api/examples/%s.json", before[i].example);
@@ -428,7 +414,7 @@ static void jobs_of_one_mechanism_kept_their_hash(void **state)
 }
 
 /* The same of the 472 valid jobs among those of tests/corpus, and of their canonical texts: one digest over all. */
-static void jobs_of_one_mechanism_kept_their_text(void **state)
+TEST(jobs_of_one_mechanism_kept_their_text)
 {
     FILE *file = fopen("tests/corpus/jobs.jsonl", "r");
     crypto_generichash_state fold;
@@ -436,7 +422,6 @@ static void jobs_of_one_mechanism_kept_their_text(void **state)
     char hex[33], hash[65], message[256];
     size_t jobs = 0;
 
-    (void)state;
     assert_non_null(file);
     crypto_generichash_init(&fold, NULL, 0, sizeof digest);
     while (fgets(line, sizeof line, file)) {
@@ -468,7 +453,7 @@ static void jobs_of_one_mechanism_kept_their_text(void **state)
 
 static const struct eps_candidate none = {.value = NAN, .bad_event_share = NAN};
 
-static void a_training_is_answered_phase_by_phase(void **state)
+TEST(a_training_is_answered_phase_by_phase)
 {
     struct eps_result first = {
         .epsilon = 0.5,
@@ -512,7 +497,6 @@ static void a_training_is_answered_phase_by_phase(void **state)
     json_t *json = api_result_encode(&result);
     char *text = api_json_text(json);
 
-    (void)state;
     assert_string_equal(
         text, "{\"solved_for\":\"count\",\"epsilon\":1.5,\"delta\":1e-6,\"noise_multiplier\":1,\"count\":3,"
               "\"bracket\":{\"lower\":3,\"upper\":4,\"exact\":false},\"least\":null,\"guarantee\":\"deterministic\","
@@ -542,25 +526,4 @@ static void a_training_is_answered_phase_by_phase(void **state)
     assert_null(json_object_get(json, "count"));
     assert_true(json_is_object(json_object_get(json, "sampling")));
     json_decref(json);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_wrong_training_is_refused_at_its_members),
-        cmocka_unit_test(there_are_at_most_256_phases),
-        cmocka_unit_test(members_at_the_wrong_level_are_told_theirs),
-        cmocka_unit_test(errors_of_the_library_point_to_what_was_written),
-        cmocka_unit_test(every_default_of_every_phase_is_filled_in),
-        cmocka_unit_test(the_library_is_asked_what_was_written),
-        cmocka_unit_test(lists_leave_the_arrays_of_phases_out),
-        cmocka_unit_test(trainings_that_say_the_same_are_one_job),
-        cmocka_unit_test(arrays_of_phases_belong_to_the_identity),
-        cmocka_unit_test(whatever_is_returned_can_be_posted_as_the_same_training),
-        cmocka_unit_test(jobs_of_one_mechanism_kept_their_hash),
-        cmocka_unit_test(jobs_of_one_mechanism_kept_their_text),
-        cmocka_unit_test(a_training_is_answered_phase_by_phase),
-    };
-
-    return cmocka_run_group_tests_name("codec, phases", tests, NULL, NULL);
 }

@@ -4,22 +4,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <malloc.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <malloc.h>
-
 #include "api/codec/codec.h"
 #include "api/json/numbers.h"
 #include "tests/unit/random_job.h"
+#include "tests/unit/test.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -96,9 +92,8 @@ static const struct {
 
 /* The largest text of each shape that is accepted holds no more than is allowed, and no less than a quarter of that:
  * the estimate is an estimate and no prohibition. Texts of 8 MiB are refused before jansson sees them. */
-static void values_take_no_more_than_they_may(void **state)
+TEST(values_take_no_more_than_they_may)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         size_t low = 1, high = 8 * MIB / strlen(shapes[i].unit), bytes;
         if (accepts(shapes[i].head, shapes[i].unit, shapes[i].tail, high, &bytes))
@@ -119,12 +114,11 @@ static void values_take_no_more_than_they_may(void **state)
 }
 
 /* Members have names of their own. */
-static void members_are_counted(void **state)
+TEST(members_are_counted)
 {
     size_t count = 400000, len = 1;
     char *text = malloc(24 * count);
 
-    (void)state;
     assert_non_null(text);
     text[0] = '{';
     for (size_t i = 0; i < count; i++)
@@ -144,14 +138,13 @@ static void members_are_counted(void **state)
 }
 
 /* The same eight megabytes as an array of numbers, which is what a matrix may be, take eight bytes a number. */
-static void numbers_take_eight_bytes_each(void **state)
+TEST(numbers_take_eight_bytes_each)
 {
     size_t count = 4 * MIB - 2, len, packed_len;
     char *text = repeated("[", "1,", "1]", count, &len);
     json_t *json = parse(text, len);
     const double *values = api__packed(json, &packed_len);
 
-    (void)state;
     assert_non_null(values);
     assert_int_equal(packed_len, count + 1);
     for (size_t i = 0; i < packed_len; i++)
@@ -162,7 +155,7 @@ static void numbers_take_eight_bytes_each(void **state)
 }
 
 /* Bounded time too: each of these was seconds, or memory in proportion to the square. */
-static void hostile_texts_are_read_once(void **state)
+TEST(hostile_texts_are_read_once)
 {
     static const struct {
         const char *head, *unit, *tail;
@@ -181,7 +174,6 @@ static void hostile_texts_are_read_once(void **state)
         {"[1e", "0", "]", true},                               /* a long exponent */
         {"[", "123456789012345678901234567890,", "1]", false}, /* integers beyond 64 bits */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t bytes, count = 8 * MIB / strlen(rows[i].unit);
         if (accepts(rows[i].head, rows[i].unit, rows[i].tail, count, &bytes) != rows[i].accepted)
@@ -283,9 +275,8 @@ static void describe(char *out, size_t size, const char *array)
 }
 
 /* What is read or said of a number does not depend on how long its array is. */
-static void long_arrays_are_read_as_short_ones(void **state)
+TEST(long_arrays_are_read_as_short_ones)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof odd_numbers / sizeof odd_numbers[0]; i++) {
         char in_short[400], in_long[400];
         char *array = array_with(odd_numbers[i], 1, 3);
@@ -299,7 +290,7 @@ static void long_arrays_are_read_as_short_ones(void **state)
     }
 }
 
-static void long_arrays_are_exact(void **state)
+TEST(long_arrays_are_exact)
 {
     uint64_t seed = 11;
     enum { COUNT = 5000 };
@@ -307,7 +298,6 @@ static void long_arrays_are_exact(void **state)
     char *text = malloc(COUNT * 32 + 8);
     size_t len = 0, packed_len = 0;
 
-    (void)state;
     assert_true(values && text);
     for (size_t i = 0; i < COUNT; i++) {
         uint64_t bits = (random_below(&seed, UINT64_MAX) << 1) ^ random_below(&seed, UINT64_MAX);
@@ -332,11 +322,10 @@ static void long_arrays_are_exact(void **state)
 }
 
 /* Errors behind an array that was taken out are where they are in the client's text. */
-static void places_are_those_of_the_whole_text(void **state)
+TEST(places_are_those_of_the_whole_text)
 {
     char message[256], *numbers = array_with("1", 0, 100), *text = malloc(1000);
 
-    (void)state;
     assert_non_null(text);
     int len = sprintf(text, "{\"a\":%s,\n \"b\":%s, oops}", numbers, numbers);
     assert_null(api_json_parse(text, (size_t)len, message, sizeof message));
@@ -366,13 +355,12 @@ static void places_are_those_of_the_whole_text(void **state)
 }
 
 /* What looks like a mark is the client's array. */
-static void marks_cannot_be_written(void **state)
+TEST(marks_cannot_be_written)
 {
     static const char forged[] = "[\"0000000000000000000000000\"]";
     char *numbers = array_with("2", 0, 64), *text = malloc(1000);
     size_t packed_len;
 
-    (void)state;
     assert_non_null(text);
     int len = sprintf(text, "[%s,%s,\"\\ud83d\\ude42\"]", forged, numbers);
     json_t *json = parse(text, (size_t)len);
@@ -385,7 +373,7 @@ static void marks_cannot_be_written(void **state)
 }
 
 /* A long array is an array, wherever the job expects something else. */
-static void long_arrays_in_wrong_places_are_arrays(void **state)
+TEST(long_arrays_in_wrong_places_are_arrays)
 {
     static const struct {
         const char *job; /* %s: the array */
@@ -412,7 +400,6 @@ static void long_arrays_in_wrong_places_are_arrays(void **state)
     };
     char *numbers = array_with("3", 0, 80);
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct api_errors errors = {0};
         char text[1000];
@@ -429,15 +416,7 @@ static void long_arrays_in_wrong_places_are_arrays(void **state)
     free(numbers);
 }
 
-int main(void)
+BEFORE_TESTS
 {
     json_set_alloc_funcs(count_malloc, count_free);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_take_no_more_than_they_may),      cmocka_unit_test(members_are_counted),
-        cmocka_unit_test(numbers_take_eight_bytes_each),          cmocka_unit_test(hostile_texts_are_read_once),
-        cmocka_unit_test(long_arrays_are_read_as_short_ones),     cmocka_unit_test(long_arrays_are_exact),
-        cmocka_unit_test(places_are_those_of_the_whole_text),     cmocka_unit_test(marks_cannot_be_written),
-        cmocka_unit_test(long_arrays_in_wrong_places_are_arrays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

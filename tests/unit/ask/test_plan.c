@@ -5,21 +5,18 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/accountants/least.h"
 #include "lib/ask/plan_choose.h"
 #include "lib/sampling/sampling.h"
 #include "lib/job/setting.h"
 #include "lib/strategy/families/family.h"
+#include "tests/unit/test.h"
 
 struct asked {
     struct eps_plan plan;
@@ -90,13 +87,12 @@ static size_t count(const struct eps_plan_candidate *candidates, size_t len, enu
 
 /* ---------------------------------------------------------------- the candidates */
 
-static void families_by_bands_by_schemes(void **state)
+TEST(families_by_bands_by_schemes)
 {
     struct asked asked;
     struct eps_plan_candidate *c;
     char list[200];
 
-    (void)state;
     ask(&asked, 2000);
     size_t len = candidates_of(&asked, &c);
     assert_int_equal(count(c, len, EPS_SCHEME_NONE, EPS_FAMILY_SQUARE_ROOT, list), 11);
@@ -127,12 +123,11 @@ static void families_by_bands_by_schemes(void **state)
 }
 
 /* What follows from the sizes: n batch/dataset = 20 epochs, 100 steps apart. */
-static void sizes_become_participation(void **state)
+TEST(sizes_become_participation)
 {
     struct asked asked;
     struct eps_plan_candidate *c;
 
-    (void)state;
     ask(&asked, 2000);
     asked.plan.objective = EPS_OBJECTIVE_MAX_SQUARED;
     asked.plan.adjacency = EPS_ADJACENCY_ADD_REMOVE;
@@ -168,11 +163,10 @@ static size_t violations_of(const struct eps_job *job)
     return eps_job_check(job, 0, NULL, NULL);
 }
 
-static void every_candidate_is_a_job_that_is_served(void **state)
+TEST(every_candidate_is_a_job_that_is_served)
 {
     static const enum eps_adjacency adjacencies[] = {EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_REPLACE_ONE};
 
-    (void)state;
     for (size_t a = 0; a < 2; a++)
         for (size_t n = 1; n <= 300; n += n < 4 ? 1 : 37) {
             struct asked asked;
@@ -201,12 +195,11 @@ static void every_candidate_is_a_job_that_is_served(void **state)
 }
 
 /* Nothing twice: no two candidates ask the same. */
-static void no_candidate_comes_twice(void **state)
+TEST(no_candidate_comes_twice)
 {
     struct asked asked;
     struct eps_plan_candidate *c;
 
-    (void)state;
     ask(&asked, 64);
     asked.plan.dataset_size = 1600;
     size_t len = candidates_of(&asked, &c);
@@ -216,13 +209,12 @@ static void no_candidate_comes_twice(void **state)
     free(c);
 }
 
-static void lists_are_tried_each_with_each(void **state)
+TEST(lists_are_tried_each_with_each)
 {
     struct asked asked;
     struct eps_plan_candidate *c;
     size_t with[2][2] = {{0}};
 
-    (void)state;
     ask(&asked, 0);
     asked.plan.n_len = 0;
     asked.epochs[0] = 2;
@@ -250,7 +242,7 @@ static void lists_are_tried_each_with_each(void **state)
 }
 
 /* Bins that nearly divide n are tried with the nearest n that they divide, and no others with another n. */
-static void steps_fill_whole_epochs(void **state)
+TEST(steps_fill_whole_epochs)
 {
     static const struct {
         size_t n, batch, dataset, becomes; /* 0: it is refused */
@@ -258,7 +250,6 @@ static void steps_fill_whole_epochs(void **state)
                  {98, 100, 10000, 100},    {95, 100, 10000, 0},     {105, 100, 10000, 100},   {106, 100, 10000, 0},
                  {40, 100, 10000, 0},      {200, 100, 10000, 200},  {1, 100, 100, 1}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct asked asked;
         struct eps_plan_candidate *c;
@@ -287,13 +278,12 @@ static void steps_fill_whole_epochs(void **state)
     }
 }
 
-static void what_cannot_be_tried_is_told_once(void **state)
+TEST(what_cannot_be_tried_is_told_once)
 {
     struct asked asked;
     struct eps_plan_candidate *c;
     size_t refused = 0;
 
-    (void)state;
     ask(&asked, 2000);
     asked.plan.dataset_size = 130000; /* 1300 bins, and 2000 is far from any multiple */
     size_t len = candidates_of(&asked, &c);
@@ -359,11 +349,10 @@ static void assert_refused(const struct asked *asked, const char *pointers)
     assert_int_equal(strncmp(error.pointer, pointers, strlen(error.pointer)), 0);
 }
 
-static void a_plan_has_rules(void **state)
+TEST(a_plan_has_rules)
 {
     struct asked asked;
 
-    (void)state;
     ask(&asked, 200);
     assert_refused(&asked, "");
     asked.plan.epochs_len = 1;
@@ -436,12 +425,11 @@ static double solved(const struct eps_job *job, struct eps_error *error, double 
 }
 
 /* Whatever is posted later: a candidate's answer is within what it was weighed by. */
-static void no_answer_is_under_the_least_noise(void **state)
+TEST(no_answer_is_under_the_least_noise)
 {
     static const double epsilons[] = {0.5, 6};
     size_t known = 0;
 
-    (void)state;
     for (size_t e = 0; e < 2; e++)
         for (size_t bins = 1; bins <= 6; bins += 5) {
             struct asked asked;
@@ -475,9 +463,8 @@ static void no_answer_is_under_the_least_noise(void **state)
 }
 
 /* DP-SGD's bins are orthogonal, and pld's answer is the truth. */
-static void the_least_noise_is_near_where_bins_share_nothing(void **state)
+TEST(the_least_noise_is_near_where_bins_share_nothing)
 {
-    (void)state;
     for (size_t bins = 1; bins <= 256; bins *= 16)
         for (double epsilon = 1; epsilon < 10; epsilon *= 3) {
             struct eps__setting setting;
@@ -513,13 +500,12 @@ static void the_least_noise_is_near_where_bins_share_nothing(void **state)
 }
 
 /* Whoever answers, and however often an example takes part. */
-static void no_answer_is_under_the_least_noise_of_poisson(void **state)
+TEST(no_answer_is_under_the_least_noise_of_poisson)
 {
     static const double epsilons[] = {0.3, 4};
     static const uint64_t datasets[] = {120, 1000, 20000};
     size_t known = 0;
 
-    (void)state;
     for (size_t e = 0; e < 2; e++)
         for (size_t d = 0; d < 3; d++) {
             struct asked asked;
@@ -556,9 +542,8 @@ static double least_of_poisson(const struct eps_job *job)
 }
 
 /* With one step no event is better, and pld's answer is the truth. */
-static void the_least_noise_of_one_poisson_step_is_the_truth(void **state)
+TEST(the_least_noise_of_one_poisson_step_is_the_truth)
 {
-    (void)state;
     for (double p = 0.01; p < 1; p *= 7)
         for (double epsilon = 0.5; epsilon < 10; epsilon *= 3) {
             struct eps_job job;
@@ -585,13 +570,12 @@ static void the_least_noise_of_one_poisson_step_is_the_truth(void **state)
 }
 
 /* A plan's quick bounds are no worse than a few thousandths, and tell that they are. */
-static void a_quick_bound_is_nearly_as_good(void **state)
+TEST(a_quick_bound_is_nearly_as_good)
 {
     struct eps_job job, quick;
     struct eps_error error = {0};
     double all, best = 0, found, sigma = 0, operations;
 
-    (void)state;
     eps_job_init(&job);
     job.mechanism.n = 60;
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
@@ -617,13 +601,12 @@ static void a_quick_bound_is_nearly_as_good(void **state)
 }
 
 /* auto where all it runs is within the limit, else one accountant that is; never one that does not amplify. */
-static void an_accountant_is_named_that_fits(void **state)
+TEST(an_accountant_is_named_that_fits)
 {
     struct eps_error error = {0};
     struct eps_job job;
     double all, one, operations;
 
-    (void)state;
     eps_job_init(&job);
     job.mechanism.n = 400;
     job.mechanism.matrix.family = EPS_FAMILY_BANDED;
@@ -659,13 +642,12 @@ static void an_accountant_is_named_that_fits(void **state)
 }
 
 /* A plan of the size that api/GUIDE.md has: few are too costly, and what takes long comes last. */
-static void what_takes_long_comes_last(void **state)
+TEST(what_takes_long_comes_last)
 {
     struct asked asked;
     struct eps_plan_candidate *c;
     size_t costly = 0;
 
-    (void)state;
     ask(&asked, 2000);
     size_t len = candidates_of(&asked, &c);
     assert_int_equal(c[len - 1].job.mechanism.matrix.family, EPS_FAMILY_OPTIMAL);
@@ -687,13 +669,12 @@ static bool is_named(const struct eps_plan_candidate *candidate, enum eps_scheme
 }
 
 /* DP-SGD, what the others are compared with; then what costs little and is likely to be good. */
-static void the_first_are_cheap_and_good(void **state)
+TEST(the_first_are_cheap_and_good)
 {
     struct asked asked;
     struct eps_plan_candidate *c;
     size_t references = 0, banded = 0, bins = 0, costly = 0;
 
-    (void)state;
     ask(&asked, 2048);
     asked.batches[0] = 512;
     asked.plan.dataset_size = 50000;
@@ -715,27 +696,4 @@ static void the_first_are_cheap_and_good(void **state)
     assert_true(banded > 0 && banded < 20);
     assert_true(bins > 0 && bins < costly);
     free(c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(families_by_bands_by_schemes),
-        cmocka_unit_test(sizes_become_participation),
-        cmocka_unit_test(every_candidate_is_a_job_that_is_served),
-        cmocka_unit_test(no_candidate_comes_twice),
-        cmocka_unit_test(lists_are_tried_each_with_each),
-        cmocka_unit_test(steps_fill_whole_epochs),
-        cmocka_unit_test(what_cannot_be_tried_is_told_once),
-        cmocka_unit_test(a_plan_has_rules),
-        cmocka_unit_test(no_answer_is_under_the_least_noise),
-        cmocka_unit_test(the_least_noise_is_near_where_bins_share_nothing),
-        cmocka_unit_test(no_answer_is_under_the_least_noise_of_poisson),
-        cmocka_unit_test(the_least_noise_of_one_poisson_step_is_the_truth),
-        cmocka_unit_test(a_quick_bound_is_nearly_as_good),
-        cmocka_unit_test(an_accountant_is_named_that_fits),
-        cmocka_unit_test(what_takes_long_comes_last),
-        cmocka_unit_test(the_first_are_cheap_and_good),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

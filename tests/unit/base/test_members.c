@@ -3,18 +3,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/codec/fields.h"
 #include "lib/base/members.h"
+#include "tests/unit/test.h"
 
 static const struct eps__object *const objects[] = {&eps__matrix_object, &eps__workload_object, &eps__sampling_object,
                                                     &eps__tuning_object, &eps__query_object,    &eps__mechanism_object,
@@ -30,9 +26,8 @@ static size_t alignment(const struct eps__member *member)
 }
 
 /* Each member has one row, in the order of the struct, and between members there is no room for another one. */
-static void rows_cover_their_structs(void **state)
+TEST(rows_cover_their_structs)
 {
-    (void)state;
     for (size_t k = 0; k < OBJECTS; k++) {
         size_t end = 0;
         for (size_t i = 0; i < objects[k]->len; i++) {
@@ -120,9 +115,8 @@ static size_t unnoticed(const struct eps__object *top, const struct eps__object 
     return missed;
 }
 
-static void every_byte_of_every_member_counts(void **state)
+TEST(every_byte_of_every_member_counts)
 {
-    (void)state;
     struct eps_phase phase, other;
     struct eps_query query, asked;
     eps_phase_init(&phase);
@@ -141,9 +135,8 @@ static void every_byte_of_every_member_counts(void **state)
     assert_int_equal(unnoticed(&eps__query_object, &eps__query_object, (unsigned char *)&asked, &query, &asked), 0);
 }
 
-static void every_number_of_an_array_counts(void **state)
+TEST(every_number_of_an_array_counts)
 {
-    (void)state;
     double numbers[] = {1, 2, 3, 4}, others[] = {1, 2, 3, 4};
     for (size_t k = 0; k < OBJECTS; k++)
         for (size_t i = 0; i < objects[k]->len; i++) {
@@ -171,9 +164,8 @@ static void every_number_of_an_array_counts(void **state)
         }
 }
 
-static void absent_numbers_are_equal(void **state)
+TEST(absent_numbers_are_equal)
 {
-    (void)state;
     struct eps_query query, asked;
     eps__members_init(&eps__query_object, &query);
     asked = query;
@@ -201,9 +193,8 @@ static struct eps_matrix a_matrix(double *numbers)
     return matrix;
 }
 
-static void bytes_are_read_back(void **state)
+TEST(bytes_are_read_back)
 {
-    (void)state;
     double numbers[] = {0.25, 0.5, 0.75, 1};
     struct eps_matrix matrix = a_matrix(numbers), read;
     struct bytes all = bytes_of(&eps__matrix_object, &matrix, false);
@@ -215,9 +206,8 @@ static void bytes_are_read_back(void **state)
 }
 
 /* Whatever is cut off or changed: refused, or a struct whose arrays are as long as it says. */
-static void damaged_bytes_are_refused(void **state)
+TEST(damaged_bytes_are_refused)
 {
-    (void)state;
     double numbers[] = {0.25, 0.5, 0.75, 1}, sum = 0;
     struct eps_matrix matrix = a_matrix(numbers), read;
     struct bytes all = bytes_of(&eps__matrix_object, &matrix, false);
@@ -262,9 +252,8 @@ static bool has_alike(const struct eps__object *object, const struct eps__member
     return false;
 }
 
-static void every_member_is_in_json(void **state)
+TEST(every_member_is_in_json)
 {
-    (void)state;
     const struct {
         const struct eps__object *part, *document;
         size_t base;
@@ -280,18 +269,4 @@ static void every_member_is_in_json(void **state)
             if (member->name && !of_job && !has_alike(parts[k].document, member, parts[k].base))
                 fail_msg("%s is not in the codec's table", member->name);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_cover_their_structs),
-        cmocka_unit_test(every_byte_of_every_member_counts),
-        cmocka_unit_test(every_number_of_an_array_counts),
-        cmocka_unit_test(absent_numbers_are_equal),
-        cmocka_unit_test(bytes_are_read_back),
-        cmocka_unit_test(damaged_bytes_are_refused),
-        cmocka_unit_test(every_member_is_in_json),
-    };
-    return cmocka_run_group_tests_name("members", tests, NULL, NULL);
 }

@@ -4,18 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/progress.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 struct seen {
     size_t calls;
@@ -38,9 +34,8 @@ static void see(void *user, double fraction, const char *stage, double remaining
     seen->calls++;
 }
 
-static void a_part_fills_its_share(void **unused)
+TEST(a_part_fills_its_share)
 {
-    (void)unused;
     struct seen seen = {0};
     struct eps_context whole = {.user = &seen, .progress = see, .max_operations = 7};
     struct eps__context_part part;
@@ -54,9 +49,8 @@ static void a_part_fills_its_share(void **unused)
     assert_null(eps__context_part(&part, NULL, 0, 1));
 }
 
-static void a_meter_ends_when_its_task_does(void **unused)
+TEST(a_meter_ends_when_its_task_does)
 {
-    (void)unused;
     struct seen seen = {0};
     struct eps_context context = {.user = &seen, .progress = see};
     struct eps__meter items[2] = {{.expected = 100}, {.expected = 300}};
@@ -79,9 +73,8 @@ static void a_meter_ends_when_its_task_does(void **unused)
     eps__meter_expect(NULL, 1);
 }
 
-static void a_task_may_know_better(void **unused)
+TEST(a_task_may_know_better)
 {
-    (void)unused;
     struct seen seen = {0};
     struct eps_context context = {.user = &seen, .progress = see};
     struct eps__meter items[2] = {{.expected = 1e12}, {.expected = 1e12}};
@@ -121,9 +114,8 @@ static void see_locked(void *user, double fraction, const char *stage, double re
     pthread_mutex_unlock(&one_at_a_time);
 }
 
-static void threads_may_add_to_one_meter(void **unused)
+TEST(threads_may_add_to_one_meter)
 {
-    (void)unused;
     struct seen seen = {0};
     struct eps_context context = {.user = &seen, .progress = see_locked};
     struct eps__meter meter = {.expected = 2.0 * THREADS * ADDS};
@@ -143,20 +135,14 @@ static struct seen solve(struct eps_job *job, const char *stage)
 {
     struct seen seen = {.stage = stage};
     struct eps_context context = {.user = &seen, .progress = see};
-    struct eps_error error = {0};
-    struct eps_result *result;
-    eps_job_defaults(job);
-    if (eps_solve(&context, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    eps_result_destroy(result);
+    eps_result_destroy(solved(&context, *job));
     assert_false(seen.fell);
     return seen;
 }
 
 /* Both directions take their time: it was a report at the end of each. */
-static void mmcc_reports_row_by_row(void **unused)
+TEST(mmcc_reports_row_by_row)
 {
-    (void)unused;
     for (int unknown = 0; unknown < 2; unknown++) {
         struct eps_job job;
         eps_job_init(&job);
@@ -173,9 +159,8 @@ static void mmcc_reports_row_by_row(void **unused)
 }
 
 /* It was six hundredths, whatever came after. */
-static void optimal_reports_most_of_its_time(void **unused)
+TEST(optimal_reports_most_of_its_time)
 {
-    (void)unused;
     for (int objective = 0; objective < 2; objective++) {
         struct eps_job job;
         eps_job_init(&job);
@@ -192,9 +177,8 @@ static void optimal_reports_most_of_its_time(void **unused)
 }
 
 /* One direction's draws stood at nothing until they were all there; an audit's were told of by nobody. */
-static void draws_report_as_they_are_made(void **unused)
+TEST(draws_report_as_they_are_made)
 {
-    (void)unused;
     for (int question = 0; question < 4; question++) { /* epsilon, delta, the noise; audited */
         struct eps_job job;
         eps_job_init(&job);
@@ -228,9 +212,8 @@ static void begin_phase(struct eps_phase *phase, enum eps_family family, double 
 }
 
 /* Strategies, the whole, each phase alone, their shares; of one phase two answers. */
-static void phases_never_fall(void **unused)
+TEST(phases_never_fall)
 {
-    (void)unused;
     for (int unknown = 0; unknown < 3; unknown++)
         for (size_t len = 1; len <= 3; len++) {
             struct eps_phase phases[3];
@@ -251,9 +234,8 @@ static void phases_never_fall(void **unused)
 }
 
 /* It began anew with each point. */
-static void spend_never_falls(void **unused)
+TEST(spend_never_falls)
 {
-    (void)unused;
     struct seen seen = {0};
     struct eps_context context = {.user = &seen, .progress = see};
     struct eps_spend_point *points;
@@ -270,20 +252,4 @@ static void spend_never_falls(void **unused)
     assert_int_equal(eps_spend(&context, &points, &len, &error, &job, 2, 1e-5), EPS_OK);
     assert_true(len == 20 && seen.calls >= 20 && seen.last == 1 && !seen.fell);
     free(points);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_part_fills_its_share),
-        cmocka_unit_test(a_meter_ends_when_its_task_does),
-        cmocka_unit_test(a_task_may_know_better),
-        cmocka_unit_test(draws_report_as_they_are_made),
-        cmocka_unit_test(threads_may_add_to_one_meter),
-        cmocka_unit_test(mmcc_reports_row_by_row),
-        cmocka_unit_test(optimal_reports_most_of_its_time),
-        cmocka_unit_test(phases_never_fall),
-        cmocka_unit_test(spend_never_falls),
-    };
-    return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }

@@ -4,17 +4,14 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
 #include "lib/sampling/sampling.h"
+#include "tests/unit/test.h"
 
 /* DP-SGD, asking for epsilon: valid until a test changes it. */
 static struct eps_job valid_job(enum eps_scheme scheme)
@@ -69,9 +66,8 @@ static void assert_refused(struct eps_job *job, const char *pointers)
 
 /* ---------------------------------------------------------------- defaults */
 
-static void every_scheme_has_a_valid_simplest_job(void **state)
+TEST(every_scheme_has_a_valid_simplest_job)
 {
-    (void)state;
     for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
         struct eps_job job = valid_job((enum eps_scheme)scheme);
         job.mechanism.sampling.bins = scheme == EPS_SCHEME_BALLS_IN_BINS ? 20 : 0;
@@ -79,13 +75,12 @@ static void every_scheme_has_a_valid_simplest_job(void **state)
     }
 }
 
-static void defaults_are_filled_in_once_and_for_all(void **state)
+TEST(defaults_are_filled_in_once_and_for_all)
 {
     struct eps_job job = valid_job(EPS_SCHEME_NONE), again;
     double toeplitz[] = {1.0, 0.5, 0.0};
     double dense[] = {1, 0, 0, 0.5, 1, 0, 0, 0.5, 1};
 
-    (void)state;
     job.mechanism.sampling.epochs = 3;
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     job.mechanism.matrix.stamps = 4;
@@ -122,12 +117,11 @@ static void defaults_are_filled_in_once_and_for_all(void **state)
     assert_int_equal(job.mechanism.matrix.decoder, EPS_DECODER_ONLINE);
 }
 
-static void optimised_families_aim_at_the_participation_of_the_job(void **state)
+TEST(optimised_families_aim_at_the_participation_of_the_job)
 {
     struct eps_job job = valid_job(EPS_SCHEME_NONE);
     const struct eps_matrix *matrix = &job.mechanism.matrix;
 
-    (void)state;
     job.mechanism.matrix.family = EPS_FAMILY_BANDED;
     job.mechanism.matrix.bands = 4;
     job.mechanism.sampling.epochs = 5;
@@ -153,11 +147,10 @@ static void optimised_families_aim_at_the_participation_of_the_job(void **state)
     assert_int_equal(matrix->separation, 20);
 }
 
-static void the_unknown_is_the_one_not_given(void **state)
+TEST(the_unknown_is_the_one_not_given)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
 
-    (void)state;
     assert_int_equal(eps_job_unknown(&job), EPS_SOLVE_EPSILON);
     job.query.epsilon = 1.0;
     job.query.delta = NAN;
@@ -171,11 +164,10 @@ static void the_unknown_is_the_one_not_given(void **state)
 
 /* ---------------------------------------------------------------- rules */
 
-static void steps_are_bounded_by_what_the_caller_allows(void **state)
+TEST(steps_are_bounded_by_what_the_caller_allows)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
 
-    (void)state;
     job.mechanism.n = (size_t)1 << 24;
     assert_refused(&job, "");
     assert_int_equal(eps_job_check(&job, 1000, NULL, NULL), 1);
@@ -185,12 +177,11 @@ static void steps_are_bounded_by_what_the_caller_allows(void **state)
     assert_refused(&job, "/n ");
 }
 
-static void participations_have_to_fit_the_steps(void **state)
+TEST(participations_have_to_fit_the_steps)
 {
     struct eps_job job = valid_job(EPS_SCHEME_NONE);
     struct eps_sampling *sampling = &job.mechanism.sampling;
 
-    (void)state;
     sampling->epochs = 10;
     sampling->separation = 11; /* 9 * 11 + 1 = 100 */
     assert_refused(&job, "");
@@ -207,14 +198,13 @@ static void participations_have_to_fit_the_steps(void **state)
     assert_refused(&job, "/n ");
 }
 
-static void bins_that_do_not_divide_n_are_told_the_nearest_n(void **state)
+TEST(bins_that_do_not_divide_n_are_told_the_nearest_n)
 {
     static const struct {
         size_t n, bins;
         const char *nearest;
     } rows[] = {{100, 30, "90"}, {110, 30, "120"}, {105, 30, "90"}, {10, 30, "30"}, {16777215, 16777214, "16777214"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct eps_job job = valid_job(EPS_SCHEME_BALLS_IN_BINS);
         char wanted[64];
@@ -227,12 +217,11 @@ static void bins_that_do_not_divide_n_are_told_the_nearest_n(void **state)
     }
 }
 
-static void a_batch_that_no_probability_reaches_is_refused(void **state)
+TEST(a_batch_that_no_probability_reaches_is_refused)
 {
     struct eps_job job = valid_job(EPS_SCHEME_CYCLIC_POISSON);
     struct eps_sampling *sampling = &job.mechanism.sampling;
 
-    (void)state;
     sampling->p = NAN;
     sampling->groups = 7;
     sampling->dataset_size = 700;
@@ -255,12 +244,11 @@ static void a_batch_that_no_probability_reaches_is_refused(void **state)
     assert_refused(&job, "/sampling/batch_size ");
 }
 
-static void p_and_sizes_exclude_each_other(void **state)
+TEST(p_and_sizes_exclude_each_other)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
     struct eps_sampling *sampling = &job.mechanism.sampling;
 
-    (void)state;
     sampling->dataset_size = 1000;
     assert_refused(&job, "");
     sampling->batch_size = 10;
@@ -279,11 +267,10 @@ static void p_and_sizes_exclude_each_other(void **state)
     }
 }
 
-static void additions_go_with_their_schemes_only(void **state)
+TEST(additions_go_with_their_schemes_only)
 {
     struct eps_job job = valid_job(EPS_SCHEME_NONE);
 
-    (void)state;
     job.mechanism.sampling.truncation = true;
     job.mechanism.sampling.max_batch_size = 4;
     job.mechanism.sampling.examples_per_user = 2;
@@ -303,13 +290,12 @@ static void additions_go_with_their_schemes_only(void **state)
 
 /* All pairs of additions under every scheme: served only where a pair is derived (groups and the last iterate), else
  * refused by a message that names both. */
-static void additions_combine_only_as_derived(void **state)
+TEST(additions_combine_only_as_derived)
 {
     static const char *const pointer[] = {"/sampling/truncation ", "/sampling/examples_per_user ",
                                           "/sampling/last_iterate "};
     static const char *const name[] = {"truncation", "examples_per_user", "last_iterate"};
 
-    (void)state;
     for (enum eps_scheme scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++)
         for (int a = 0; a < 3; a++)
             for (int b = a + 1; b < 3; b++) {
@@ -341,13 +327,12 @@ static void additions_combine_only_as_derived(void **state)
             }
 }
 
-static void a_matrix_has_the_size_of_its_stamp(void **state)
+TEST(a_matrix_has_the_size_of_its_stamp)
 {
     struct eps_job job = valid_job(EPS_SCHEME_NONE);
     struct eps_matrix *matrix = &job.mechanism.matrix;
     double numbers[2500] = {1.0};
 
-    (void)state;
     matrix->family = EPS_FAMILY_TOEPLITZ;
     matrix->coefficients = numbers;
     matrix->coefficients_len = 51;
@@ -377,13 +362,12 @@ static void a_matrix_has_the_size_of_its_stamp(void **state)
     assert_refused(&job, "/matrix/bands ");
 }
 
-static void families_have_their_own_rules(void **state)
+TEST(families_have_their_own_rules)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
     struct eps_matrix *matrix = &job.mechanism.matrix;
     double decay[17] = {0.5, 1.0}, scale[17] = {0.5, -1.0};
 
-    (void)state;
     matrix->family = EPS_FAMILY_FOURIER;
     assert_refused(&job, "/matrix/family ");
     matrix->family = EPS_FAMILY_BLT;
@@ -432,9 +416,8 @@ static void families_have_their_own_rules(void **state)
     assert_refused(&job, "/matrix/bands ");
 }
 
-static void exactly_two_of_three_are_given(void **state)
+TEST(exactly_two_of_three_are_given)
 {
-    (void)state;
     for (unsigned given = 0; given < 8; given++) {
         struct eps_job job = valid_job(EPS_SCHEME_POISSON);
         bool two = given == 3 || given == 5 || given == 6;
@@ -448,13 +431,12 @@ static void exactly_two_of_three_are_given(void **state)
     }
 }
 
-static void the_three_stay_in_their_ranges(void **state)
+TEST(the_three_stay_in_their_ranges)
 {
     static const double epsilons[] = {-1e-300, 10000.1, INFINITY}, deltas[] = {0.0, 1.0, -1.0, INFINITY},
                         noises[] = {0.0, -1.0, 1.0000001e9, INFINITY};
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         job.query = valid_job(EPS_SCHEME_POISSON).query;
         job.query.noise_multiplier = noises[i];
@@ -493,14 +475,13 @@ static void assert_range(struct eps_job *job, double *value, const char *pointer
     }
 }
 
-static void every_number_has_the_range_that_is_computed(void **state)
+TEST(every_number_has_the_range_that_is_computed)
 {
     const double under_1 = nextafter(1, 0);
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
     struct eps_query *query = &job.query;
     const struct eps_query kept = job.query;
 
-    (void)state;
     job.mechanism.matrix.family = EPS_FAMILY_BANDED;
     job.mechanism.matrix.bands = 4;
     assert_range(&job, &job.mechanism.matrix.gap, "/matrix/gap", 1e-12, under_1, "[1e-12, 1)");
@@ -525,12 +506,11 @@ static void every_number_has_the_range_that_is_computed(void **state)
 }
 
 /* Sums over the sizes of a batch are as long as these vary. */
-static void a_truncated_data_set_has_a_size_that_is_computed(void **state)
+TEST(a_truncated_data_set_has_a_size_that_is_computed)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
     struct eps_sampling *sampling = &job.mechanism.sampling;
 
-    (void)state;
     sampling->dataset_size = UINT64_C(1000000000001);
     assert_refused(&job, "");
     sampling->truncation = true;
@@ -541,11 +521,10 @@ static void a_truncated_data_set_has_a_size_that_is_computed(void **state)
 }
 
 /* A round of more groups than there may be steps is no round; nor is it said that n, which is asked for, is too large. */
-static void the_largest_n_has_room_for_a_round(void **state)
+TEST(the_largest_n_has_room_for_a_round)
 {
     struct eps_job job = valid_job(EPS_SCHEME_CYCLIC_POISSON);
 
-    (void)state;
     job.mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
     job.mechanism.n = EPS_LARGEST;
     job.mechanism.sampling.groups = (size_t)1 << 24;
@@ -558,11 +537,10 @@ static void the_largest_n_has_room_for_a_round(void **state)
 }
 
 /* Nor is any number of steps that is tried too many for the examples of a user. */
-static void the_largest_n_fits_the_examples_of_a_user(void **state)
+TEST(the_largest_n_fits_the_examples_of_a_user)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
 
-    (void)state;
     job.mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
     job.mechanism.n = EPS_LARGEST;
     job.mechanism.sampling.examples_per_user = (size_t)1 << 28;
@@ -575,11 +553,10 @@ static void the_largest_n_fits_the_examples_of_a_user(void **state)
 }
 
 /* What is drawn keeps as many steps as the separation has. */
-static void a_separation_has_the_range_that_is_computed(void **state)
+TEST(a_separation_has_the_range_that_is_computed)
 {
     struct eps_job job = valid_job(EPS_SCHEME_B_MIN_SEP);
 
-    (void)state;
     job.mechanism.sampling.separation = (size_t)1 << 24;
     assert_refused(&job, "");
     job.mechanism.sampling.separation++;
@@ -587,12 +564,11 @@ static void a_separation_has_the_range_that_is_computed(void **state)
 }
 
 /* A phase's noise multiplier is in the range of a job's, whichever of its factors is the extreme one. */
-static void a_phase_has_a_noise_multiplier_of_a_job(void **state)
+TEST(a_phase_has_a_noise_multiplier_of_a_job)
 {
     struct eps_phase phases[2];
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         eps_phase_init(&phases[i]);
         phases[i].mechanism = job.mechanism;
@@ -619,14 +595,13 @@ static void a_phase_has_a_noise_multiplier_of_a_job(void **state)
     assert_refused(&job, "");
 }
 
-static void lists_of_numbers_are_refused_where_squares_would_end(void **state)
+TEST(lists_of_numbers_are_refused_where_squares_would_end)
 {
     double numbers[] = {0, 0.5, -0.25, 0};
     struct eps_job job = valid_job(EPS_SCHEME_NONE);
     struct eps_matrix *matrix = &job.mechanism.matrix;
     struct seen seen;
 
-    (void)state;
     job.mechanism.n = 2;
     matrix->family = EPS_FAMILY_DENSE;
     matrix->rows = numbers;
@@ -673,12 +648,11 @@ static void lists_of_numbers_are_refused_where_squares_would_end(void **state)
     assert_refused(&job, "/matrix/scale/1 ");
 }
 
-static void tuning_goes_with_the_methods_that_know_it(void **state)
+TEST(tuning_goes_with_the_methods_that_know_it)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
     struct eps_tuning *tuning = &job.query.accountant;
 
-    (void)state;
     tuning->given = 1u << EPS_TUNING_TOLERANCE | 1u << EPS_TUNING_THRESHOLD_SHARE | 1u << EPS_TUNING_ESTIMATOR;
     tuning->bad_event_share = 0.5;
     tuning->max_order = 8;
@@ -715,14 +689,13 @@ static void tuning_goes_with_the_methods_that_know_it(void **state)
     assert_refused(&job, "/accountant/tolerance /accountant/seed /accountant/threshold_share /accountant/max_seconds ");
 }
 
-static void only_some_accountants_return_curves(void **state)
+TEST(only_some_accountants_return_curves)
 {
     static const bool serves[EPS_ACCOUNTANT_COUNT] = {[EPS_ACCOUNTANT_AUTO] = true,
                                                       [EPS_ACCOUNTANT_GAUSSIAN] = true,
                                                       [EPS_ACCOUNTANT_PLD] = true,
                                                       [EPS_ACCOUNTANT_RENYI] = true};
 
-    (void)state;
     for (int method = 0; method < EPS_ACCOUNTANT_COUNT; method++) {
         struct eps_job job = valid_job(EPS_SCHEME_POISSON);
         job.query.delta = NAN;
@@ -734,13 +707,12 @@ static void only_some_accountants_return_curves(void **state)
 
 /* ---------------------------------------------------------------- derived figures */
 
-static void sizes_give_p_bins_and_the_expected_batch(void **state)
+TEST(sizes_give_p_bins_and_the_expected_batch)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
     struct eps_mechanism *mechanism = &job.mechanism;
     struct eps_sampling *sampling = &mechanism->sampling;
 
-    (void)state;
     assert_true(eps__sampling_probability(mechanism) == 0.1);
     assert_true(isnan(eps__sampling_expected_batch(mechanism)));
     sampling->dataset_size = 1000;
@@ -766,11 +738,10 @@ static void sizes_give_p_bins_and_the_expected_batch(void **state)
 }
 
 /* ceil(epochs dataset/batch) in integers, where epochs is a number of tenths. */
-static void epochs_are_rounded_up_to_steps(void **state)
+TEST(epochs_are_rounded_up_to_steps)
 {
     struct eps_job job = valid_job(EPS_SCHEME_POISSON);
 
-    (void)state;
     for (uint64_t tenths = 1; tenths < 120; tenths++)
         for (uint64_t dataset = 1; dataset < 60; dataset += 3)
             for (uint64_t batch = 1; batch <= dataset; batch++) {
@@ -790,12 +761,11 @@ static void epochs_are_rounded_up_to_steps(void **state)
 }
 
 /* Batches that are filled in a fixed order, over and over: counted. */
-static void turns_are_those_of_a_fixed_order(void **state)
+TEST(turns_are_those_of_a_fixed_order)
 {
     struct eps_job job = valid_job(EPS_SCHEME_NONE);
     struct eps_sampling *sampling = &job.mechanism.sampling;
 
-    (void)state;
     for (size_t dataset = 1; dataset <= 13; dataset++)
         for (size_t batch = 1; batch <= dataset; batch++)
             for (size_t n = 1; n <= 40; n++) {
@@ -828,12 +798,11 @@ static void turns_are_those_of_a_fixed_order(void **state)
 }
 
 /* p0/(1 - p0 (b-1)) is what makes a renewal process with gap b - 1 + Geometric(p) take part at rate p0. */
-static void the_rate_of_b_min_sep_is_the_batch_asked_for(void **state)
+TEST(the_rate_of_b_min_sep_is_the_batch_asked_for)
 {
     struct eps_job job = valid_job(EPS_SCHEME_B_MIN_SEP);
     struct eps_sampling *sampling = &job.mechanism.sampling;
 
-    (void)state;
     for (size_t separation = 1; separation <= 10; separation++) {
         sampling->p = NAN;
         sampling->batch_size = 90;
@@ -848,9 +817,8 @@ static void the_rate_of_b_min_sep_is_the_batch_asked_for(void **state)
     }
 }
 
-static void names_are_distinct_and_end_where_their_enum_ends(void **state)
+TEST(names_are_distinct_and_end_where_their_enum_ends)
 {
-    (void)state;
     for (int i = 0; i < EPS_FAMILY_COUNT; i++) {
         for (int k = 0; k < i; k++)
             assert_string_not_equal(eps_family_name((enum eps_family)i), eps_family_name((enum eps_family)k));
@@ -869,41 +837,4 @@ static void names_are_distinct_and_end_where_their_enum_ends(void **state)
     assert_string_equal(eps_family_name(EPS_FAMILY_STORED), "stored");
     assert_string_equal(eps_scheme_name(EPS_SCHEME_B_MIN_SEP), "b_min_sep");
     assert_string_equal(eps_accountant_name(EPS_ACCOUNTANT_MONTE_CARLO), "monte_carlo");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme_has_a_valid_simplest_job),
-        cmocka_unit_test(defaults_are_filled_in_once_and_for_all),
-        cmocka_unit_test(optimised_families_aim_at_the_participation_of_the_job),
-        cmocka_unit_test(the_unknown_is_the_one_not_given),
-        cmocka_unit_test(steps_are_bounded_by_what_the_caller_allows),
-        cmocka_unit_test(participations_have_to_fit_the_steps),
-        cmocka_unit_test(bins_that_do_not_divide_n_are_told_the_nearest_n),
-        cmocka_unit_test(a_batch_that_no_probability_reaches_is_refused),
-        cmocka_unit_test(p_and_sizes_exclude_each_other),
-        cmocka_unit_test(additions_go_with_their_schemes_only),
-        cmocka_unit_test(additions_combine_only_as_derived),
-        cmocka_unit_test(a_matrix_has_the_size_of_its_stamp),
-        cmocka_unit_test(families_have_their_own_rules),
-        cmocka_unit_test(exactly_two_of_three_are_given),
-        cmocka_unit_test(the_three_stay_in_their_ranges),
-        cmocka_unit_test(every_number_has_the_range_that_is_computed),
-        cmocka_unit_test(a_truncated_data_set_has_a_size_that_is_computed),
-        cmocka_unit_test(the_largest_n_has_room_for_a_round),
-        cmocka_unit_test(the_largest_n_fits_the_examples_of_a_user),
-        cmocka_unit_test(a_separation_has_the_range_that_is_computed),
-        cmocka_unit_test(a_phase_has_a_noise_multiplier_of_a_job),
-        cmocka_unit_test(lists_of_numbers_are_refused_where_squares_would_end),
-        cmocka_unit_test(tuning_goes_with_the_methods_that_know_it),
-        cmocka_unit_test(only_some_accountants_return_curves),
-        cmocka_unit_test(sizes_give_p_bins_and_the_expected_batch),
-        cmocka_unit_test(epochs_are_rounded_up_to_steps),
-        cmocka_unit_test(turns_are_those_of_a_fixed_order),
-        cmocka_unit_test(the_rate_of_b_min_sep_is_the_batch_asked_for),
-        cmocka_unit_test(names_are_distinct_and_end_where_their_enum_ends),
-    };
-
-    return cmocka_run_group_tests_name("job", tests, NULL, NULL);
 }

@@ -6,14 +6,6 @@
  */
 #include "tests/unit/memory/scarcity.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <execinfo.h>
 #include <fftw3.h>
 #include <ftw.h>
@@ -23,8 +15,13 @@
 #include <regex.h>
 #include <sqlite3.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "tests/unit/test.h"
 
 enum { DEPTH = SCARCITY_WHOLE + 8, SITES_MAX = 4096, LINES_MAX = 1024, ASKED_AT_ONCE = 128 };
 

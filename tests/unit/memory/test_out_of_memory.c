@@ -6,16 +6,11 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
 
 #include "api/codec/codec.h"
 #include "lib/numerics/lanes/lanes.h"
@@ -27,6 +22,7 @@
 #include "lib/strategy/merged.h"
 #include "lib/strategy/optimise/optimal.h"
 #include "tests/unit/memory/scarcity.h"
+#include "tests/unit/test.h"
 
 static const char path[] = "tests/unit/memory/out_of_memory.jsonl";
 
@@ -34,6 +30,46 @@ enum { BLOBS = 64, CALLS = 28, NUMBERS = 4096, ROWS_MAX = 1000, LINE = 4096 };
 
 /* Calls; those of a part are told apart by it and the row. */
 enum { SOLVED, SERVED, DREW, CREATED, VARIANCE, BAND_ROW, SHAPE = 10, COEFFICIENTS = 11, NOISE = 12, ROWS = 100000 };
+
+/* ------------------------------------------------------------ plans, before these lengths have any */
+
+/* Plans are kept: each run is of a length that was never asked for. */
+struct planned {
+    size_t n;
+    double error;
+    int forward, backward;
+};
+
+static void plan(void *user)
+{
+    struct planned *planned = user;
+    double real[512] = {1};
+    double complex spectrum[257];
+    planned->n += 2;
+    assert_true(planned->n <= 512);
+    planned->error = eps__fft_error(planned->n);
+    planned->forward = eps__fft_forward(spectrum, real, planned->n);
+    planned->backward = eps__fft_backward(real, spectrum, planned->n);
+}
+
+/* What failed once is made when it is asked for again; a plan is never kept without what it may be off by. */
+static void check_plan(void *user, bool struck)
+{
+    struct planned *planned = user, again = {.n = planned->n - 2};
+    assert_true(struck || (planned->forward == 0 && planned->backward == 0 && !isnan(planned->error)));
+    plan(&again);
+    assert_int_equal(again.forward, 0);
+    assert_int_equal(again.backward, 0);
+    assert_true(!isnan(again.error));
+    assert_true(isnan(planned->error) || planned->error == again.error);
+    assert_true(isfinite(again.error) || eps__fft_length(planned->n) != planned->n);
+}
+
+TEST(a_plan_that_fails_is_made_again)
+{
+    struct planned planned = {.n = 300};
+    assert_true(scarcity_each(plan, check_plan, &planned, SCARCITY_WHOLE) >= 12);
+}
 
 /* ------------------------------------------------------------ a cache in memory */
 
@@ -345,9 +381,8 @@ static void ask_job(struct asked *asked, const json_t *line, size_t depth)
     forget(asked);
 }
 
-static void every_allocation_of_a_job_may_fail(void **state)
+TEST(every_allocation_of_a_job_may_fail)
 {
-    (void)state;
     char text[LINE], message[256] = "";
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -411,9 +446,8 @@ static void form(void *user)
     eps_batcher_destroy(batcher);
 }
 
-static void every_allocation_of_batches_may_fail(void **state)
+TEST(every_allocation_of_batches_may_fail)
 {
-    (void)state;
     static const char *const samplings[] = {
         "{\"scheme\":\"poisson\",\"p\":0.9,\"dataset_size\":300,\"truncation\":{\"max_batch_size\":200}}",
         "{\"scheme\":\"cyclic_poisson\",\"p\":0.9,\"groups\":2,\"dataset_size\":300}",
@@ -628,9 +662,8 @@ static void check_direct(void *user, bool struck)
     direct->known = true;
 }
 
-static void every_allocation_of_a_long_series_may_fail(void **state)
+TEST(every_allocation_of_a_long_series_may_fail)
 {
-    (void)state;
     static double whole[LONG], now[LONG];
     struct direct asked[] = {{.ask = ask_square_root, .len = SQRT_N},
                              {.ask = ask_inverse, .len = LONG},
@@ -650,45 +683,6 @@ static void every_allocation_of_a_long_series_may_fail(void **state)
     }
 }
 
-/* Plans are kept: each run is of a length that was never asked for. */
-struct planned {
-    size_t n;
-    double error;
-    int forward, backward;
-};
-
-static void plan(void *user)
-{
-    struct planned *planned = user;
-    double real[512] = {1};
-    double complex spectrum[257];
-    planned->n += 2;
-    assert_true(planned->n <= 512);
-    planned->error = eps__fft_error(planned->n);
-    planned->forward = eps__fft_forward(spectrum, real, planned->n);
-    planned->backward = eps__fft_backward(real, spectrum, planned->n);
-}
-
-/* What failed once is made when it is asked for again; a plan is never kept without what it may be off by. */
-static void check_plan(void *user, bool struck)
-{
-    struct planned *planned = user, again = {.n = planned->n - 2};
-    assert_true(struck || (planned->forward == 0 && planned->backward == 0 && !isnan(planned->error)));
-    plan(&again);
-    assert_int_equal(again.forward, 0);
-    assert_int_equal(again.backward, 0);
-    assert_true(!isnan(again.error));
-    assert_true(isnan(planned->error) || planned->error == again.error);
-    assert_true(isfinite(again.error) || eps__fft_length(planned->n) != planned->n);
-}
-
-static void a_plan_that_fails_is_made_again(void **state)
-{
-    (void)state;
-    struct planned planned = {.n = 300};
-    assert_true(scarcity_each(plan, check_plan, &planned, SCARCITY_WHOLE) >= 12);
-}
-
 /* ------------------------------------------------------------ all of them */
 
 static const struct scarcity_exception exceptions[] = {
@@ -696,23 +690,10 @@ static const struct scarcity_exception exceptions[] = {
     {"lib/numerics/fft/fft.c", "return fftw_alloc_complex(n)", "struck where eps__fft_alloc_complex() is called"},
 };
 
-static void every_line_that_asks_for_memory_was_struck(void **state)
+TEST(every_line_that_asks_for_memory_was_struck)
 {
-    (void)state;
     size_t total = 0;
     assert_int_equal(scarcity_unstruck("lib", exceptions, sizeof exceptions / sizeof *exceptions, &total), 0);
     print_message("# %zu lines of lib/ ask for memory\n", total);
     assert_true(total > 200);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_that_fails_is_made_again), /* before these lengths have plans */
-        cmocka_unit_test(every_allocation_of_a_job_may_fail),
-        cmocka_unit_test(every_allocation_of_batches_may_fail),
-        cmocka_unit_test(every_allocation_of_a_long_series_may_fail),
-        cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

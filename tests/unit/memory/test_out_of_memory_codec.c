@@ -4,15 +4,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
 
 #include "api/requests/batches.h"
 #include "api/requests/noise.h"
@@ -20,6 +14,7 @@
 #include "api/requests/plan.h"
 #include "api/requests/sweep.h"
 #include "tests/unit/memory/scarcity.h"
+#include "tests/unit/test.h"
 
 static const char path[] = "tests/unit/memory/out_of_memory.jsonl";
 
@@ -161,9 +156,8 @@ static size_t speak_of(const char *input)
 
 /* ------------------------------------------------------------ what is read */
 
-static void a_job_is_read_whole_or_refused(void **state)
+TEST(a_job_is_read_whole_or_refused)
 {
-    (void)state;
     char text[LINE];
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -178,9 +172,8 @@ static void a_job_is_read_whole_or_refused(void **state)
     assert_true(jobs > 30);
 }
 
-static void labels_lists_and_faults_are_read_whole_or_refused(void **state)
+TEST(labels_lists_and_faults_are_read_whole_or_refused)
 {
-    (void)state;
     static const char *const inputs[] = {
         "{\"n\":3,\"label\":\"r\\u00e9sum\\u00e9\",\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1},\"delta\":1e-5,"
         "\"noise_multiplier\":1,\"accountant\":\"pld\"}",
@@ -232,9 +225,8 @@ static void speak_of_users(void *user)
     api_errors_clear(&errors);
 }
 
-static void users_are_read_whole_or_not(void **state)
+TEST(users_are_read_whole_or_not)
 {
-    (void)state;
     static char text[20000];
     const char *const inputs[] = {text, "{\"users\":[]}", "{\"users\":[1}"};
     size_t used = 0;
@@ -272,9 +264,8 @@ static void speak_of_noise(void *user)
     api_errors_clear(&errors);
 }
 
-static void requests_of_noise_are_read_whole_or_refused(void **state)
+TEST(requests_of_noise_are_read_whole_or_refused)
 {
-    (void)state;
     static const char *const inputs[] = {
         "{\"job\":\"0193a000-0000-7000-8000-000000000000\",\"dimensions\":7,\"dtype\":\"float64\",\"seed\":1}",
         "{\"factorization\":\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\",\"noise_multiplier\":"
@@ -294,9 +285,8 @@ static void requests_of_noise_are_read_whole_or_refused(void **state)
 
 /* ------------------------------------------------------------ what is written */
 
-static void an_answer_is_written_whole_or_not(void **state)
+TEST(an_answer_is_written_whole_or_not)
 {
-    (void)state;
     double decay[] = {0.5, 0.25};
     char *sentences[] = {"one", "two"};
     struct eps_candidate candidates[] = {{EPS_ACCOUNTANT_PLD, EPS_REMOVE, 1, 0, 0, 0},
@@ -343,9 +333,8 @@ static void an_answer_is_written_whole_or_not(void **state)
     forget(&spoken);
 }
 
-static void the_table_of_members_is_written_whole_or_not(void **state)
+TEST(the_table_of_members_is_written_whole_or_not)
 {
-    (void)state;
     struct spoken spoken = {.input = "the table of members"};
     assert_true(scarcity_each(tabulate, check, &spoken, SCARCITY_WHOLE) > 20);
     forget(&spoken);
@@ -412,9 +401,8 @@ static void check_swept(void *user, bool struck)
     free(swept->now);
 }
 
-static void a_sweep_is_read_whole_or_refused(void **state)
+TEST(a_sweep_is_read_whole_or_refused)
 {
-    (void)state;
     static char many[2048] =
         "{\"base\":{\"n\":4,\"sampling\":{\"scheme\":\"none\"},\"delta\":0.1},\"grid\":{\"/epsilon\":[";
     for (int i = 0; i < 70; i++)
@@ -457,9 +445,8 @@ static void plan_once(void *user)
     json_decref(json);
 }
 
-static void a_plan_is_read_whole_or_refused(void **state)
+TEST(a_plan_is_read_whole_or_refused)
 {
-    (void)state;
     const char *const inputs[] = {
         "{\"n\":4,\"batch_size\":[1,2],\"dataset_size\":8,\"epsilon\":2,\"delta\":1e-3,\"label\":\"l\",\"max_bands\":2,"
         "\"families\":[\"identity\"],\"schemes\":[\"poisson\",\"balls_in_bins\"],"
@@ -473,26 +460,9 @@ static void a_plan_is_read_whole_or_refused(void **state)
     }
 }
 
-static void every_line_that_asks_for_memory_was_struck(void **state)
+TEST(every_line_that_asks_for_memory_was_struck)
 {
-    (void)state;
     size_t total = 0;
     assert_int_equal(scarcity_unstruck("api", NULL, 0, &total), 0);
     assert_true(total > 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_is_read_whole_or_refused),
-        cmocka_unit_test(labels_lists_and_faults_are_read_whole_or_refused),
-        cmocka_unit_test(users_are_read_whole_or_not),
-        cmocka_unit_test(requests_of_noise_are_read_whole_or_refused),
-        cmocka_unit_test(an_answer_is_written_whole_or_not),
-        cmocka_unit_test(the_table_of_members_is_written_whole_or_not),
-        cmocka_unit_test(a_sweep_is_read_whole_or_refused),
-        cmocka_unit_test(a_plan_is_read_whole_or_refused),
-        cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

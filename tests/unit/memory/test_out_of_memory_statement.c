@@ -3,19 +3,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
 
 #include "api/codec/codec.h"
 #include "server/routes/jobs/statement.h"
 #include "tests/unit/memory/scarcity.h"
+#include "tests/unit/test.h"
 
 static char job[] = "{\"n\":4,\"matrix\":{\"family\":\"stored\",\"id\":\"00\",\"stamps\":1},\"sampling\":{\"scheme\":"
                     "\"poisson\",\"p\":0.5,\"last_iterate\":true,\"truncation\":{\"max_batch_size\":3}},"
@@ -115,9 +110,8 @@ static void check(void *user, bool struck)
     stated->facts = stated->page = NULL;
 }
 
-static void a_statement_is_whole_or_none(void **unused)
+TEST(a_statement_is_whole_or_none)
 {
-    (void)unused;
     static const char unit[] = "One user, with at most 3 examples";
     const struct {
         char *job, *core;
@@ -142,12 +136,4 @@ static void a_statement_is_whole_or_none(void **unused)
         free(stated.whole_facts);
         free(stated.whole_page);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_statement_is_whole_or_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

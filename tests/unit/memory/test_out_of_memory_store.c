@@ -4,22 +4,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "server/ops/log.h"
 #include "server/store/store.h"
 #include "tests/unit/memory/scarcity.h"
+#include "tests/unit/test.h"
 
 enum { BLOB = 3000, POINTS = 4, DEPTH = 5, MEAN = 7 };
 
@@ -519,7 +515,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void a_new_database_is_made_whole_or_not(void **state)
+TEST_WITH(a_new_database_is_made_whole_or_not, set_up, tear_down)
 {
     struct tried *tried = *state;
     tried->fresh = true;
@@ -528,7 +524,7 @@ static void a_new_database_is_made_whole_or_not(void **state)
     assert_true(struck > 50);
 }
 
-static void rows_are_written_whole_or_not(void **state)
+TEST_WITH(rows_are_written_whole_or_not, set_up, tear_down)
 {
     struct tried *tried = *state;
     size_t struck = scarcity_each(use, check, tried, DEPTH);
@@ -598,7 +594,7 @@ static void check_older(void *user, bool struck)
     make_older(tried);
 }
 
-static void an_older_database_is_migrated_whole_or_not(void **state)
+TEST_WITH(an_older_database_is_migrated_whole_or_not, set_up, tear_down)
 {
     make_older(*state);
     size_t struck = scarcity_each(open_older, check_older, *state, DEPTH);
@@ -675,7 +671,7 @@ static void check_damaged(void *user, bool struck)
     make_damaged(tried);
 }
 
-static void a_damaged_group_is_counted_anew_or_not(void **state)
+TEST_WITH(a_damaged_group_is_counted_anew_or_not, set_up, tear_down)
 {
     make_damaged(*state);
     size_t struck = scarcity_each(use_damaged, check_damaged, *state, DEPTH);
@@ -701,7 +697,7 @@ static void check_copy(void *user, bool struck)
     assert_int_equal(tried->ok[ANSWERED], !struck);
 }
 
-static void a_result_is_copied_whole_or_not(void **state)
+TEST_WITH(a_result_is_copied_whole_or_not, set_up, tear_down)
 {
     assert_true(scarcity_each(copy, check_copy, *state, SCARCITY_WHOLE) >= 8);
 }
@@ -711,25 +707,15 @@ static const struct scarcity_exception exceptions[] = {
      "the writer sweeps when a second has passed, and then tries again"},
 };
 
-static void every_line_that_asks_for_memory_was_struck(void **state)
+TEST(every_line_that_asks_for_memory_was_struck)
 {
-    (void)state;
     size_t total = 0;
     assert_int_equal(scarcity_unstruck("server/store", exceptions, sizeof exceptions / sizeof *exceptions, &total), 0);
     assert_true(total > 10);
 }
 
-int main(void)
+BEFORE_TESTS
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_new_database_is_made_whole_or_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_are_written_whole_or_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_older_database_is_migrated_whole_or_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_group_is_counted_anew_or_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_result_is_copied_whole_or_not, set_up, tear_down),
-        cmocka_unit_test(every_line_that_asks_for_memory_was_struck),
-    };
     log_start(LOG_LEVEL_ERROR + 1);
     scarcity_hook_sqlite();
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

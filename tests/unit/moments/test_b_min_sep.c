@@ -4,15 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/accountant.h"
 #include "lib/epsilon.h"
@@ -21,6 +16,7 @@
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 9, PATTERNS_MAX = 4000, ORDER_MAX = 4 };
 
@@ -135,9 +131,8 @@ static void random_columns(struct eps__b_min_sep *b_min_sep, uint64_t *state, si
     free(gram);
 }
 
-static void sums_are_over_all_patterns(void **unused)
+TEST(sums_are_over_all_patterns)
 {
-    (void)unused;
     static struct patterns all;
     double *products = malloc(PATTERNS_MAX * PATTERNS_MAX * sizeof *products / 16);
     uint64_t state = seed;
@@ -201,9 +196,8 @@ static void assert_near(eps__quad own, double exact, double tolerance, const cha
 }
 
 /* b = 1: the steps are independent. */
-static void without_separation_it_is_poisson(void **unused)
+TEST(without_separation_it_is_poisson)
 {
-    (void)unused;
     const double column[] = {1};
     struct eps__b_min_sep b_min_sep = {.separation = 1, .examples = 1};
     eps__quad raw[9];
@@ -225,9 +219,8 @@ static void without_separation_it_is_poisson(void **unused)
 }
 
 /* p = 1 and a warm start: one of b bins, the same in every epoch. */
-static void certain_draws_are_bins(void **unused)
+TEST(certain_draws_are_bins)
 {
-    (void)unused;
     const double column[] = {1, 0.6, 0.3};
     struct eps__b_min_sep b_min_sep = {.separation = 7, .examples = 1, .warm = true, .banded.p = 1};
     eps__quad raw[4];
@@ -249,9 +242,8 @@ static void certain_draws_are_bins(void **unused)
 }
 
 /* Both precisions agree within what they say they round, and where the steps are so many that they converge. */
-static void converged_steps_are_powers(void **unused)
+TEST(converged_steps_are_powers)
 {
-    (void)unused;
     const double column[] = {1, 0.5, 0.375, 0.3125};
     for (int c = 0; c < 4; c++) {
         struct eps__b_min_sep b_min_sep = {.separation = c % 2 ? 4 : 6, .examples = 1, .warm = c / 2};
@@ -285,9 +277,8 @@ static void converged_steps_are_powers(void **unused)
 }
 
 /* The probability to wait, beside all patterns; and that from which the steady state starts. */
-static void waiting_is_counted(void **unused)
+TEST(waiting_is_counted)
 {
-    (void)unused;
     static struct patterns all;
     uint64_t state = seed + 1;
     for (int c = 0; c < 60; c++) {
@@ -315,9 +306,8 @@ static void waiting_is_counted(void **unused)
 }
 
 /* What is out of the question is not begun. */
-static void what_does_not_fit_is_infinite(void **unused)
+TEST(what_does_not_fit_is_infinite)
 {
-    (void)unused;
     struct eps__b_min_sep b_min_sep = {
         .separation = 300, .examples = 1, .banded = {.len = 10000, .width = 300, .p = 1e-3}};
     double numbers;
@@ -349,9 +339,8 @@ static struct eps_job b_min_sep_job(size_t n, double p, size_t separation, const
 }
 
 /* By quadrature over all patterns. */
-static void delta_is_never_under_the_truth(void **unused)
+TEST(delta_is_never_under_the_truth)
 {
-    (void)unused;
     static const double columns[][3] = {{1, 0, 0}, {1, 0.5, 0}, {1, 0.5, 0.375}, {0.2, 1, 0.7}};
     static const double epsilons[] = {0, 0.05, 0.5, 2}, sigmas[] = {0.35, 0.8, 2};
     const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
@@ -367,7 +356,7 @@ static void delta_is_never_under_the_truth(void **unused)
         if (trial % 4 == 1) /* several examples */
             job.mechanism.sampling.examples_per_user = 1 + draw_below(&state, 3);
         struct truth truth = truth_open(&job.mechanism);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -417,9 +406,8 @@ static void deltas_as_asked(double found[EPS_DIRECTIONS], const struct eps_job *
 
 /* b = 1: never under pld of Poisson sampling, as near as renyi is there, and for add under the geometric mean of the draws as they
  * are. */
-static void rarer_draws_are_below(void **unused)
+TEST(rarer_draws_are_below)
 {
-    (void)unused;
     static const double one = 1;
     const size_t n = 200;
     for (int trial = 0; trial < 6; trial++) {
@@ -429,10 +417,10 @@ static void rarer_draws_are_below(void **unused)
         deltas_as_asked(found, &job, sigma, eps);
         job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
         job.mechanism.sampling.separation = 0;
-        solved_deltas(poisson, &job, sigma, eps);
+        solved_deltas(poisson, job, sigma, eps);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        solved_deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, job, sigma, eps);
         double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
         double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
@@ -445,9 +433,8 @@ static void rarer_draws_are_below(void **unused)
 }
 
 /* p = 1, a warm start, whole epochs: the same answers as for balls in bins. */
-static void certain_draws_are_answered_as_bins(void **unused)
+TEST(certain_draws_are_answered_as_bins)
 {
-    (void)unused;
     static const double column[] = {1, 0.6, 0.3};
     double b_min_sep[EPS_DIRECTIONS], bins[EPS_DIRECTIONS];
     for (int trial = 0; trial < 4; trial++) {
@@ -458,49 +445,31 @@ static void certain_draws_are_answered_as_bins(void **unused)
         deltas_as_asked(b_min_sep, &job, sigma, eps);
         job.mechanism.sampling = (struct eps_sampling){
             .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = 7, .examples_per_user = 1, .warm_start = true};
-        solved_deltas(bins, &job, sigma, eps);
+        solved_deltas(bins, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             assert_near((eps__quad)b_min_sep[direction], bins[direction], 1e-6, "bins", (unsigned)trial);
     }
 }
 
-static void what_nobody_derived_is_declined(void **unused)
+TEST(what_nobody_derived_is_declined)
 {
-    (void)unused;
     static const double column[] = {1, 0.5, 0.2}, negative[] = {1, -0.5};
     struct eps_job job = b_min_sep_job(100, 0.1, 3, column, 3);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job = b_min_sep_job(100, 0.1, 3, column, 3);
     job.query.accountant.bandwidth = 2;
-    assert_declined(&job, "/accountant/bandwidth");
+    assert_declined(job, "/accountant/bandwidth");
     job = b_min_sep_job(100, 0.1, 2, column, 3);
-    assert_declined(&job, "/sampling/separation");
+    assert_declined(job, "/sampling/separation");
     job = b_min_sep_job(100, 0.1, 3, negative, 2);
-    assert_declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = b_min_sep_job(8, 0.1, 8, column, 3);
     job.mechanism.matrix = (struct eps_matrix){
         .family = EPS_FAMILY_TREE, .stamps = 1, .decoder = EPS_DECODER_FULL, .normalization = EPS_NORMALIZATION_NONE};
-    assert_declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = b_min_sep_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
     job.mechanism.sampling.examples_per_user = ((size_t)1 << 32) + 1;
     job.mechanism.sampling.warm_start = false;
-    assert_declined(&job, "/sampling/separation");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_over_all_patterns),
-        cmocka_unit_test(without_separation_it_is_poisson),
-        cmocka_unit_test(certain_draws_are_bins),
-        cmocka_unit_test(converged_steps_are_powers),
-        cmocka_unit_test(waiting_is_counted),
-        cmocka_unit_test(what_does_not_fit_is_infinite),
-        cmocka_unit_test(delta_is_never_under_the_truth),
-        cmocka_unit_test(rarer_draws_are_below),
-        cmocka_unit_test(certain_draws_are_answered_as_bins),
-        cmocka_unit_test(what_nobody_derived_is_declined),
-    };
-    return cmocka_run_group_tests_name("b_min_sep", tests, NULL, NULL);
+    assert_declined(job, "/sampling/separation");
 }

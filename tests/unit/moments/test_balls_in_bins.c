@@ -4,14 +4,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/moments/laws/balls_in_bins.h"
 #include "lib/moments/laws/chain.h"
@@ -19,6 +14,7 @@
 #include "lib/moments/laws/powers.h"
 #include "lib/numerics/bound.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/test.h"
 
 enum { BINS_MAX = 8, ORDER_MAX = 6 };
 static const uint64_t seed = 2718;
@@ -109,9 +105,8 @@ static struct eps__bin_gram draw_bins(uint64_t *state, size_t len, size_t width,
 
 /* M8, M9: at or above the truth entry by entry, and by enough on the diagonal for the difference to be one of inner
  * products. */
-static void the_matrix_dominates(void **unused)
+TEST(the_matrix_dominates)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 300; c++) {
         size_t len = 1 + draw_below(&state, BINS_MAX);
@@ -138,9 +133,8 @@ static void the_matrix_dominates(void **unused)
     }
 }
 
-static void widths_are_seen(void **unused)
+TEST(widths_are_seen)
 {
-    (void)unused;
     double corner[] = {1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1},
            diagonal[] = {1, 2, 0};
     struct eps__bin_gram bins;
@@ -163,9 +157,8 @@ static void widths_are_seen(void **unused)
 /* ------------------------------------------------------------ chains */
 
 /* M10, M11: the chain is the sum over all draws, of the matrix that it was told to sum over. */
-static void chains_are_the_sum_over_all_draws(void **unused)
+TEST(chains_are_the_sum_over_all_draws)
 {
-    (void)unused;
     uint64_t state = seed;
     int cyclic = 0, cut = 0;
     for (int c = 0; c < 300; c++) {
@@ -204,9 +197,8 @@ static void chains_are_the_sum_over_all_draws(void **unused)
 }
 
 /* M15: neighbours together dominate entry by entry, and their chain is the sum over all draws of the single bins. */
-static void neighbours_together_are_their_draws(void **unused)
+TEST(neighbours_together_are_their_draws)
 {
-    (void)unused;
     uint64_t state = seed + 6;
     int owned = 0;
     for (int c = 0; c < 150; c++) {
@@ -251,9 +243,8 @@ static void neighbours_together_are_their_draws(void **unused)
 }
 
 /* M11: the moments of a matrix that was cut, and tau for each pair, are not less than those of the whole. */
-static void what_is_cut_is_paid_for(void **unused)
+TEST(what_is_cut_is_paid_for)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     for (int c = 0; c < 100; c++) {
         size_t len = 2 + draw_below(&state, 5);
@@ -276,9 +267,8 @@ static void what_is_cut_is_paid_for(void **unused)
 
 /* ------------------------------------------------------------ graphs and powers */
 
-static void graphs_are_the_central_moments(void **unused)
+TEST(graphs_are_the_central_moments)
 {
-    (void)unused;
     uint64_t state = seed + 2;
     for (int c = 0; c < 200; c++) {
         size_t len = 1 + draw_below(&state, BINS_MAX);
@@ -296,9 +286,8 @@ static void graphs_are_the_central_moments(void **unused)
 }
 
 /* M12: to the last digits, also where the binomial sum would lose them all. */
-static void powers_are_the_central_moments(void **unused)
+TEST(powers_are_the_central_moments)
 {
-    (void)unused;
     uint64_t state = seed + 3;
     for (int c = 0; c < 200; c++) {
         size_t len = 1 + draw_below(&state, 5);
@@ -330,9 +319,8 @@ static void powers_are_the_central_moments(void **unused)
 }
 
 /* A diagonal matrix by chains, by graphs and by powers. */
-static void three_ways_agree(void **unused)
+TEST(three_ways_agree)
 {
-    (void)unused;
     uint64_t state = seed + 4;
     for (size_t len = 1; len <= 400; len = 3 * len + 1) {
         double diagonal[400], *gram = calloc(len * len, sizeof *gram), low[5], units;
@@ -366,9 +354,8 @@ static void three_ways_agree(void **unused)
 /* ------------------------------------------------------------ all together */
 
 /* The moments, by whichever way was chosen, hold the truth within their error, and that is small. */
-static void moments_know_their_error(void **unused)
+TEST(moments_know_their_error)
 {
-    (void)unused;
     uint64_t state = seed + 5;
     size_t known = 0;
     for (int c = 0; c < 150; c++) {
@@ -388,20 +375,4 @@ static void moments_know_their_error(void **unused)
         eps__bin_gram_clear(&bins);
     }
     assert_true(known > 300);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_matrix_dominates),
-        cmocka_unit_test(widths_are_seen),
-        cmocka_unit_test(chains_are_the_sum_over_all_draws),
-        cmocka_unit_test(neighbours_together_are_their_draws),
-        cmocka_unit_test(what_is_cut_is_paid_for),
-        cmocka_unit_test(graphs_are_the_central_moments),
-        cmocka_unit_test(powers_are_the_central_moments),
-        cmocka_unit_test(three_ways_agree),
-        cmocka_unit_test(moments_know_their_error),
-    };
-    return cmocka_run_group_tests_name("balls in bins", tests, NULL, NULL);
 }

@@ -5,14 +5,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/moments/bounds/canonical.h"
 #include "lib/moments/bounds/closed.h"
@@ -21,6 +16,7 @@
 #include "lib/numerics/bound.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 enum { LAWS = 2000, ATOMS_MAX = 8 };
 static const uint64_t seed = 577;
@@ -159,9 +155,8 @@ static eps__quad least_difference(const struct certified *c, const struct eps__p
 }
 
 /* M3, M4: lowered, bent or turned down far out, until it dips below the payoff. */
-static void the_certificate_refuses_what_dips(void **unused)
+TEST(the_certificate_refuses_what_dips)
 {
-    (void)unused;
     unsigned proven = 0, refused = 0;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         for (size_t degree = 2; degree <= 10; degree++)
@@ -204,9 +199,8 @@ static void the_certificate_refuses_what_dips(void **unused)
 }
 
 /* Dips that no hint points at: narrow ones between contacts, at X = 0, and far out. */
-static void dips_without_hints_are_found(void **unused)
+TEST(dips_without_hints_are_found)
 {
-    (void)unused;
     uint64_t state = seed;
     const struct eps__contacts none = {0};
     unsigned good = 0;
@@ -237,9 +231,8 @@ static void dips_without_hints_are_found(void **unused)
 }
 
 /* M2: a polynomial far above its payoff; but expanded at the contact, it has numbers beyond quadruple precision. */
-static void what_overflows_proves_nothing(void **unused)
+TEST(what_overflows_proves_nothing)
 {
-    (void)unused;
     const struct eps__payoff payoff = {EPS_REMOVE, 10};
     struct eps__polynomial p = {.degree = EPS__MOMENTS_MAX};
     for (size_t j = 0; j <= p.degree; j++)
@@ -251,9 +244,8 @@ static void what_overflows_proves_nothing(void **unused)
 }
 
 /* M4: no contact is a bowl, so that the interval between two of them is left, whose powers underflow. */
-static void what_underflows_proves_nothing(void **unused)
+TEST(what_underflows_proves_nothing)
 {
-    (void)unused;
     const struct eps__payoff payoff = {EPS_REMOVE, 10};
     struct eps__polynomial p = {.degree = EPS__MOMENTS_MAX, .c = {1, 1}};
     p.c[p.degree] = 1;
@@ -264,9 +256,8 @@ static void what_underflows_proves_nothing(void **unused)
 }
 
 /* M2: against expansions of integers in 128 bits, and the error is one. */
-static void expansions_know_their_error(void **unused)
+TEST(expansions_know_their_error)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 2000; c++) {
         /* ((t - r)^2)^h around a point near r: all but the last coefficient all but vanish */
@@ -298,9 +289,8 @@ static void expansions_know_their_error(void **unused)
 /* ---------------------------------------------------------------- laws */
 
 /* M1, M6: 2,000 random laws. And some law attains the bound. */
-static void no_law_is_above_the_bound(void **unused)
+TEST(no_law_is_above_the_bound)
 {
-    (void)unused;
     uint64_t state = seed;
     unsigned attained = 0, tight = 0, all = 0;
     for (int c = 0; c < LAWS; c++) {
@@ -333,9 +323,8 @@ static void no_law_is_above_the_bound(void **unused)
  * polynomial of degree J = 2..8, in Chebyshev's basis of X - 1, whose highest coefficient is not negative and that is
  * at least the payoff on 10,000 points in [0, 40], 1/2000 apart up to 4. Between the points theirs may dip, so theirs
  * are lower, by little. */
-static void linear_programs_find_the_same(void **unused)
+TEST(linear_programs_find_the_same)
 {
-    (void)unused;
     static const struct {
         enum eps_direction direction;
         double eps, delta[7];
@@ -368,9 +357,8 @@ static void linear_programs_find_the_same(void **unused)
 /* ---------------------------------------------------------------- closed forms, and what is known */
 
 /* M6. */
-static void two_moments_are_scarfs(void **unused)
+TEST(two_moments_are_scarfs)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 300; c++) {
         struct eps__moments moments;
@@ -395,9 +383,8 @@ static void two_moments_are_scarfs(void **unused)
 }
 
 /* M6: delta <= e^{(alpha - 1)(R - eps)} (1 - 1/alpha)^alpha / (alpha - 1), and c (1 - X)^{2j}, for every order. */
-static void no_single_order_is_better(void **unused)
+TEST(no_single_order_is_better)
 {
-    (void)unused;
     for (double sigma = 0.4; sigma < 5; sigma *= 1.7)
         for (double eps = 0.1; eps < 20; eps *= 2.3) {
             struct eps__moments moments;
@@ -426,9 +413,8 @@ static void no_single_order_is_better(void **unused)
 }
 
 /* One Gaussian: never below its delta, nearer with every second moment. */
-static void lognormals_are_bounded_from_above(void **unused)
+TEST(lognormals_are_bounded_from_above)
 {
-    (void)unused;
     double nearest = 0;
     for (double sigma = 0.5; sigma < 30; sigma *= 1.6)
         for (double eps = 0; eps<8; eps = eps> 0 ? 2 * eps : 0.05) {
@@ -459,9 +445,8 @@ static void lognormals_are_bounded_from_above(void **unused)
  * prototype's ratios in accounting.md, "From moments to delta": with the better direction's 1.70, 1.23, 1.07 for four
  * moments, 1.18, 1.08, 1.07 for eight. The AM-GM bound for `add` is the accountant's; the moment put alone reaches 1.18
  * at 0.5. */
-static void known_sigmas_are_reached(void **unused)
+TEST(known_sigmas_are_reached)
 {
-    (void)unused;
     static const struct {
         double eps, truth, four, eight;
     } known[] = {{0.5, 1.0736848829282124, 1.70, 1.09},
@@ -490,9 +475,8 @@ static void known_sigmas_are_reached(void **unused)
 /* ---------------------------------------------------------------- what is degenerate */
 
 /* M1: the true moments are anywhere within the errors. */
-static void errors_are_carried(void **unused)
+TEST(errors_are_carried)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 500; c++) {
         struct drawn law;
@@ -518,9 +502,8 @@ static void errors_are_carried(void **unused)
     }
 }
 
-static void degenerate_laws_are_bounded(void **unused)
+TEST(degenerate_laws_are_bounded)
 {
-    (void)unused;
     struct eps__moments moments;
     double lower;
     size_t used;
@@ -564,9 +547,8 @@ static void degenerate_laws_are_bounded(void **unused)
 
 /* Half of X at 1 - t, half at 1 + t: what is known of t^2 beside 1 is an upper bound, whichever way it rounds; of what comes after
  * it nothing is known. */
-static void a_variance_that_rounding_hides_is_bounded(void **unused)
+TEST(a_variance_that_rounding_hides_is_bounded)
 {
-    (void)unused;
     const eps__quad last = 2 * EPS__QUAD_ROUNDOFF;
     double lower;
     size_t used;
@@ -603,9 +585,8 @@ static bool always(void *user)
     return true;
 }
 
-static void a_canceled_call_ends(void **unused)
+TEST(a_canceled_call_ends)
 {
-    (void)unused;
     const struct eps_context context = {.canceled = always};
     struct eps__moments moments;
     double upper, lower;
@@ -613,26 +594,4 @@ static void a_canceled_call_ends(void **unused)
     lognormals(&moments, 8, 100, 1);
     assert_int_equal(eps__moments_log_delta(&context, &moments, EPS_REMOVE, 1, &upper, &lower, &used), EPS_CANCELED);
     eps__moments_clear(&moments);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_certificate_refuses_what_dips),
-        cmocka_unit_test(dips_without_hints_are_found),
-        cmocka_unit_test(what_overflows_proves_nothing),
-        cmocka_unit_test(what_underflows_proves_nothing),
-        cmocka_unit_test(expansions_know_their_error),
-        cmocka_unit_test(no_law_is_above_the_bound),
-        cmocka_unit_test(linear_programs_find_the_same),
-        cmocka_unit_test(two_moments_are_scarfs),
-        cmocka_unit_test(no_single_order_is_better),
-        cmocka_unit_test(lognormals_are_bounded_from_above),
-        cmocka_unit_test(known_sigmas_are_reached),
-        cmocka_unit_test(errors_are_carried),
-        cmocka_unit_test(degenerate_laws_are_bounded),
-        cmocka_unit_test(a_canceled_call_ends),
-        cmocka_unit_test(a_variance_that_rounding_hides_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,21 +4,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/moments/laws/poisson.h"
 #include "lib/numerics/bound.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 8, WIDTH_MAX = 4, ORDERS = 24 };
 static const uint64_t seed = 141421;
@@ -74,9 +70,8 @@ static void enumerate(const struct eps__banded_gram *banded, long double *second
     free(met);
 }
 
-static void copies_are_all_patterns(void **unused)
+TEST(copies_are_all_patterns)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int trial = 0; trial < 60; trial++) {
         size_t n = 1 + draw_below(&state, trial % 10 == 0 ? STEPS_MAX : 6), width = 1 + draw_below(&state, WIDTH_MAX);
@@ -101,9 +96,8 @@ static void copies_are_all_patterns(void **unused)
 }
 
 /* One band: steps are independent, and E X^a is a product of closed forms, to the units that are claimed. */
-static void one_band_is_a_product(void **unused)
+TEST(one_band_is_a_product)
 {
-    (void)unused;
     enum { N = 40 };
     uint64_t state = seed;
     for (int trial = 0; trial < 12; trial++) {
@@ -170,9 +164,8 @@ static long double second_by_pairs(const struct eps__banded_gram *banded)
 }
 
 /* What is skipped is counted as if it were not. */
-static void errors_are_counted(void **unused)
+TEST(errors_are_counted)
 {
-    (void)unused;
     enum { N = 5000 };
     double *gram = malloc(N * sizeof *gram), units;
     struct eps__banded_gram banded;
@@ -194,9 +187,8 @@ static void errors_are_counted(void **unused)
 }
 
 /* By long doubles the same but for what is counted, and that is not more than it must be; few steps and many, alike or not. */
-static void long_doubles_know_their_error(void **unused)
+TEST(long_doubles_know_their_error)
 {
-    (void)unused;
     uint64_t state = seed;
     const size_t n = 60;
     double *gram = malloc(n * WIDTH_MAX * sizeof *gram), most = 0;
@@ -228,9 +220,8 @@ static void long_doubles_know_their_error(void **unused)
 }
 
 /* Central moments of one band are those of independent steps, to the error that is claimed, and close to it. */
-static void central_moments_know_their_error(void **unused)
+TEST(central_moments_know_their_error)
 {
-    (void)unused;
     enum { LEN = 5 };
     eps__quad raw[LEN + 1] = {1, 1}, square = (eps__quad)1 / 3;
     double units[LEN + 1] = {0}, narrow[LEN + 1] = {0};
@@ -253,9 +244,8 @@ static void central_moments_know_their_error(void **unused)
 }
 
 /* What is skipped once the chain has converged is what it would have been. */
-static void converged_chains_are_powers(void **unused)
+TEST(converged_chains_are_powers)
 {
-    (void)unused;
     enum { N = 400 };
     static const double columns[][WIDTH_MAX] = {{1, 0.5}, {1, 0.9, 0.8}, {0.3, 1, 2}, {1, 0.5, 0.375, 0.3125}};
     static const size_t widths[] = {2, 3, 3, 4};
@@ -284,9 +274,8 @@ static void converged_chains_are_powers(void **unused)
 }
 
 /* The matrix is at least what was told, and what was added is diagonally dominant. */
-static void the_matrix_dominates(void **unused)
+TEST(the_matrix_dominates)
 {
-    (void)unused;
     uint64_t state = seed;
     const double error = 1e-13;
     for (int trial = 0; trial < 200; trial++) {
@@ -331,9 +320,8 @@ static struct eps_job toeplitz_job(size_t n, double p, const double *column, siz
     return job;
 }
 
-static void delta_is_never_under_the_truth(void **unused)
+TEST(delta_is_never_under_the_truth)
 {
-    (void)unused;
     static const double columns[][3] = {{1, 0, 0}, {1, 0.5, 0}, {1, 0.5, 0.375}, {0.2, 1, 0.7}};
     static const double epsilons[] = {0, 0.05, 0.5, 2}, sigmas[] = {0.35, 0.8, 2};
     const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
@@ -346,7 +334,7 @@ static void delta_is_never_under_the_truth(void **unused)
         double sigma = sigmas[trial % 9 / 3], found[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, columns[draw_below(&state, 4)], bands);
         struct truth truth = truth_open(&job.mechanism);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -371,19 +359,18 @@ static void delta_is_never_under_the_truth(void **unused)
 
 /* Independent steps, of which pld knows all: never below in either direction, and for add under the geometric mean of
  * the draws as they are. */
-static void rarer_draws_are_below(void **unused)
+TEST(rarer_draws_are_below)
 {
-    (void)unused;
     static const double one = 1;
     const size_t n = 200;
     for (int trial = 0; trial < 6; trial++) {
         double p = trial % 2 ? 0.02 : 0.01, sigma = trial < 2 ? 0.5 : trial < 4 ? 0.75 : 1, eps = trial % 2 ? 3 : 1.5;
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(n, p, &one, 1);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        solved_deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, job, sigma, eps);
         double m = (double)n * p / (2 * sigma * sigma), s = p * sqrt((double)n) / sigma;
         double geometric = (double)truth_gaussian(s, eps - m + s * s / 2);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
@@ -396,9 +383,8 @@ static void rarer_draws_are_below(void **unused)
 }
 
 /* Probabilities near 0 and near 1, entries of very different size, no noise to speak of and much of it. */
-static void extremes_are_sound(void **unused)
+TEST(extremes_are_sound)
 {
-    (void)unused;
     static const double columns[][3] = {{1, 1e-6, 0}, {1e-6, 1, 0}, {1, 1, 1}, {1e-9, 1e-3, 1}};
     static const double banded[] = {1e-7, 0.999999, 1}, sigmas[] = {0.3, 3}, epsilons[] = {0, 0.7};
     const struct effort effort = {.samples = 2000, .quadrature_most = 2, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
@@ -409,7 +395,7 @@ static void extremes_are_sound(void **unused)
                found[EPS_DIRECTIONS];
         struct eps_job job = toeplitz_job(2, p, columns[which] + (which == 3), 2);
         struct truth truth = truth_open(&job.mechanism);
-        solved_deltas(found, &job, sigma, eps);
+        solved_deltas(found, job, sigma, eps);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -425,17 +411,16 @@ static void extremes_are_sound(void **unused)
 }
 
 /* Independent steps beside pld, which knows their law to its tolerance: down to deltas far under what quadrature sees. */
-static void tails_are_sound(void **unused)
+TEST(tails_are_sound)
 {
-    (void)unused;
     static const double one = 1, banded[] = {1e-4, 0.3, 0.999}, sigmas[] = {0.3, 1, 5}, epsilons[] = {0.2, 1.5, 8};
     for (size_t trial = 0; trial < 27; trial++) {
         double found[EPS_DIRECTIONS], exact[EPS_DIRECTIONS], p = banded[trial % 3], sigma = sigmas[trial / 3 % 3];
         struct eps_job job = toeplitz_job(3, p, &one, 1);
-        solved_deltas(found, &job, sigma, epsilons[trial / 9]);
+        solved_deltas(found, job, sigma, epsilons[trial / 9]);
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         job.query.accountant.max_order = 0;
-        solved_deltas(exact, &job, sigma, epsilons[trial / 9]);
+        solved_deltas(exact, job, sigma, epsilons[trial / 9]);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             if (!(found[direction] >= exact[direction] * (1 - 2e-3)))
                 fail_msg("p = %g, sigma = %g, eps = %g, direction %d: %g, but %g", p, sigma, epsilons[trial / 9],
@@ -443,16 +428,15 @@ static void tails_are_sound(void **unused)
     }
 }
 
-static void what_nobody_derived_is_declined(void **unused)
+TEST(what_nobody_derived_is_declined)
 {
-    (void)unused;
     static const double column[12] = {1, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2}, negative[] = {1, -0.5};
     struct eps_job job = toeplitz_job(100, 0.1, column, 2);
     job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(&job, "/adjacency");
+    assert_declined(job, "/adjacency");
     job = toeplitz_job(100, 0.1, column, 2);
     job.mechanism.sampling.examples_per_user = 2;
-    assert_declined(&job, "/sampling/examples_per_user");
+    assert_declined(job, "/sampling/examples_per_user");
     eps_job_init(&job);
     job.mechanism.n = 8;
     job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
@@ -460,28 +444,9 @@ static void what_nobody_derived_is_declined(void **unused)
     job.mechanism.sampling.last_iterate = true;
     job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
     eps_job_defaults(&job);
-    assert_declined(&job, "/sampling/last_iterate");
+    assert_declined(job, "/sampling/last_iterate");
     job = toeplitz_job(100, 0.1, negative, 2);
-    assert_declined(&job, "/matrix");
+    assert_declined(job, "/matrix");
     job = toeplitz_job(100, 0.1, column, 12);
-    assert_declined(&job, "/matrix/bands");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_all_patterns),
-        cmocka_unit_test(one_band_is_a_product),
-        cmocka_unit_test(errors_are_counted),
-        cmocka_unit_test(long_doubles_know_their_error),
-        cmocka_unit_test(central_moments_know_their_error),
-        cmocka_unit_test(converged_chains_are_powers),
-        cmocka_unit_test(the_matrix_dominates),
-        cmocka_unit_test(delta_is_never_under_the_truth),
-        cmocka_unit_test(rarer_draws_are_below),
-        cmocka_unit_test(extremes_are_sound),
-        cmocka_unit_test(tails_are_sound),
-        cmocka_unit_test(what_nobody_derived_is_declined),
-    };
-    return cmocka_run_group_tests_name("poisson", tests, NULL, NULL);
+    assert_declined(job, "/matrix/bands");
 }

@@ -4,15 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/moments/laws/poisson.h"
 #include "lib/moments/laws/poisson_tree.h"
@@ -20,6 +15,7 @@
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 8, ORDERS = 6 };
 static const uint64_t seed = 173205;
@@ -108,9 +104,8 @@ static void hold_against_patterns(const struct eps__poisson_tree *tree)
     }
 }
 
-static void tables_are_all_patterns(void **unused)
+TEST(tables_are_all_patterns)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int trial = 0; trial < 60; trial++) {
         size_t n = 1 + draw_below(&state, trial % 10 == 0 ? STEPS_MAX : 7);
@@ -124,9 +119,8 @@ static void tables_are_all_patterns(void **unused)
 }
 
 /* With caps that bite: the sum is that over what is left, and no more is left out than is said. */
-static void caps_leave_out_the_rare(void **unused)
+TEST(caps_leave_out_the_rare)
 {
-    (void)unused;
     uint64_t state = seed;
     size_t bitten = 0;
     for (int trial = 0; trial < 60; trial++) {
@@ -148,9 +142,8 @@ static void caps_leave_out_the_rare(void **unused)
 }
 
 /* Two and three leaves as Poisson sampling with two and three bands. */
-static void small_trees_are_poisson(void **unused)
+TEST(small_trees_are_poisson)
 {
-    (void)unused;
     static const double two[] = {2, 0, 2, 1}, three[] = {3, 0, 0, 3, 2, 0, 3, 1, 1};
     for (size_t n = 2; n <= 3; n++)
         for (int trial = 0; trial < 6; trial++) {
@@ -173,9 +166,8 @@ static void small_trees_are_poisson(void **unused)
 }
 
 /* Copies that never meet sum to 1, to the units that are claimed; and no step rounds less. */
-static void errors_are_counted(void **unused)
+TEST(errors_are_counted)
 {
-    (void)unused;
     for (size_t n = 60; n <= 300; n += 48)
         for (unsigned copies = 1; copies <= 2; copies++) {
             struct eps__poisson_tree tree;
@@ -189,9 +181,8 @@ static void errors_are_counted(void **unused)
 }
 
 /* Orders by groups of two and of three copies against their own tables. */
-static void groups_are_bounds(void **unused)
+TEST(groups_are_bounds)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int trial = 0; trial < 30; trial++) {
         size_t n = 2 + draw_below(&state, 7), stamps = 1 + draw_below(&state, 3);
@@ -223,9 +214,8 @@ static void groups_are_bounds(void **unused)
 }
 
 /* Central moments of trees side by side are those of what is left, by patterns. */
-static void stamps_multiply(void **unused)
+TEST(stamps_multiply)
 {
-    (void)unused;
     const struct eps__tree_effort effort = {1e6, 1e6, 0};
     for (size_t stamps = 1; stamps <= 5; stamps++) {
         struct eps__poisson_tree tree;
@@ -262,23 +252,19 @@ static struct eps_job tree_job(size_t n, size_t stamps, double p)
 }
 
 /* What is found in both directions. */
-static void answers(double found[EPS_DIRECTIONS], struct eps_job *job, double sigma, double eps, double delta)
+static void answers(double found[EPS_DIRECTIONS], struct eps_job job, double sigma, double eps, double delta)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job->query.noise_multiplier = sigma;
-    job->query.epsilon = eps;
-    job->query.delta = delta;
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
+    job.query.noise_multiplier = sigma;
+    job.query.epsilon = eps;
+    job.query.delta = delta;
+    struct eps_result *result = solved(NULL, job);
     for (size_t i = 0; i < result->candidates_len; i++)
         found[result->candidates[i].direction] = result->candidates[i].value;
     eps_result_destroy(result);
 }
 
-static void delta_is_never_under_the_truth(void **unused)
+TEST(delta_is_never_under_the_truth)
 {
-    (void)unused;
     static const double epsilons[] = {0, 0.05, 0.5, 2}, sigmas[] = {0.35, 0.8, 2};
     const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
     double logs[EPS_DIRECTIONS] = {0};
@@ -291,7 +277,7 @@ static void delta_is_never_under_the_truth(void **unused)
         struct eps_job job = tree_job(n, stamps, p);
         struct truth truth = truth_open(&job.mechanism);
         job.query.accountant.max_order = trial % 3 ? 4 : 0;
-        answers(found, &job, sigma, eps, NAN);
+        answers(found, job, sigma, eps, NAN);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct enclosure delta = truth_delta(&truth, direction, eps, sigma, &effort);
             if (!(found[direction] >= (double)delta.lower))
@@ -313,9 +299,8 @@ static void delta_is_never_under_the_truth(void **unused)
 }
 
 /* However large epsilon is, delta is at least what was left out; and where it is given, at most its share is. */
-static void what_is_left_out_is_paid_for(void **unused)
+TEST(what_is_left_out_is_paid_for)
 {
-    (void)unused;
     double found[EPS_DIRECTIONS], one[EPS_DIRECTIONS];
     for (size_t stamps = 1; stamps <= 4; stamps *= 4) {
         struct eps_job job = tree_job(64, stamps, 0.01);
@@ -323,62 +308,42 @@ static void what_is_left_out_is_paid_for(void **unused)
         size_t leaves = 64 / stamps;
         eps__poisson_tree_make(&tree, leaves, height_of(leaves), 0.01, 0, 1e-14 / (double)stamps);
         assert_true(tree.rare > 0);
-        answers(found, &job, 20, 100, NAN);
+        answers(found, job, 20, 100, NAN);
         if (!(found[EPS_REMOVE] >= (double)stamps * tree.rare) || !(found[EPS_REMOVE] <= 1e-14))
             fail_msg("%zu stamps: %g, but %g", stamps, found[EPS_REMOVE], (double)stamps * tree.rare);
     }
     struct eps_job job = tree_job(64, 1, 0.01);
     job.query.accountant.max_order = 3;
-    answers(found, &job, 2, NAN, 1e-5);
-    answers(one, &job, 2, found[EPS_REMOVE], NAN); /* with next to nothing left out */
+    answers(found, job, 2, NAN, 1e-5);
+    answers(one, job, 2, found[EPS_REMOVE], NAN); /* with next to nothing left out */
     assert_true(one[EPS_REMOVE] <= 1e-5 && one[EPS_REMOVE] >= 0.8e-5);
 }
 
 /* Where mmcc serves, it needs more: its bound is by rows, that of the moments of the whole. */
-static void mmcc_needs_more(void **unused)
+TEST(mmcc_needs_more)
 {
-    (void)unused;
     double found[EPS_DIRECTIONS], by_rows[EPS_DIRECTIONS];
     for (size_t n = 48; n <= 64; n += 16) {
         struct eps_job job = tree_job(n, 1, 0.01);
-        answers(found, &job, 3, NAN, 1e-5);
+        answers(found, job, 3, NAN, 1e-5);
         job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
-        answers(by_rows, &job, 3, NAN, 1e-5);
+        answers(by_rows, job, 3, NAN, 1e-5);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
             if (!(found[direction] < 0.6 * by_rows[direction]))
                 fail_msg("n = %zu, direction %d: %g, mmcc %g", n, (int)direction, found[direction], by_rows[direction]);
     }
 }
 
-static void what_does_not_fit_is_declined(void **unused)
+TEST(what_does_not_fit_is_declined)
 {
-    (void)unused;
-    struct eps_job job = tree_job(1024, 1, 0.5);
-    assert_declined(&job, "/sampling/p");
-    job = tree_job(64, 1, 0.1);
-    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    assert_declined(&job, "/adjacency");
-    job = tree_job(64, 1, 0.1);
-    job.mechanism.sampling.examples_per_user = 2;
-    assert_declined(&job, "/sampling/examples_per_user");
-    job = tree_job(64, 1, 0.1);
-    job.query.accountant.bandwidth = 2;
-    assert_declined(&job, "/accountant/bandwidth");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_are_all_patterns),
-        cmocka_unit_test(caps_leave_out_the_rare),
-        cmocka_unit_test(small_trees_are_poisson),
-        cmocka_unit_test(errors_are_counted),
-        cmocka_unit_test(groups_are_bounds),
-        cmocka_unit_test(stamps_multiply),
-        cmocka_unit_test(delta_is_never_under_the_truth),
-        cmocka_unit_test(what_is_left_out_is_paid_for),
-        cmocka_unit_test(mmcc_needs_more),
-        cmocka_unit_test(what_does_not_fit_is_declined),
-    };
-    return cmocka_run_group_tests_name("poisson_tree", tests, NULL, NULL);
+    const char tree[] = "'matrix':{'family':'tree'},'noise_multiplier':1,'epsilon':1,'accountant'";
+    assert_declined(job_of("{'n':1024,'sampling':{'scheme':'poisson','p':0.5},%s:'renyi'}", tree), "/sampling/p");
+    assert_declined(
+        job_of("{'n':64,'sampling':{'scheme':'poisson','p':0.1},'adjacency':'replace_one',%s:'renyi'}", tree),
+        "/adjacency");
+    assert_declined(job_of("{'n':64,'sampling':{'scheme':'poisson','p':0.1,'examples_per_user':2},%s:'renyi'}", tree),
+                    "/sampling/examples_per_user");
+    assert_declined(
+        job_of("{'n':64,'sampling':{'scheme':'poisson','p':0.1},%s:{'method':'renyi','bandwidth':2}}", tree),
+        "/accountant/bandwidth");
 }

@@ -3,19 +3,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/binomial.h"
 #include "lib/sampling/law.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 99;
 
@@ -26,9 +22,8 @@ static __float128 exact_log_pmf(uint64_t n, double p, uint64_t k)
 }
 
 /* N2: what is not under e^-750 is within the bound of the header, for every n: the worst as a share of it. */
-static void probabilities_are_within_their_error(void **unused)
+TEST(probabilities_are_within_their_error)
 {
-    (void)unused;
     uint64_t state = seed;
     double worst = 0, worst_n = 0, worst_p = 0, worst_k = 0;
     int checked = 0;
@@ -65,9 +60,8 @@ static void probabilities_are_within_their_error(void **unused)
 
 /* N3: above the tail, and not far above where it is beyond the mode; with ratios near 1, and in the
  * depths where a probability is no double any more. */
-static void tails_are_bounded_closely(void **unused)
+TEST(tails_are_bounded_closely)
 {
-    (void)unused;
     uint64_t state = seed;
     int checked = 0;
     for (int c = 0; c < 400; c++) {
@@ -100,9 +94,8 @@ static void tails_are_bounded_closely(void **unused)
 }
 
 /* Atoms that would underflow are left out and counted: no weight has fewer digits than it claims. */
-static void laws_do_not_underflow(void **unused)
+TEST(laws_do_not_underflow)
 {
-    (void)unused;
     const struct {
         uint64_t k;
         double p;
@@ -125,18 +118,16 @@ static void laws_do_not_underflow(void **unused)
     }
 }
 
-static void ends_are_exact(void **unused)
+TEST(ends_are_exact)
 {
-    (void)unused;
     assert_true(eps__binomial_log_pmf(10, 0.25, 11) == -INFINITY);
     assert_true(fabs(eps__binomial_log_pmf(10, 0.25, 10) - 10 * log(0.25)) < 1e-14);
     assert_true(fabs(eps__binomial_log_pmf(1000000, 1e-9, 0) + 1e-3 + 5e-13) < 1e-15);
 }
 
 /* Every weight within the error that the law claims; what was left out is bounded. */
-static void laws_are_within_their_error(void **unused)
+TEST(laws_are_within_their_error)
 {
-    (void)unused;
     uint64_t state = seed;
     int checked = 0;
     for (int c = 0; c < 120; c++) {
@@ -167,16 +158,4 @@ static void laws_are_within_their_error(void **unused)
         eps__law_clear(&law);
     }
     assert_true(checked > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(probabilities_are_within_their_error),
-        cmocka_unit_test(tails_are_bounded_closely),
-        cmocka_unit_test(laws_do_not_underflow),
-        cmocka_unit_test(ends_are_exact),
-        cmocka_unit_test(laws_are_within_their_error),
-    };
-    return cmocka_run_group_tests_name("binomial", tests, NULL, NULL);
 }

@@ -3,20 +3,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <float.h>
 #include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 #include "lib/numerics/bound.h"
 #include "lib/numerics/sum.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 enum { DRAWS = 200000 };
 
@@ -32,9 +28,8 @@ static double draw_number(uint64_t *state)
 }
 
 /* N6. By so many units, by an error: not less, and hardly more. */
-static void moves_are_outwards(void **unused)
+TEST(moves_are_outwards)
 {
-    (void)unused;
     uint64_t state = 1;
     for (int i = 0; i < DRAWS; i++) {
         double x = draw_number(&state), units = 2 + (double)draw_below(&state, i % 2 ? 30 : 1000000);
@@ -54,9 +49,8 @@ static void moves_are_outwards(void **unused)
     assert_true(eps__shift(EPS__UPPER, -INFINITY, INFINITY) == -INFINITY);
 }
 
-static void functions_are_enclosed(void **unused)
+TEST(functions_are_enclosed)
 {
-    (void)unused;
     uint64_t state = 2;
     for (int i = 0; i < DRAWS / 10; i++) {
         double x = draw_between(&state, -760, 700), error = i % 3 ? draw_log(&state, 1e-17, 1e-3) : 0;
@@ -75,9 +69,8 @@ static void functions_are_enclosed(void **unused)
     assert_true(eps__exp_bound(EPS__LOWER, -1e6, 0) == 0 && isinf(eps__log_bound(EPS__UPPER, 0, 8)));
 }
 
-static void operations_round_one_way(void **unused)
+TEST(operations_round_one_way)
 {
-    (void)unused;
     uint64_t state = 3;
     for (int i = 0; i < DRAWS; i++) {
         double a = draw_number(&state), b = draw_number(&state);
@@ -109,9 +102,8 @@ static void operations_round_one_way(void **unused)
 }
 
 /* Squares that underflow are off by as much as they are. */
-static void tiny_squares_are_enclosed(void **unused)
+TEST(tiny_squares_are_enclosed)
 {
-    (void)unused;
     uint64_t state = 4;
     for (int c = 0; c < 2000; c++) {
         struct eps__sum sum = {0};
@@ -128,23 +120,12 @@ static void tiny_squares_are_enclosed(void **unused)
     }
 }
 
-static void no_number_bounds_nothing(void **unused)
+TEST(no_number_bounds_nothing)
 {
-    (void)unused;
     assert_true(eps__certain(EPS__UPPER, NAN) == 0 && eps__certain(EPS__LOWER, NAN) == -INFINITY);
     assert_true(eps__certain(EPS__UPPER, -3) == -3 && eps__certain(EPS__LOWER, -INFINITY) == -INFINITY);
     assert_true(eps__other(EPS__UPPER) == EPS__LOWER && eps__other(EPS__LOWER) == EPS__UPPER);
     assert_true(eps__log_add(-INFINITY, -INFINITY) == -INFINITY && eps__log_add(-2, -INFINITY) == -2);
     assert_true(isnan(eps__log_add(NAN, -1)) && isnan(eps__log_add(-1, NAN)) && isnan(eps__log_add(NAN, -INFINITY)));
     assert_true(fabs(eps__log_add(-1, -2) - log(exp(-1) + exp(-2))) < 1e-15);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves_are_outwards),       cmocka_unit_test(functions_are_enclosed),
-        cmocka_unit_test(operations_round_one_way), cmocka_unit_test(tiny_squares_are_enclosed),
-        cmocka_unit_test(no_number_bounds_nothing),
-    };
-    return cmocka_run_group_tests_name("bound", tests, NULL, NULL);
 }

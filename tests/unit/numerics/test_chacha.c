@@ -4,18 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <sodium.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/numerics/random/chacha.h"
+#include "tests/unit/test.h"
 
 /* The words of one block, drawn one after another from the start of the stream. */
 static void draw_block(uint64_t words[8], const uint8_t key[32], uint64_t stream, size_t block)
@@ -42,9 +38,8 @@ static void assert_block(const uint8_t key[32], uint64_t stream, size_t block, c
 
 /* RFC 8439, appendix A.1: the vectors whose counter is small. The last four bytes of its nonce are the upper half of the
  * stream. */
-static void key_stream_is_that_of_the_rfc(void **unused)
+TEST(key_stream_is_that_of_the_rfc)
 {
-    (void)unused;
     uint8_t zero[32] = {0}, one[32] = {0}, ff[32] = {0};
     one[31] = 1;
     ff[1] = 0xff;
@@ -66,9 +61,8 @@ static void key_stream_is_that_of_the_rfc(void **unused)
 }
 
 /* Over many refills the words are those of one long call, uniforms their upper 53 bits, and each stream is its own. */
-static void words_go_on_from_block_to_block(void **unused)
+TEST(words_go_on_from_block_to_block)
 {
-    (void)unused;
     enum { WORDS = 5 * EPS__CHACHA_WORDS + 3 };
     static uint8_t bytes[8 * WORDS];
     uint8_t key[32], nonce[8] = {0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01};
@@ -105,9 +99,8 @@ static void assert_uniform(const size_t *counts, size_t cells, size_t draws)
     assert_true(fabs(square - freedom) <= 6 * sqrt(2 * freedom));
 }
 
-static void integers_under_a_limit_are_equally_likely(void **unused)
+TEST(integers_under_a_limit_are_equally_likely)
 {
-    (void)unused;
     enum { DRAWS = 300000, CELLS = 60 };
     static const uint8_t key[32] = "integers under a limit";
     struct eps__chacha chacha;
@@ -127,14 +120,4 @@ static void integers_under_a_limit_are_equally_likely(void **unused)
     assert_uniform(many, CELLS, DRAWS);
     assert_uniform(thirds, 3, DRAWS);
     eps__chacha_clear(&chacha);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(key_stream_is_that_of_the_rfc),
-        cmocka_unit_test(words_go_on_from_block_to_block),
-        cmocka_unit_test(integers_under_a_limit_are_equally_likely),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,22 +5,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <complex.h>
 #include <fftw3.h>
 #include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lib/numerics/fft/fft.h"
 #include "lib/pld/pld.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 enum { CASES = 1000, LENGTH_MAX = 160, FACTORS_MAX = 3 };
 static const uint64_t seed = 20240611;
@@ -95,9 +91,8 @@ static void report(const char *what, double *ratio, size_t len)
 
 /* ------------------------------------------------------------ tests */
 
-static void the_rounding_bound_is_real(void **unused)
+TEST(the_rounding_bound_is_real)
 {
-    (void)unused;
     static double ratio[CASES];
     uint64_t state = seed;
     size_t loose = 0;
@@ -154,9 +149,8 @@ static void binomial_modulo(__float128 *exact, size_t n, uint64_t count, double 
     }
 }
 
-static void the_bound_holds_for_long_transforms(void **unused)
+TEST(the_bound_holds_for_long_transforms)
 {
-    (void)unused;
     enum { LONG_CASES = 60 };
     static double ratio[LONG_CASES];
     uint64_t state = seed;
@@ -281,9 +275,8 @@ static double worst_error(uint64_t *state, const struct quad *roots, int shape, 
 }
 
 /* N4: every length up to 2^12 (SOAK=1: 2^20), in quadruple precision; and not far from what does happen. */
-static void transforms_are_within_their_bounds(void **unused)
+TEST(transforms_are_within_their_bounds)
 {
-    (void)unused;
     uint64_t state = seed;
     double least = INFINITY, most = 0;
     for (size_t odd = 1; odd <= 5; odd += 2)
@@ -310,9 +303,8 @@ static void transforms_are_within_their_bounds(void **unused)
 }
 
 /* N4: what FFTW plans for every length that is used, with and without vector instructions, is made of known parts. */
-static void every_plan_is_understood(void **unused)
+TEST(every_plan_is_understood)
 {
-    (void)unused;
     for (size_t odd = 1; odd <= 5; odd += 2)
         for (size_t n = 2 * odd; n <= (size_t)1 << 19; n *= 2)
             for (int plain = 0; plain < 2; plain++) {
@@ -336,9 +328,8 @@ static void every_plan_is_understood(void **unused)
 }
 
 /* N4: parts add up; an unknown one proves nothing. */
-static void a_plan_is_the_sum_of_its_parts(void **unused)
+TEST(a_plan_is_the_sum_of_its_parts)
 {
-    (void)unused;
     static const char *const unknown[] = {"(dft-rader-17 (dft-direct-16 \"n1_16\"))",
                                           "(rdft-generic-r2hc-7)",
                                           "(dft-bluestein-131/270 (dft-direct-16 \"n1_16\"))",
@@ -359,9 +350,8 @@ static void a_plan_is_the_sum_of_its_parts(void **unused)
     assert_true(isinf(eps__fft_error(34)));
 }
 
-static void lengths_are_short_and_smooth(void **unused)
+TEST(lengths_are_short_and_smooth)
 {
-    (void)unused;
     for (size_t n = 1; n < 5000; n++) {
         size_t length = eps__fft_length(n), rest = length;
         assert_true(length >= n && length % 2 == 0);
@@ -370,14 +360,4 @@ static void lengths_are_short_and_smooth(void **unused)
             rest /= 2;
         assert_true(rest == 1 || rest == 3 || rest == 5);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rounding_bound_is_real),         cmocka_unit_test(the_bound_holds_for_long_transforms),
-        cmocka_unit_test(transforms_are_within_their_bounds), cmocka_unit_test(every_plan_is_understood),
-        cmocka_unit_test(a_plan_is_the_sum_of_its_parts),     cmocka_unit_test(lengths_are_short_and_smooth),
-    };
-    return cmocka_run_group_tests_name("fft", tests, NULL, NULL);
 }

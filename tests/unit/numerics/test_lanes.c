@@ -4,22 +4,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <Random123/philox.h>
 #include <float.h>
 #include <math.h>
+#include <Random123/philox.h>
 #include <sleef.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/numerics/lanes/lanes_variant.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 enum { ROWS = 300, COUNT = ROWS * EPS__LANES };
 static const uint64_t seed = 42;
@@ -73,9 +69,8 @@ static void plain_normals(double *out, const struct eps__stream *stream, uint32_
         }
 }
 
-static void normals_are_those_of_random123(void **state)
+TEST(normals_are_those_of_random123)
 {
-    (void)state;
     double *found = room(COUNT), *expected = room(COUNT);
     uint64_t random = seed;
     FOR_VARIANTS(variant)
@@ -95,9 +90,8 @@ static void normals_are_those_of_random123(void **state)
 }
 
 /* The known answers that come with Random123: kat_vectors, philox4x32 10. */
-static void philox_gives_the_known_answers(void **state)
+TEST(philox_gives_the_known_answers)
 {
-    (void)state;
     const struct eps__stream zero = {.key = {0, 0}, .chunk = 0},
                              pi = {.key = {0xa4093822, 0x299f31d0}, .chunk = 0x0370734413198a2e};
     const uint32_t of_zero[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
@@ -130,9 +124,8 @@ static int ascending(const void *a, const void *b)
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
-static void normals_are_normal(void **state)
+TEST(normals_are_normal)
 {
-    (void)state;
     enum { DRAWS = 64, EACH = 256 };
     size_t len = (size_t)DRAWS * EACH * EPS__LANES;
     double *z = room(len), power[5] = {0}, touch[3] = {0}, n = (double)len;
@@ -165,9 +158,8 @@ static void normals_are_normal(void **state)
     free(z);
 }
 
-static void uniforms_are_uniform(void **state)
+TEST(uniforms_are_uniform)
 {
-    (void)state;
     enum { DRAWS = 256, EACH = 256 };
     double *u = room(DRAWS * EACH);
     struct eps__stream stream = {.key = {7, 8}, .chunk = 9};
@@ -234,9 +226,8 @@ static void fill_wide(double *x, uint64_t *random, bool positive)
         x[100 + i] = positive ? fabs(edge[i]) : edge[i];
 }
 
-static void powers_and_logarithms_are_near_and_the_same_everywhere(void **state)
+TEST(powers_and_logarithms_are_near_and_the_same_everywhere)
 {
-    (void)state;
     double *x = room(COUNT), *found = room(COUNT), *expected = room(COUNT), worst = 0;
     uint64_t random = seed;
     for (int logarithm = 0; logarithm < 2; logarithm++)
@@ -262,9 +253,8 @@ static void powers_and_logarithms_are_near_and_the_same_everywhere(void **state)
 
 /* ------------------------------------------------------------ loops */
 
-static void correlations_are_those_of_the_plain_loop(void **state)
+TEST(correlations_are_those_of_the_plain_loop)
 {
-    (void)state;
     enum { MOST = 70 };
     double *y = room((ROWS + MOST) * EPS__LANES), *column = room(ROWS * MOST), *found = room(COUNT),
            *expected = room(COUNT);
@@ -292,9 +282,8 @@ static void correlations_are_those_of_the_plain_loop(void **state)
     free(expected);
 }
 
-static void mixtures_are_those_of_the_plain_loop(void **state)
+TEST(mixtures_are_those_of_the_plain_loop)
 {
-    (void)state;
     double *x = room(COUNT), *found = room(COUNT), *expected = room(COUNT), half[ROWS], log_pick[5];
     uint64_t random = seed;
     for (unsigned terms = 1; terms <= 5; terms++) {
@@ -324,9 +313,8 @@ static void mixtures_are_those_of_the_plain_loop(void **state)
 }
 
 /* One of the two draws that share a complex number is 0, all are alike, or neither; and columns of any width. */
-static void correlations_by_fft_are_within_their_bound(void **state)
+TEST(correlations_by_fft_are_within_their_bound)
 {
-    (void)state;
     enum { LEN_MOST = 1024 };
     double *y = room(LEN_MOST * EPS__LANES), *work = room(LEN_MOST * EPS__LANES), *found = room(LEN_MOST * EPS__LANES),
            *expected = room(LEN_MOST * EPS__LANES), column[LEN_MOST];
@@ -388,9 +376,8 @@ static size_t plain_recursion(double *f, size_t separation, const double *factor
     return SIZE_MAX;
 }
 
-static void recursions_are_those_of_the_plain_loop(void **state)
+TEST(recursions_are_those_of_the_plain_loop)
 {
-    (void)state;
     enum { MOST = 40 };
     double *f = room((ROWS + MOST) * EPS__LANES), *factor = room(COUNT), *ring = room(MOST * EPS__LANES);
     uint64_t random = seed;
@@ -433,9 +420,8 @@ static void recursions_are_those_of_the_plain_loop(void **state)
 }
 
 /* The widest that this machine has is what serves. */
-static void the_variants_are_those_of_the_machine(void **state)
+TEST(the_variants_are_those_of_the_machine)
 {
-    (void)state;
     size_t len = 0;
     while (eps__lanes_variant(len))
         len++;
@@ -446,21 +432,4 @@ static void the_variants_are_those_of_the_machine(void **state)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         assert_true(len >= 2);
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_variants_are_those_of_the_machine),
-        cmocka_unit_test(normals_are_those_of_random123),
-        cmocka_unit_test(philox_gives_the_known_answers),
-        cmocka_unit_test(normals_are_normal),
-        cmocka_unit_test(uniforms_are_uniform),
-        cmocka_unit_test(powers_and_logarithms_are_near_and_the_same_everywhere),
-        cmocka_unit_test(correlations_are_those_of_the_plain_loop),
-        cmocka_unit_test(mixtures_are_those_of_the_plain_loop),
-        cmocka_unit_test(correlations_by_fft_are_within_their_bound),
-        cmocka_unit_test(recursions_are_those_of_the_plain_loop),
-    };
-    return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

@@ -3,16 +3,12 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "lib/numerics/lbfgs.h"
+#include "tests/unit/test.h"
 
 struct problem {
     size_t n, evaluations, limit; /* limit: stop after so many evaluations, 0: never */
@@ -94,9 +90,8 @@ static bool level(void *user, double *value, double *gradient, const double *x)
     return counted(p);
 }
 
-static void test_a_search_without_gains_ends(void **state)
+TEST(test_a_search_without_gains_ends)
 {
-    (void)state;
     for (int trial = 0; trial < 4; trial++) {
         struct problem p = {.n = trial < 2 ? 1 : 20};
         double x[20] = {3, -4, 5}, value, least;
@@ -115,9 +110,8 @@ static void test_a_search_without_gains_ends(void **state)
     }
 }
 
-static void test_a_quadratic_is_solved_to_rounding(void **state)
+TEST(test_a_quadratic_is_solved_to_rounding)
 {
-    (void)state;
     struct problem p = {.n = 50};
     double x[50] = {0}, value;
     size_t iterations;
@@ -128,9 +122,8 @@ static void test_a_quadratic_is_solved_to_rounding(void **state)
     assert_true(iterations < 80 && p.evaluations >= iterations);
 }
 
-static void test_a_curved_valley_is_followed_to_its_end(void **state)
+TEST(test_a_curved_valley_is_followed_to_its_end)
 {
-    (void)state;
     struct problem p = {.n = 10};
     double x[10] = {-1.2, 1, -1.2, 1, -3, 4, 0, 0, 2, -2}, value;
     size_t iterations;
@@ -141,9 +134,8 @@ static void test_a_curved_valley_is_followed_to_its_end(void **state)
     assert_true(value < 1e-12);
 }
 
-static void test_the_domain_is_never_left(void **state)
+TEST(test_the_domain_is_never_left)
 {
-    (void)state;
     struct problem p = {.n = 3};
     double x[3] = {1e-3, 30, 5}, value;
     size_t iterations;
@@ -155,9 +147,8 @@ static void test_the_domain_is_never_left(void **state)
     assert_int_equal(eps__lbfgs_minimise(&options, x, &value, &iterations, p.n, half_line, &p), EPS__LBFGS_DOMAIN);
 }
 
-static void test_a_kink_at_the_minimum_is_reached(void **state)
+TEST(test_a_kink_at_the_minimum_is_reached)
 {
-    (void)state;
     struct problem p = {.n = 3};
     double x[3] = {-7, 3.3, 5}, value;
     size_t iterations;
@@ -167,9 +158,8 @@ static void test_a_kink_at_the_minimum_is_reached(void **state)
     assert_true(value < 1e-6);
 }
 
-static void test_the_objective_can_stop_the_search(void **state)
+TEST(test_the_objective_can_stop_the_search)
 {
-    (void)state;
     struct problem p = {.n = 10, .limit = 7};
     double x[10] = {-1.2, 1}, value, start, gradient[10];
     size_t iterations;
@@ -183,17 +173,4 @@ static void test_the_objective_can_stop_the_search(void **state)
     assert_int_equal(eps__lbfgs_minimise(&short_one, x, &value, &iterations, p.n, valley, &free_of_limits),
                      EPS__LBFGS_LIMIT);
     assert_int_equal(iterations, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_quadratic_is_solved_to_rounding),
-        cmocka_unit_test(test_a_curved_valley_is_followed_to_its_end),
-        cmocka_unit_test(test_the_domain_is_never_left),
-        cmocka_unit_test(test_a_kink_at_the_minimum_is_reached),
-        cmocka_unit_test(test_a_search_without_gains_ends),
-        cmocka_unit_test(test_the_objective_can_stop_the_search),
-    };
-    return cmocka_run_group_tests_name("lbfgs", tests, NULL, NULL);
 }

@@ -5,18 +5,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/numerics/linear/linalg.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 enum { N = 1100, BLOCKS = 4 };
 
@@ -239,9 +235,8 @@ static void sizes(routine *run)
     assert_stops(run, N);
 }
 
-static void choleskys_are_right_and_stop(void **unused)
+TEST(choleskys_are_right_and_stop)
 {
-    (void)unused;
     sizes(run_cholesky);
     /* Not positive definite, in the last of its blocks. */
     double *m = scattered(600, 1200, true, false);
@@ -250,9 +245,8 @@ static void choleskys_are_right_and_stop(void **unused)
     free(m);
 }
 
-static void inverses_are_right_and_stop(void **unused)
+TEST(inverses_are_right_and_stop)
 {
-    (void)unused;
     sizes(run_lower_inverse);
     sizes(run_general_inverse);
     double *m = scattered(600, 1, false, true);
@@ -265,9 +259,8 @@ static void inverses_are_right_and_stop(void **unused)
     free(m);
 }
 
-static void polar_factors_are_right_and_stop(void **unused)
+TEST(polar_factors_are_right_and_stop)
 {
-    (void)unused;
     static const size_t ns[] = {1, 2, 31, 257};
     for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
         assert_true(run_polar_factor(NULL, ns[i]));
@@ -279,15 +272,13 @@ static void polar_factors_are_right_and_stop(void **unused)
     free(scratch);
 }
 
-static void products_are_right_and_stop(void **unused)
+TEST(products_are_right_and_stop)
 {
-    (void)unused;
     sizes(run_products);
 }
 
-static void eigenvectors_are_right_and_stop(void **unused)
+TEST(eigenvectors_are_right_and_stop)
 {
-    (void)unused;
     sizes(run_eigenvectors);
     enum { M = 700 };
     for (int which = 0; which < 6; which++) {
@@ -307,14 +298,4 @@ static void eigenvectors_are_right_and_stop(void **unused)
         size = which == 5 ? 4e200 : which == 0 ? 0 : 4;
         assert_true(check_eigenvectors(NULL, m, M, size));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(choleskys_are_right_and_stop),     cmocka_unit_test(inverses_are_right_and_stop),
-        cmocka_unit_test(polar_factors_are_right_and_stop), cmocka_unit_test(products_are_right_and_stop),
-        cmocka_unit_test(eigenvectors_are_right_and_stop),
-    };
-    return cmocka_run_group_tests_name("linalg", tests, NULL, NULL);
 }

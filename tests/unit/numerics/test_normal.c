@@ -3,27 +3,22 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/normal.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/test.h"
 
 enum { CASES = 20000 };
 static const uint64_t seed = 7;
 
 /* N1. */
-static void mills_ratio_is_within_its_error(void **unused)
+TEST(mills_ratio_is_within_its_error)
 {
-    (void)unused;
     uint64_t state = seed;
     double worst = 0;
     for (int c = 0; c < CASES; c++) {
@@ -40,9 +35,8 @@ static void mills_ratio_is_within_its_error(void **unused)
     print_message("# largest relative error of Mills' ratio %.3g, seed %llu\n", worst, (unsigned long long)seed);
 }
 
-static void log_tails_are_within_their_error(void **unused)
+TEST(log_tails_are_within_their_error)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < CASES; c++) {
         double x = c % 2 ? draw_between(&state, -10, 10) : draw_between(&state, -140, 140);
@@ -54,9 +48,8 @@ static void log_tails_are_within_their_error(void **unused)
     assert_true(eps__log_normal_tail(-INFINITY) == 0);
 }
 
-static void quantiles_invert_tails(void **unused)
+TEST(quantiles_invert_tails)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < CASES; c++) {
         double x = c % 2 ? draw_between(&state, -8, 10) : draw_between(&state, 0, 140);
@@ -68,9 +61,8 @@ static void quantiles_invert_tails(void **unused)
     }
 }
 
-static void the_gaussian_profile_is_within_its_error(void **unused)
+TEST(the_gaussian_profile_is_within_its_error)
 {
-    (void)unused;
     uint64_t state = seed;
     double widest = 0;
     for (int c = 0; c < 2 * CASES; c++) {
@@ -92,9 +84,8 @@ static void the_gaussian_profile_is_within_its_error(void **unused)
 }
 
 /* Epsilons far under 0, of which a lower end of a bound may be: 1 - e^eps, and no NaN, as the error of either way is known. */
-static void the_gaussian_profile_of_negative_epsilons(void **unused)
+TEST(the_gaussian_profile_of_negative_epsilons)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < CASES; c++) {
         double mu = draw_log(&state, 1e-5, c % 2 ? 60 : 1e12), u = -draw_log(&state, 1, 1e12), error;
@@ -111,9 +102,8 @@ static void the_gaussian_profile_of_negative_epsilons(void **unused)
 }
 
 /* What is no number has no delta: the answer says so, and comes. Far out it is within its error, too. */
-static void the_gaussian_profile_ends(void **unused)
+TEST(the_gaussian_profile_ends)
 {
-    (void)unused;
     const double edges[] = {0, 5e-324, 1e-300, 1e-160, 1e-9, 0.5, 1, 1e9, 1e160, 1e300, 1.7e308, INFINITY, NAN};
     enum { EDGES = sizeof edges / sizeof *edges };
     for (size_t i = 1; i < EDGES; i++)
@@ -129,14 +119,4 @@ static void the_gaussian_profile_ends(void **unused)
         }
     patience_end();
     assert_true(isnan(eps__normal_tail_quantile(NAN)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mills_ratio_is_within_its_error), cmocka_unit_test(log_tails_are_within_their_error),
-        cmocka_unit_test(quantiles_invert_tails),          cmocka_unit_test(the_gaussian_profile_is_within_its_error),
-        cmocka_unit_test(the_gaussian_profile_ends),       cmocka_unit_test(the_gaussian_profile_of_negative_epsilons),
-    };
-    return cmocka_run_group_tests_name("normal", tests, NULL, NULL);
 }

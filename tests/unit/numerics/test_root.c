@@ -4,22 +4,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <gsl/gsl_errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/numerics/root.h"
+#include "tests/unit/test.h"
 
 static double falling(double x, void *user)
 {
@@ -32,17 +27,6 @@ static double nowhere(double x, void *user)
 {
     (void)x, (void)user;
     return NAN;
-}
-
-static void the_ends_keep_their_signs(void **unused)
-{
-    (void)unused;
-    for (double tolerance = 1e-1; tolerance > 1e-18; tolerance /= 10) {
-        double low = 0, high = 3;
-        assert_int_equal(eps__bisect(falling, NULL, &low, &high, tolerance, 0), 0);
-        assert_true(falling(low, NULL) > 0 && falling(high, NULL) <= 0);
-        assert_true(high - low <= fmax(tolerance * high, nextafter(low, INFINITY) - low));
-    }
 }
 
 /* 0 if the body returns true in a process of its own; what ended that process, if something else did. */
@@ -63,9 +47,8 @@ static bool fails_politely(void)
     return eps__bisect(nowhere, NULL, &low, &high, 1e-3, 0) == -1;
 }
 
-static void gsl_does_not_abort_for_a_caller_who_never_heard_of_it(void **unused)
+TEST(gsl_does_not_abort_for_a_caller_who_never_heard_of_it)
 {
-    (void)unused;
     assert_int_equal(in_a_process(fails_politely), 0);
 }
 
@@ -91,9 +74,8 @@ static bool keeps_a_late_one(void)
            gsl_set_error_handler(NULL) == hear;
 }
 
-static void a_handler_of_the_callers_stays(void **unused)
+TEST(a_handler_of_the_callers_stays)
 {
-    (void)unused;
     assert_int_equal(in_a_process(keeps_the_callers), 0);
     assert_int_equal(in_a_process(keeps_a_late_one), 0);
 }
@@ -122,19 +104,19 @@ static bool many_are_first(void)
     return good;
 }
 
-static void threads_may_call_first_together(void **unused)
+TEST(threads_may_call_first_together)
 {
-    (void)unused;
     for (int i = 0; i < 20; i++)
         assert_int_equal(in_a_process(many_are_first), 0);
 }
 
-int main(void)
+/* The last one, because the others need a process that has not searched for a root yet. */
+TEST(the_ends_keep_their_signs)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gsl_does_not_abort_for_a_caller_who_never_heard_of_it),
-        cmocka_unit_test(a_handler_of_the_callers_stays), cmocka_unit_test(threads_may_call_first_together),
-        cmocka_unit_test(the_ends_keep_their_signs), /* last: the others want a process that has not called yet */
-    };
-    return cmocka_run_group_tests_name("root", tests, NULL, NULL);
+    for (double tolerance = 1e-1; tolerance > 1e-18; tolerance /= 10) {
+        double low = 0, high = 3;
+        assert_int_equal(eps__bisect(falling, NULL, &low, &high, tolerance, 0), 0);
+        assert_true(falling(low, NULL) > 0 && falling(high, NULL) <= 0);
+        assert_true(high - low <= fmax(tolerance * high, nextafter(low, INFINITY) - low));
+    }
 }

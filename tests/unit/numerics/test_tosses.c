@@ -4,18 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <endian.h>
 #include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/numerics/random/tosses.h"
+#include "tests/unit/test.h"
 
 enum { DRAWS = 400000 };
 
@@ -28,9 +24,8 @@ static void assert_near(size_t count, size_t draws, double p)
         fail_msg("%zu of %zu, where %.6g are expected", count, draws, mean);
 }
 
-static void coins_fall_as_often_as_they_should(void **unused)
+TEST(coins_fall_as_often_as_they_should)
 {
-    (void)unused;
     static const double ps[] = {0, 1e-300, 1e-4, 1 / 3.0, 0.5, 0.999, 1 - 0x1p-53, 1};
     struct eps__chacha chacha;
     eps__chacha_init(&chacha, key, 0);
@@ -58,9 +53,8 @@ static void give(struct eps__chacha *chacha, wide words)
 }
 
 /* N9. Pearson's statistic over the counts that are expected at least ten times, and the rest. */
-static void tails_come_as_often_as_they_should(void **unused)
+TEST(tails_come_as_often_as_they_should)
 {
-    (void)unused;
     static const double ps[] = {0x1p-20, 1e-3, 0.02, 0.3, 0.5, 0.9, 1 - 0x1p-20};
     enum { CELLS = 200 };
     struct eps__chacha chacha;
@@ -99,9 +93,8 @@ static void tails_come_as_often_as_they_should(void **unused)
 }
 
 /* N9. Words round (1-p)^k, which doubles cannot tell apart: above it there are k - 1 tails, below it k. */
-static void doubts_are_settled_exactly(void **unused)
+TEST(doubts_are_settled_exactly)
 {
-    (void)unused;
     static const double ps[] = {1e-9, 1e-3, 0.25, 0.7};
     const wide near = (wide)1 << 40; /* 2^-88, over all errors at the edge */
     struct eps__chacha chacha;
@@ -127,14 +120,4 @@ static void doubts_are_settled_exactly(void **unused)
     assert_int_equal(eps__tails_count(&tails, &chacha, 1000), 129);
     give(&chacha, 0);
     assert_int_equal(eps__tails_count(&tails, &chacha, 100), 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coins_fall_as_often_as_they_should),
-        cmocka_unit_test(tails_come_as_often_as_they_should),
-        cmocka_unit_test(doubts_are_settled_exactly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

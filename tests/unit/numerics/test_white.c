@@ -6,18 +6,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/numerics/lanes/lanes.h"
 #include "lib/numerics/random/white.h"
+#include "tests/unit/test.h"
 
 static const struct eps__white unit = {.key = {1, 2, 3, 4, 5, 6, 7, 8}, .sigma = 1};
 
@@ -60,9 +56,8 @@ static size_t plain_tile(double *out, const struct eps__white *white, uint64_t r
     return small;
 }
 
-static void it_is_what_box_and_muller_make_of_the_stream(void **state)
+TEST(it_is_what_box_and_muller_make_of_the_stream)
 {
-    (void)state;
     const struct eps__white white = {.key = {9, 9}, .sigma = 2.5};
     double found[EPS__WHITE_TILE], wanted[EPS__WHITE_TILE];
     size_t small = 0;
@@ -79,9 +74,8 @@ static void it_is_what_box_and_muller_make_of_the_stream(void **state)
 }
 
 /* The same numbers, whichever part of a row is asked for, whenever. */
-static void any_part_is_the_same_at_any_time(void **state)
+TEST(any_part_is_the_same_at_any_time)
 {
-    (void)state;
     const size_t len = 3 * EPS__WHITE_TILE + 77;
     double *whole = room(len), *part = room(len), other;
     eps__white_row(&unit, whole, 5, 0, len);
@@ -122,9 +116,8 @@ static void distances(const double *z, size_t n, double *kolmogorov, double *and
     *anderson = -count - sum;
 }
 
-static void it_is_gaussian(void **state)
+TEST(it_is_gaussian)
 {
-    (void)state;
     enum { ROWS = 16 };
     const size_t each = (size_t)1 << 16, len = ROWS * each;
     double *z = room(len), n = (double)len, power[7] = {0}, kolmogorov, anderson;
@@ -146,9 +139,8 @@ static void it_is_gaussian(void **state)
 }
 
 /* How many of 16 million lie beyond each threshold, on either side. */
-static void its_tails_are_right(void **state)
+TEST(its_tails_are_right)
 {
-    (void)state;
     const size_t each = (size_t)1 << 18, rows = 64;
     double *z = room(each), n = (double)(each * rows), beyond[12] = {0}, most = 0;
     for (size_t row = 0; row < rows; row++) {
@@ -179,9 +171,8 @@ static void assert_strangers(const double *a, const double *b, size_t len)
     assert_near(squares, 0, 10 / sqrt(n));
 }
 
-static void neighbours_rows_tiles_and_keys_have_nothing_in_common(void **state)
+TEST(neighbours_rows_tiles_and_keys_have_nothing_in_common)
 {
-    (void)state;
     const size_t len = 32 * EPS__WHITE_TILE;
     const struct eps__white another = {.key = {1, 2, 3, 4, 5, 6, 7, 8, [31] = 1}, .sigma = 1};
     double *z = room(len + EPS__WHITE_TILE), *next = room(len);
@@ -195,16 +186,4 @@ static void neighbours_rows_tiles_and_keys_have_nothing_in_common(void **state)
     assert_strangers(z, next, len);
     free(z);
     free(next);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_box_and_muller_make_of_the_stream),
-        cmocka_unit_test(any_part_is_the_same_at_any_time),
-        cmocka_unit_test(it_is_gaussian),
-        cmocka_unit_test(its_tails_are_right),
-        cmocka_unit_test(neighbours_rows_tiles_and_keys_have_nothing_in_common),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,15 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/known/balls_in_bins.h"
 #include "lib/pld/pairs/lognormal.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 20077;
 
@@ -120,9 +118,8 @@ static double exact_log_delta(enum eps_direction direction, size_t bins, double 
     return log(value) - log(b) + (falls ? eps : 0);
 }
 
-static void one_bin_is_a_gaussian(void **unused)
+TEST(one_bin_is_a_gaussian)
 {
-    (void)unused;
     for (double s = 0.01; s < 30; s *= 3)
         for (double eps = 0; eps < 12; eps += 1.7)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -131,9 +128,8 @@ static void one_bin_is_a_gaussian(void **unused)
             }
 }
 
-static void two_bins_are_an_integral(void **unused)
+TEST(two_bins_are_an_integral)
 {
-    (void)unused;
     for (double s = 0.1; s < 6; s *= 2.5)
         for (double eps = 0; eps < 10; eps = 2.5 * eps + 0.1)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -143,9 +139,8 @@ static void two_bins_are_an_integral(void **unused)
             }
 }
 
-static void three_bins_are_a_double_integral(void **unused)
+TEST(three_bins_are_a_double_integral)
 {
-    (void)unused;
     for (double s = 0.3; s < 3; s *= 4)
         for (double eps = 0.1; eps < 4; eps *= 4)
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -157,9 +152,8 @@ static void three_bins_are_a_double_integral(void **unused)
 
 /* mpmath, 50 digits: quad() over z of phi(z) times the closed form of the other lognormal, cut at 25 points around where it
  * bends. */
-static void small_deltas_are_as_precise(void **unused)
+TEST(small_deltas_are_as_precise)
 {
-    (void)unused;
     static const struct {
         double shift, eps, remove, add;
     } known[] = {
@@ -181,9 +175,8 @@ static void small_deltas_are_as_precise(void **unused)
 }
 
 /* accounting.md's reference values, by an FFT that is not ours: the true sigma at delta = 1e-5, 100 bins, one epoch. */
-static void others_found_the_same(void **unused)
+TEST(others_found_the_same)
 {
-    (void)unused;
     static const struct {
         double eps, sigma, remove, add;
     } known[] = {
@@ -202,9 +195,8 @@ static void others_found_the_same(void **unused)
 
 /* Twenty bins: under P the first lognormal's mean is moved by s^2, and delta_remove = E_P[(1 - K/S)_+]; for delta_add all are
  * moved downwards. */
-static void twenty_bins_are_sampled(void **unused)
+TEST(twenty_bins_are_sampled)
 {
-    (void)unused;
     enum { BINS = 20, DRAWS = 30000 };
     uint64_t state = seed;
     for (double s = 0.5; s < 1.5; s *= 2)
@@ -256,9 +248,8 @@ static double curve_exact(const struct eps__lognormal *law, double k)
 }
 
 /* P14 and P15: above and below, everywhere, and close where it was aimed. */
-static void grids_enclose_the_law(void **unused)
+TEST(grids_enclose_the_law)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     int checked = 0, empty = 0;
     for (int c = 0; c < 100; c++) {
@@ -297,9 +288,8 @@ static void grids_enclose_the_law(void **unused)
 /* ------------------------------------------------------------ what must hold */
 
 /* E[(X - 1)_+] = E[(1 - X)_+], as the mean of X is 1. */
-static void directions_agree_at_0_alone(void **unused)
+TEST(directions_agree_at_0_alone)
 {
-    (void)unused;
     static const size_t bins[] = {2, 100};
     for (size_t i = 0; i < sizeof bins / sizeof *bins; i++)
         for (double s = 0.03; s < 4; s *= 4) {
@@ -314,9 +304,8 @@ static void directions_agree_at_0_alone(void **unused)
 }
 
 /* More noise, more epsilon and more bins mean less; and no sampling is a bound. */
-static void less_is_less(void **unused)
+TEST(less_is_less)
 {
-    (void)unused;
     static const size_t bins[] = {1, 2, 40};
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
         for (double s = 0.5; s < 5; s *= 3) {
@@ -333,9 +322,8 @@ static void less_is_less(void **unused)
 }
 
 /* Where nothing is left, and where everything is: no bound is lost, and an answer comes at once. */
-static void extremes_are_answered(void **unused)
+TEST(extremes_are_answered)
 {
-    (void)unused;
     static const struct {
         size_t bins;
         double shift, eps;
@@ -352,9 +340,8 @@ static void extremes_are_answered(void **unused)
 }
 
 /* Norms that lie in an interval: the upper bound is that of the largest, the lower one that of the least. */
-static void norms_are_bounded_from_both_sides(void **unused)
+TEST(norms_are_bounded_from_both_sides)
 {
-    (void)unused;
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         struct eps__balls_in_bins *balls_in_bins;
@@ -370,9 +357,8 @@ static void norms_are_bounded_from_both_sides(void **unused)
 }
 
 /* An answer for an epsilon near another one's is read off the same composition, and is no other. */
-static void neighbours_are_answered_alike(void **unused)
+TEST(neighbours_are_answered_alike)
 {
-    (void)unused;
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         struct eps__balls_in_bins *balls_in_bins;
@@ -411,90 +397,39 @@ static struct eps_job job_new(size_t bins, size_t epochs)
     return job;
 }
 
-static double solved(struct eps_job job, double *lower)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(NULL, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    double value = result->bracket_upper;
-    *lower = result->bracket_lower;
-    eps_result_destroy(result);
-    return value;
-}
-
 /* k epochs of the identity are one at sigma/sqrt(k); the noise is never less than the true one, and hardly more. */
-static void noise_is_as_it_must_be(void **unused)
+TEST(noise_is_as_it_must_be)
 {
-    (void)unused;
     static const struct {
         double eps, sigma;
     } known[] = {{0.5, 1.0736848829282124}, {1, 0.8731096077096553}, {8, 0.415066887624848}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (size_t epochs = 1; epochs <= 4; epochs += 3) {
             struct eps_job job = job_new(100, epochs);
-            double lower, truth = known[i].sigma * sqrt((double)epochs);
+            double truth = known[i].sigma * sqrt((double)epochs);
             job.query.epsilon = known[i].eps;
             job.query.delta = 1e-5;
-            double sigma = solved(job, &lower);
-            assert_true(sigma >= truth * (1 - 1e-6) && sigma <= truth * (1 + 1e-3) && sigma - lower <= 1e-3 * sigma);
+            struct answer sigma = answered(job);
+            assert_true(sigma.value >= truth * (1 - 1e-6) && sigma.value <= truth * (1 + 1e-3));
+            assert_true(sigma.value - sigma.lower <= 1e-3 * sigma.value);
             job.query.epsilon = NAN;
             job.query.noise_multiplier = truth;
-            double eps = solved(job, &lower);
-            assert_true(eps >= known[i].eps * (1 - 1e-5) && lower <= known[i].eps * (1 + 1e-5));
-            assert_true(eps - lower <= 1e-3 * eps);
+            struct answer eps = answered(job);
+            assert_true(eps.value >= known[i].eps * (1 - 1e-5) && eps.lower <= known[i].eps * (1 + 1e-5));
+            assert_true(eps.value - eps.lower <= 1e-3 * eps.value);
         }
 }
 
-static void declined(struct eps_job job, const char *pointer)
+TEST(what_is_not_derived_is_declined)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    job.query.noise_multiplier = 1;
-    job.query.delta = 1e-5;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, pointer);
-}
-
-static void what_is_not_derived_is_declined(void **unused)
-{
-    (void)unused;
-    double lower;
-    struct eps_job job = job_new(20, 2);
-    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    declined(job, "/adjacency");
-    job = job_new(20, 2);
-    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
-    declined(job, "/matrix");
-    job = job_new(20, 1);
-    job.query.noise_multiplier = 1;
-    job.query.delta = 1e-5;
-    double same = solved(job, &lower);
+    const char bins[] =
+        "'sampling':{'scheme':'balls_in_bins','bins':20},'noise_multiplier':1,'delta':1e-5,'accountant':'pld'";
+    assert_refused(job_of("{'n':40,%s,'adjacency':'replace_one'}", bins), EPS_UNSUPPORTED, "/adjacency");
+    assert_refused(job_of("{'n':40,%s,'matrix':{'family':'square_root'}}", bins), EPS_UNSUPPORTED, "/matrix");
+    struct eps_job job = job_of("{'n':20,%s}", bins);
+    double same = answered(job).value;
     job.mechanism.sampling.redraw = true;
-    assert_true(solved(job, &lower) == same);
+    assert_true(answered(job).value == same);
     job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
-    assert_true(solved(job, &lower) == same);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_bin_is_a_gaussian),
-        cmocka_unit_test(two_bins_are_an_integral),
-        cmocka_unit_test(three_bins_are_a_double_integral),
-        cmocka_unit_test(small_deltas_are_as_precise),
-        cmocka_unit_test(others_found_the_same),
-        cmocka_unit_test(twenty_bins_are_sampled),
-        cmocka_unit_test(grids_enclose_the_law),
-        cmocka_unit_test(directions_agree_at_0_alone),
-        cmocka_unit_test(less_is_less),
-        cmocka_unit_test(extremes_are_answered),
-        cmocka_unit_test(norms_are_bounded_from_both_sides),
-        cmocka_unit_test(neighbours_are_answered_alike),
-        cmocka_unit_test(noise_is_as_it_must_be),
-        cmocka_unit_test(what_is_not_derived_is_declined),
-    };
-    return cmocka_run_group_tests_name("balls_in_bins", tests, NULL, NULL);
+    assert_true(answered(job).value == same);
 }

@@ -5,16 +5,13 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/known/chords.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/test.h"
 
 /* A Gaussian's curve, or, for p > 0, that of randomised response, (p - a (1 - p))_+, which ends. A bound is off by
  * a random part of `off` times the tolerance. Counts the questions. */
@@ -75,9 +72,8 @@ static void check_at(struct eps__curve *chords, const struct known *known, doubl
                  known->off, eps, bound[EPS__UPPER], exact, wide);
 }
 
-static void chords_enclose_the_curve(void **unused)
+TEST(chords_enclose_the_curve)
 {
-    (void)unused;
     const double shifts[] = {0.01, 0.7, 5}, offs[] = {0, 1, 6}, tolerances[] = {2e-2, 2e-3, 1e-5};
     uint64_t state = 4711;
     for (int i = 0; i < 3; i++)
@@ -95,9 +91,8 @@ static void chords_enclose_the_curve(void **unused)
 }
 
 /* A curve that ends has a corner, and no logarithm beyond. */
-static void a_curve_may_end(void **unused)
+TEST(a_curve_may_end)
 {
-    (void)unused;
     uint64_t state = 12;
     for (int j = 0; j < 2; j++) {
         struct known known = {.base = {&known_class}, .p = 0.9, .off = j, .state = 5};
@@ -109,9 +104,8 @@ static void a_curve_may_end(void **unused)
 }
 
 /* Far fewer than questions, for what a grid asks; and no more of them when it asks again. */
-static void few_points_are_asked(void **unused)
+TEST(few_points_are_asked)
 {
-    (void)unused;
     struct known known = {.base = {&known_class}, .shift = 0.7, .state = 1};
     struct eps__curve *chords = eps__curve_chords(&known.base);
     for (int m = 0; m < 20000; m++)
@@ -125,9 +119,8 @@ static void few_points_are_asked(void **unused)
 }
 
 /* An epsilon that is no loss gets the bounds that always hold, and asks for nothing. */
-static void what_is_no_loss_is_not_asked(void **unused)
+TEST(what_is_no_loss_is_not_asked)
 {
-    (void)unused;
     const double epsilons[] = {NAN, INFINITY, -1};
     struct known known = {.base = {&known_class}, .shift = 0.7, .state = 1};
     struct eps__curve *chords = eps__curve_chords(&known.base);
@@ -142,18 +135,7 @@ static void what_is_no_loss_is_not_asked(void **unused)
     chords->class->destroy(chords);
 }
 
-static void without_a_curve_there_are_none(void **unused)
+TEST(without_a_curve_there_are_none)
 {
-    (void)unused;
     assert_null(eps__curve_chords(NULL));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chords_enclose_the_curve),       cmocka_unit_test(a_curve_may_end),
-        cmocka_unit_test(few_points_are_asked),           cmocka_unit_test(what_is_no_loss_is_not_asked),
-        cmocka_unit_test(without_a_curve_there_are_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/pld.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 enum { PAIRS_MAX = 4 };
 static const uint64_t seed = 4711;
@@ -52,9 +48,8 @@ static enum eps_status compose(struct eps__panel *panel, const struct exact_powe
 
 /* ------------------------------------------------------------ tests */
 
-static void the_reference_is_right(void **unused)
+TEST(the_reference_is_right)
 {
-    (void)unused;
     uint64_t state = seed;
     int converged = 0;
     for (int c = 0; c < 40; c++) {
@@ -135,9 +130,8 @@ static size_t check(uint64_t *state, const struct exact_power *powers, size_t le
     return wrong;
 }
 
-static void random_mixtures_are_bracketed(void **unused)
+TEST(random_mixtures_are_bracketed)
 {
-    (void)unused;
     uint64_t state = seed;
     size_t wrong = 0, narrow = 0, cases = 20;
     for (size_t c = 0; c < cases; c++) {
@@ -162,9 +156,8 @@ static void random_mixtures_are_bracketed(void **unused)
     assert_true(narrow > cases / 2);
 }
 
-static void many_subsampled_gaussians_are_bracketed(void **unused)
+TEST(many_subsampled_gaussians_are_bracketed)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     size_t wrong = 0;
     for (size_t c = 0; c < 12; c++) {
@@ -185,9 +178,8 @@ static void many_subsampled_gaussians_are_bracketed(void **unused)
 }
 
 /* Against the closed form, n up to 1e5 and delta down to 1e-30; strict but for the closed form's own error. */
-static void gaussians_compose_to_one(void **unused)
+TEST(gaussians_compose_to_one)
 {
-    (void)unused;
     uint64_t state = seed + 2;
     static const uint64_t counts[] = {2, 10, 1000, 2052, 100000};
     for (size_t c = 0; c < 20; c++) {
@@ -227,9 +219,8 @@ static void gaussians_compose_to_one(void **unused)
 }
 
 /* A power of a power, the outer one on a coarser grid: still bounds on the whole. */
-static void two_levels_are_bracketed(void **unused)
+TEST(two_levels_are_bracketed)
 {
-    (void)unused;
     uint64_t state = seed + 3;
     size_t wrong = 0, judged = 0;
     for (size_t c = 0; c < 8; c++) {
@@ -292,9 +283,8 @@ static void two_levels_are_bracketed(void **unused)
 }
 
 /* The same mechanism cut into powers in other ways. */
-static void powers_add_up(void **unused)
+TEST(powers_add_up)
 {
-    (void)unused;
     struct draw_pair drawn;
     subsampled_pair(&drawn, 0.05, 1, false);
     const struct exact_power whole = {&drawn.pair, 60};
@@ -310,9 +300,8 @@ static void powers_add_up(void **unused)
 }
 
 /* P6: half of this distribution is gone and most of the rest may be wrapped: the truth may be a tenth at the loss. */
-static void what_may_be_too_much_counts_of_what_is_left(void **unused)
+TEST(what_may_be_too_much_counts_of_what_is_left)
 {
-    (void)unused;
     int64_t index[] = {10};
     for (int c = 0; c < 20; c++) {
         double left = 0.1 + 0.045 * c, wrapped = 0.05 + 0.045 * c * 0.9, tilt = c % 3;
@@ -359,9 +348,8 @@ static __float128 two_atoms_delta(double p, double high, uint64_t count, double 
 
 /* A loss so rare that the window leaves it out: where it wraps around to is often under epsilon, where it counts nothing.
  * What lies beyond is added, once. */
-static void what_lies_beyond_the_window_is_added(void **unused)
+TEST(what_lies_beyond_the_window_is_added)
 {
-    (void)unused;
     uint64_t state = seed + 5;
     size_t outside = 0;
     for (int c = 0; c < 200; c++) {
@@ -403,9 +391,8 @@ static __float128 larger(__float128 a, __float128 b)
 }
 
 /* P5: against quadruple precision, where the offset, the tilt and the scale cancel; and not useless. */
-static void log_moments_know_their_error(void **unused)
+TEST(log_moments_know_their_error)
 {
-    (void)unused;
     uint64_t state = seed + 5;
     enum { LEN = 200 };
     double widest = 0;
@@ -442,9 +429,8 @@ static void log_moments_know_their_error(void **unused)
 
 /* P5: knots from -k to k, all of the mass at the lowest, and a scale that takes the sum to 1: an exponent that is large at both
  * ends and in nothing else. The exponent, k spacings, their product and each factor are all rounded by nearly a unit. */
-static void exponents_that_cancel_are_rounded_all_the_same(void **unused)
+TEST(exponents_that_cancel_are_rounded_all_the_same)
 {
-    (void)unused;
     enum { K = 9, LEN = 2 * K + 1 };
     const double tilt = 1.0004432599882391, spacing = 32.006765323457813;
     int64_t index[LEN];
@@ -466,9 +452,8 @@ static bool always(void *user)
     return true;
 }
 
-static void cost_and_cancellation_are_statuses(void **unused)
+TEST(cost_and_cancellation_are_statuses)
 {
-    (void)unused;
     struct draw_pair drawn;
     struct eps__pld_plan plan;
     struct eps__pld pld;
@@ -483,22 +468,4 @@ static void cost_and_cancellation_are_statuses(void **unused)
     assert_int_equal(eps__compose(&canceled, &panel, &power, 1, &large), EPS_CANCELED);
     assert_int_equal(eps__compose(&expired, &panel, &power, 1, &large), EPS_TIMEOUT);
     eps__pld_clear(&pld);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_reference_is_right),
-        cmocka_unit_test(random_mixtures_are_bracketed),
-        cmocka_unit_test(many_subsampled_gaussians_are_bracketed),
-        cmocka_unit_test(gaussians_compose_to_one),
-        cmocka_unit_test(two_levels_are_bracketed),
-        cmocka_unit_test(powers_add_up),
-        cmocka_unit_test(what_may_be_too_much_counts_of_what_is_left),
-        cmocka_unit_test(what_lies_beyond_the_window_is_added),
-        cmocka_unit_test(log_moments_know_their_error),
-        cmocka_unit_test(exponents_that_cancel_are_rounded_all_the_same),
-        cmocka_unit_test(cost_and_cancellation_are_statuses),
-    };
-    return cmocka_run_group_tests_name("compose", tests, NULL, NULL);
 }

@@ -4,20 +4,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/compose/composition.h"
 #include "lib/pld/compose/composition_internal.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 static const double tolerance = 1e-4;
 
@@ -85,9 +81,8 @@ static double two_steps(const struct eps__pair *first, const struct eps__pair *s
 }
 
 /* P8. Two steps, alike or not, from epsilon 0 to thousands of times p, also beside where the slot was made. */
-static void two_steps_are_enclosed(void **unused)
+TEST(two_steps_are_enclosed)
 {
-    (void)unused;
     uint64_t state = 271828;
     for (int c = 0; c < 12; c++) {
         double p = draw_log(&state, 1e-9, 0.01), shift = draw_log(&state, 0.4, 3);
@@ -108,9 +103,8 @@ static void two_steps_are_enclosed(void **unused)
     }
 }
 
-static void more_steps_are_enclosed(void **unused)
+TEST(more_steps_are_enclosed)
 {
-    (void)unused;
     uint64_t state = 314159;
     int checked = 0;
     for (int c = 0; c < 60; c++) {
@@ -132,9 +126,8 @@ static void more_steps_are_enclosed(void **unused)
 }
 
 /* Where e^epsilon is no double, nor what Q has beyond the cut; the smaller shifts never reach it. */
-static void large_epsilons_are_enclosed(void **unused)
+TEST(large_epsilons_are_enclosed)
 {
-    (void)unused;
     static const double epsilon[] = {650, 712, 750, 800, 1000}, shift[] = {50, 30, 0.5};
     for (size_t c = 0; c < sizeof epsilon / sizeof *epsilon * 3; c++) {
         double eps = epsilon[c / 3];
@@ -150,9 +143,8 @@ static void large_epsilons_are_enclosed(void **unused)
 }
 
 /* Floors that add up to something, laws that are not whole, and losses without a floor are none of it. */
-static void other_steps_do_not_settle(void **unused)
+TEST(other_steps_do_not_settle)
 {
-    (void)unused;
     struct eps__composition *composition = new_composition(NAN);
     struct eps__branch *branch = new_branch(1e-3, 1);
     assert_int_equal(eps__composition_add(composition, branch, 1, 40), EPS_OK);
@@ -176,15 +168,4 @@ static void other_steps_do_not_settle(void **unused)
     assert_int_equal(eps__composition_add(composition, new_branch(1e-3, 1), 1, 11), EPS_OK);
     assert_false(eps__large_losses_decide(&composition->steps));
     eps__composition_destroy(composition);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_steps_are_enclosed),
-        cmocka_unit_test(more_steps_are_enclosed),
-        cmocka_unit_test(large_epsilons_are_enclosed),
-        cmocka_unit_test(other_steps_do_not_settle),
-    };
-    return cmocka_run_group_tests_name("decisive", tests, NULL, NULL);
 }

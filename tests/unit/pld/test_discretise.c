@@ -4,21 +4,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/quad.h"
 #include "lib/pld/grid/knots.h"
 #include "lib/pld/pld.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 31337;
 
@@ -144,9 +140,8 @@ static size_t check_bracket(uint64_t *state, const struct draw_pair *drawn, cons
 
 /* ------------------------------------------------------------ tests */
 
-static void the_estimates_bracket_the_curve(void **unused)
+TEST(the_estimates_bracket_the_curve)
 {
-    (void)unused;
     static const char *const names[DRAW_KINDS] = {"remove", "add", "replace", "any", "gaussian"};
     enum { CASES = 300 };
     uint64_t state = seed;
@@ -167,9 +162,8 @@ static void the_estimates_bracket_the_curve(void **unused)
 }
 
 /* Poisson sampling with sizes from the field: p down to 1e-7, shifts down to 1e-3. */
-static void subsampled_gaussians_are_bracketed(void **unused)
+TEST(subsampled_gaussians_are_bracketed)
 {
-    (void)unused;
     uint64_t state = seed;
     size_t wrong = 0;
     double worst = -INFINITY;
@@ -198,9 +192,8 @@ static double error_at(const struct eps__pair *pair, struct eps__pld_plan plan, 
 
 /* Two octaves of the spacing: about sixteen times less error. Averaged over several epsilons: at a knot it is least;
  * how the knots lie to a floor or ceiling leaves some play. */
-static void the_error_falls_with_the_square_of_the_spacing(void **unused)
+TEST(the_error_falls_with_the_square_of_the_spacing)
 {
-    (void)unused;
     static const struct {
         double p, shift;
     } cases[] = {{1, 1}, {1, 0.2}, {0.3, 1}, {0.1, 2}, {0.01, 0.7}, {0.5, 3}};
@@ -232,9 +225,8 @@ static void the_error_falls_with_the_square_of_the_spacing(void **unused)
 }
 
 /* Weights that are off by as much as the pair says, and probability that it leaves out. */
-static void wrong_weights_and_lost_mass_are_counted(void **unused)
+TEST(wrong_weights_and_lost_mass_are_counted)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 60; c++) {
         struct draw_pair drawn, told;
@@ -269,9 +261,8 @@ static void wrong_weights_and_lost_mass_are_counted(void **unused)
 }
 
 /* A loss that hardly grows where P still has mass, and a wide grid: the lower curve's last cell. */
-static void a_nearly_bounded_loss_is_bracketed(void **unused)
+TEST(a_nearly_bounded_loss_is_bracketed)
 {
-    (void)unused;
     double weight[] = {0.9375, 0.0625}, shift[] = {0.001, 0}, without_weight[] = {0.984375, 0.015625},
            without_shift[] = {2.875, 0};
     const struct eps__pair pair = {.numerator = {.weight = weight, .shift = shift, .len = 2},
@@ -307,9 +298,8 @@ static __float128 exact_mass(const struct eps__mixture *mixture, double left, do
 }
 
 /* Intervals so narrow that tails cancel, wide ones, and half-lines: a mass and its rounding, on both sides. */
-static void masses_are_bounded_from_both_sides(void **unused)
+TEST(masses_are_bounded_from_both_sides)
 {
-    (void)unused;
     uint64_t state = seed + 1;
     double widest = 0;
     for (int c = 0; c < 4000; c++) {
@@ -335,9 +325,8 @@ static void masses_are_bounded_from_both_sides(void **unused)
 }
 
 /* An epsilon above every loss needs no delta, one below every loss 1 - e^eps. */
-static void a_bounded_loss_has_exact_ends(void **unused)
+TEST(a_bounded_loss_has_exact_ends)
 {
-    (void)unused;
     struct draw_pair drawn;
     struct eps__pld_plan plan;
     subsampled_pair(&drawn, 0.1, 1.5, true);
@@ -359,9 +348,8 @@ static void a_bounded_loss_has_exact_ends(void **unused)
 
 /* No cell at all: every branch ends where it begins. */
 /* P11: the masses that a negative one leaves are at most those of exact arithmetic. */
-static void shares_of_a_negative_mass_are_rounded_down(void **unused)
+TEST(shares_of_a_negative_mass_are_rounded_down)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 20000; c++) {
         double tilt = c % 3 ? draw_log(&state, 1e-3, 60) : 0, spacing = draw_log(&state, 1e-6, 1);
@@ -379,9 +367,8 @@ static void shares_of_a_negative_mass_are_rounded_down(void **unused)
     }
 }
 
-static void a_plan_without_a_range_is_refused(void **unused)
+TEST(a_plan_without_a_range_is_refused)
 {
-    (void)unused;
     struct draw_pair drawn;
     struct eps__pld_plan plan;
     uint64_t state = seed;
@@ -393,20 +380,4 @@ static void a_plan_without_a_range_is_refused(void **unused)
         assert_int_equal(build_pair(&pld, &drawn.pair, &plan, estimate), EPS_TOO_COSTLY);
         assert_null(pld.index);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_estimates_bracket_the_curve),
-        cmocka_unit_test(subsampled_gaussians_are_bracketed),
-        cmocka_unit_test(the_error_falls_with_the_square_of_the_spacing),
-        cmocka_unit_test(wrong_weights_and_lost_mass_are_counted),
-        cmocka_unit_test(a_nearly_bounded_loss_is_bracketed),
-        cmocka_unit_test(masses_are_bounded_from_both_sides),
-        cmocka_unit_test(a_bounded_loss_has_exact_ends),
-        cmocka_unit_test(shares_of_a_negative_mass_are_rounded_down),
-        cmocka_unit_test(a_plan_without_a_range_is_refused),
-    };
-    return cmocka_run_group_tests_name("discretise", tests, NULL, NULL);
 }

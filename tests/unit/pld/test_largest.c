@@ -4,20 +4,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/epsilon.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/compose/largest.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 static const uint64_t seed = 141;
 
@@ -91,9 +88,8 @@ static void enclose(const struct given *g, double eps, double exact, double erro
 }
 
 /* P3. Two steps of any rarity by quadrature, and close where they are rare. */
-static void two_steps_are_enclosed(void **unused)
+TEST(two_steps_are_enclosed)
 {
-    (void)unused;
     uint64_t state = seed;
     int rare = 0, close = 0;
     for (int c = 0; c < 20; c++) {
@@ -117,9 +113,8 @@ static void two_steps_are_enclosed(void **unused)
 }
 
 /* Many steps, not so rare that Laplace inversion could not be trusted. */
-static void many_steps_are_enclosed(void **unused)
+TEST(many_steps_are_enclosed)
 {
-    (void)unused;
     uint64_t state = seed;
     int checked = 0;
     for (int c = 0; c < 40; c++) {
@@ -140,9 +135,8 @@ static void many_steps_are_enclosed(void **unused)
 
 /* P3: where two large losses are as likely as one, the events must exclude each other. From above delta is at most the
  * probability that any step is a participation, and that of a sum beyond eps without, at most e^-eps by Markov. */
-static void large_losses_are_not_counted_twice(void **unused)
+TEST(large_losses_are_not_counted_twice)
 {
-    (void)unused;
     for (int c = 0; c < 12; c++) {
         struct given g;
         uint64_t count = 40 + 20 * (uint64_t)c;
@@ -160,9 +154,8 @@ static void large_losses_are_not_counted_twice(void **unused)
 
 /* Two steps: delta is at least each step's own beyond what the other can take away, twice; at most that beyond what the
  * other may add, by hand at one threshold. */
-static void two_steps_by_hand(void **unused)
+TEST(two_steps_by_hand)
 {
-    (void)unused;
     const double p = 1e-20, eps = 1e-6;
     struct given g;
     give(&g, p, 1, 0, 2);
@@ -179,27 +172,16 @@ static void two_steps_by_hand(void **unused)
 }
 
 /* The review's jobs: one that did not end, one whose bracket was [0, 6.5e-57] for 7e-100. */
-static void rare_participations_are_answered(void **unused)
+TEST(rare_participations_are_answered)
 {
-    (void)unused;
-    struct eps_job job;
-    struct eps_result *result;
-    eps_job_init(&job);
-    job.mechanism.n = 2;
-    job.mechanism.sampling.p = 1e-20;
-    job.query.noise_multiplier = 1;
-    job.query.delta = 1e-300;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    struct eps_result *result =
+        solved(NULL, job_of("{'n':2,'sampling':{'scheme':'poisson','p':1e-20},'noise_multiplier':1,'delta':1e-300}"));
     /* one step in two: 2 delta_1(eps) = 1e-300 */
     assert_true(result->epsilon > 5e-5 && result->epsilon < 5.5e-5);
     assert_true(result->bracket_lower >= result->bracket_upper * (1 - 1e-3));
     eps_result_destroy(result);
-    job.mechanism.n = 457;
-    job.mechanism.sampling.p = 6.42e-8;
-    job.query.delta = NAN;
-    job.query.epsilon = 1;
-    assert_int_equal(eps_solve(NULL, &result, NULL, &job), EPS_OK);
+    result =
+        solved(NULL, job_of("{'n':457,'sampling':{'scheme':'poisson','p':6.42e-8},'noise_multiplier':1,'epsilon':1}"));
     struct given g;
     give(&g, 6.42e-8, 1, 0, 1);
     double one = 457 * (double)exact_delta(&g.branch.pair[0], 1);
@@ -215,14 +197,11 @@ static bool spent(void *left)
     return (*(long *)left)-- <= 0;
 }
 
-static struct eps_result *solve_within(const struct eps_job *job, long polls)
+static struct eps_result *solve_within(struct eps_job job, long polls)
 {
     struct eps_context context = {.user = &polls, .canceled = spent};
-    struct eps_result *result;
-    struct eps_error error;
     long most = polls;
-    if (eps_solve(&context, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
+    struct eps_result *result = solved(&context, job);
     print_message("# %ld polls of %ld\n", most - polls, most);
     return result;
 }
@@ -230,16 +209,12 @@ static struct eps_result *solve_within(const struct eps_job *job, long polls)
 /* Epsilon within the tolerance; with two steps against the quadrature, whose error is 2e-3 of delta. */
 static void check_epsilon(uint64_t n, double p, double sigma, double delta, long polls)
 {
-    struct eps_job job;
     struct given g;
-    eps_job_init(&job);
-    job.mechanism.n = n;
-    job.mechanism.sampling.p = p;
-    job.query.noise_multiplier = sigma;
-    job.query.delta = delta;
-    job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-    eps_job_defaults(&job);
-    struct eps_result *result = solve_within(&job, polls);
+    struct eps_job job =
+        job_of("{'n':%ju,'sampling':{'scheme':'poisson','p':%.17g},'noise_multiplier':%.17g,'delta':%.17g,"
+               "'accountant':'pld'}",
+               (uintmax_t)n, p, sigma, delta);
+    struct eps_result *result = solve_within(job, polls);
     assert_true(result->bracket_lower >= result->bracket_upper * (1 - 1e-3));
     if (n == 2) {
         give(&g, p, 1 / sigma, 0, n);
@@ -251,47 +226,21 @@ static void check_epsilon(uint64_t n, double p, double sigma, double delta, long
 
 /* Losses over many decades, of which none alone decides: the first was answered with 4.6 times epsilon, once panels had been out
  * of reach at another epsilon; the others took a minute, for the wrong slope of delta. */
-static void heavy_tails_are_answered(void **unused)
+TEST(heavy_tails_are_answered)
 {
-    (void)unused;
     check_epsilon(10, 6.8762480806902195e-06, 0.6756075688467744, 7.583646285136392e-07, 30000);
     check_epsilon(2, 1.2686419313720903e-05, 1.0550692304293097, 5.4e-06, 4000);
     check_epsilon(10, 1.3213538266580442e-06, 2.0397098953844215, 1.6574226538613014e-08, 2000);
 }
 
 /* A part's Chernoff bound: the least tilt that says enough may lie twelve decades under the best one. */
-static void a_rare_part_is_bounded(void **unused)
+TEST(a_rare_part_is_bounded)
 {
-    (void)unused;
-    struct eps_job job;
-    eps_job_init(&job);
-    job.mechanism.n = 7;
-    job.mechanism.adjacency = EPS_ADJACENCY_REPLACE_ONE;
-    struct eps_sampling *sampling = &job.mechanism.sampling;
-    sampling->scheme = EPS_SCHEME_CYCLIC_POISSON;
-    sampling->p = 3.17311610629365e-11;
-    sampling->dataset_size = 22;
-    sampling->groups = 4;
-    sampling->truncation = true;
-    sampling->max_batch_size = 1;
-    job.query.noise_multiplier = 1.801092482;
-    job.query.epsilon = 9.735687979747718;
-    eps_job_defaults(&job);
-    struct eps_result *result = solve_within(&job, 3000);
+    struct eps_result *result = solve_within(
+        job_of("{'n':7,'sampling':{'scheme':'cyclic_poisson','p':3.17311610629365e-11,'dataset_size':22,'groups':4,"
+               "'truncation':{'max_batch_size':1}},'adjacency':'replace_one','noise_multiplier':1.801092482,"
+               "'epsilon':9.735687979747718}"),
+        3000);
     assert_true(result->delta < 1e-200 && result->bracket_lower >= result->delta * (1 - 1e-2));
     eps_result_destroy(result);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_steps_are_enclosed),
-        cmocka_unit_test(many_steps_are_enclosed),
-        cmocka_unit_test(large_losses_are_not_counted_twice),
-        cmocka_unit_test(two_steps_by_hand),
-        cmocka_unit_test(rare_participations_are_answered),
-        cmocka_unit_test(heavy_tails_are_answered),
-        cmocka_unit_test(a_rare_part_is_bounded),
-    };
-    return cmocka_run_group_tests_name("largest", tests, NULL, NULL);
 }

@@ -4,19 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/compose/composition_internal.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 enum { KINDS_MAX = 6 };
 
@@ -97,9 +93,8 @@ static void draw_counts(uint64_t *state, struct drawn *drawn)
         drawn->powers[i].count = i % 3 == 2 ? 1 + draw_below(state, 6) : awkward[draw_below(state, 8)];
 }
 
-static void gaussians_in_levels(void **unused)
+TEST(gaussians_in_levels)
 {
-    (void)unused;
     uint64_t state = 161803;
     for (size_t c = 0; c < 60; c++) {
         struct drawn drawn = {.len = 1 + c % KINDS_MAX};
@@ -120,9 +115,8 @@ static void gaussians_in_levels(void **unused)
     }
 }
 
-static void subsampled_gaussians_in_levels(void **unused)
+TEST(subsampled_gaussians_in_levels)
 {
-    (void)unused;
     uint64_t state = 141421;
     size_t judged = 0;
     for (size_t c = 0; c < 24; c++) {
@@ -146,9 +140,8 @@ static void subsampled_gaussians_in_levels(void **unused)
 }
 
 /* How many there are is a matter of cost: many steps have several, a few or such as hardly spread have one. */
-static void levels_are_chosen(void **unused)
+TEST(levels_are_chosen)
 {
-    (void)unused;
     struct drawn drawn = {.len = 1};
     subsampled_pair(&drawn.pairs[0], 0.01, 0.5, false);
     for (size_t i = 0; i < 3; i++) {
@@ -163,14 +156,4 @@ static void levels_are_chosen(void **unused)
         assert_int_equal(eps__levels(composition, &saddle, 1e3 * spacing), 1);
         eps__composition_destroy(composition);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaussians_in_levels),
-        cmocka_unit_test(subsampled_gaussians_in_levels),
-        cmocka_unit_test(levels_are_chosen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

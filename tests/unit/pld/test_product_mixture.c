@@ -4,19 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/pairs/product_mixture.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/test.h"
 
 static bool near(double a, double b, double error)
 {
@@ -62,9 +58,8 @@ static size_t draw_factors(uint64_t *seed, struct eps__factor *factors, double m
     return len;
 }
 
-static void atoms_lie_on_their_side(void **state)
+TEST(atoms_lie_on_their_side)
 {
-    (void)state;
     uint64_t seed = 314159;
     for (int c = 0; c < CASES; c++) {
         struct eps__factor factors[FACTORS];
@@ -88,9 +83,8 @@ static void atoms_lie_on_their_side(void **state)
     }
 }
 
-static void quadrature_is_as_good_as_it_says(void **state)
+TEST(quadrature_is_as_good_as_it_says)
 {
-    (void)state;
     uint64_t seed = 662607;
     size_t found = 0;
     for (int c = 0; c < CASES; c++) {
@@ -137,9 +131,8 @@ static long double binomials_density(const struct eps__factor *factors, double z
 }
 
 /* (P13): hundreds of participations, far from 0; the atoms are near the mean, and few. */
-static void quadrature_about_the_mean_is_as_good_as_it_says(void **state)
+TEST(quadrature_about_the_mean_is_as_good_as_it_says)
 {
-    (void)state;
     uint64_t seed = 602214;
     size_t away = 0;
     for (int c = 0; c < CASES; c++) {
@@ -169,9 +162,8 @@ static void quadrature_about_the_mean_is_as_good_as_it_says(void **state)
     assert_true(away > CASES / 2);
 }
 
-static void what_is_outside_is_bounded(void **state)
+TEST(what_is_outside_is_bounded)
 {
-    (void)state;
     uint64_t seed = 137035;
     for (int c = 0; c < CASES; c++) {
         struct eps__factor factors[FACTORS];
@@ -193,9 +185,8 @@ static void what_is_outside_is_bounded(void **state)
 }
 
 /* What was trimmed at the top is counted. */
-static void trimmed_mass_is_lost_mass(void **state)
+TEST(trimmed_mass_is_lost_mass)
 {
-    (void)state;
     const struct eps__factor factors[] = {{1, -3, 6}, {0.5, -4, 2}};
     struct eps__mixture mixture;
     struct eps__atoms_error error;
@@ -210,9 +201,8 @@ static void trimmed_mass_is_lost_mass(void **state)
 }
 
 /* (P2): weights are a law's but for what was trimmed, or they do not say that they are. */
-static void a_law_is_told_from_a_thinned_list(void **state)
+TEST(a_law_is_told_from_a_thinned_list)
 {
-    (void)state;
     uint64_t seed = 299792;
     size_t laws = 0, thinned = 0;
     for (int c = 0; c < CASES; c++) {
@@ -240,9 +230,8 @@ static void a_law_is_told_from_a_thinned_list(void **state)
 }
 
 /* Without a budget, and where shifts differ by more than doubles can tell, a list is short all the same. */
-static void every_list_is_thinned(void **state)
+TEST(every_list_is_thinned)
 {
-    (void)state;
     enum { LEN = 12 };
     const double shifts[] = {1, 1e-320, 1e160, 1e308};
     for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++)
@@ -258,18 +247,4 @@ static void every_list_is_thinned(void **state)
             eps__mixture_clear(&mixture);
         }
     patience_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(atoms_lie_on_their_side),
-        cmocka_unit_test(quadrature_is_as_good_as_it_says),
-        cmocka_unit_test(quadrature_about_the_mean_is_as_good_as_it_says),
-        cmocka_unit_test(what_is_outside_is_bounded),
-        cmocka_unit_test(trimmed_mass_is_lost_mass),
-        cmocka_unit_test(a_law_is_told_from_a_thinned_list),
-        cmocka_unit_test(every_list_is_thinned),
-    };
-    return cmocka_run_group_tests_name("product_mixture", tests, NULL, NULL);
 }

@@ -4,20 +4,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/pld/pairs/single.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
+#include "tests/unit/test.h"
 
 enum { ATOMS_MAX = 6, CASES = 1500 };
 static const uint64_t seed = 1618;
@@ -46,9 +42,8 @@ static struct eps__mixture draw_law(uint64_t *state, struct drawn *drawn, int si
 }
 
 /* P2. */
-static void the_estimates_enclose_the_profile(void **unused)
+TEST(the_estimates_enclose_the_profile)
 {
-    (void)unused;
     uint64_t state = seed;
     double widest = 0;
     int checked = 0;
@@ -85,9 +80,8 @@ static void the_estimates_enclose_the_profile(void **unused)
 
 /* P2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is the best, and
  * much of P may lie between. */
-static void a_crossing_that_is_not_known_is_counted(void **unused)
+TEST(a_crossing_that_is_not_known_is_counted)
 {
-    (void)unused;
     uint64_t state = seed;
     int checked = 0;
     for (int c = 0; c < 2000; c++) {
@@ -119,9 +113,8 @@ static void a_crossing_that_is_not_known_is_counted(void **unused)
 }
 
 /* N5. */
-static void masses_of_intervals_do_not_cancel(void **unused)
+TEST(masses_of_intervals_do_not_cancel)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 20000; c++) {
         double left = draw_between(&state, -40, c % 2 ? 40 : 5), width = draw_log(&state, c % 3 ? 1e-12 : 1e-250, 60),
@@ -146,9 +139,8 @@ static void masses_of_intervals_do_not_cancel(void **unused)
 }
 
 /* What is no number bounds nothing, and is not searched for ever. */
-static void no_number_has_no_profile(void **unused)
+TEST(no_number_has_no_profile)
 {
-    (void)unused;
     double one = 1, zero = 0;
     const double shifts[] = {1, 1e160, 1.7e308, INFINITY, NAN}, epsilons[] = {0, 1e300, INFINITY, NAN};
     for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++)
@@ -165,15 +157,4 @@ static void no_number_has_no_profile(void **unused)
                 assert_true(upper == 0 && isinf(lower));
         }
     patience_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_estimates_enclose_the_profile),
-        cmocka_unit_test(a_crossing_that_is_not_known_is_counted),
-        cmocka_unit_test(masses_of_intervals_do_not_cancel),
-        cmocka_unit_test(no_number_has_no_profile),
-    };
-    return cmocka_run_group_tests_name("single", tests, NULL, NULL);
 }

@@ -6,19 +6,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/epsilon.h"
 #include "lib/numerics/hash.h"
+#include "tests/unit/test.h"
 
 enum { EXAMPLES = 240000, STEPS_MOST = 8 };
 
@@ -219,9 +215,8 @@ static struct eps_mechanism mechanism_drawn(const struct drawn *d)
 }
 
 /* S9. */
-static void patterns_have_their_law(void **unused)
+TEST(patterns_have_their_law)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
         struct eps_mechanism m = mechanism_drawn(&drawn[i]);
         size_t counts[1 << STEPS_MOST] = {0};
@@ -237,9 +232,8 @@ static void patterns_have_their_law(void **unused)
 }
 
 /* Neighbours, and those far apart, in the first three steps. S9. */
-static void pairs_are_independent(void **unused)
+TEST(pairs_are_independent)
 {
-    (void)unused;
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
         struct eps_mechanism m = mechanism_drawn(&drawn[i]);
         size_t near[64] = {0}, far[64] = {0};
@@ -261,9 +255,8 @@ static void pairs_are_independent(void **unused)
 
 /* ---------------------------------------------------------------- in every draw */
 
-static void who_was_drawn_sits_out(void **unused)
+TEST(who_was_drawn_sits_out)
 {
-    (void)unused;
     enum { DATASET = 50000, STEPS = 400, APART = 37 };
     static size_t last[DATASET], sizes[STEPS];
     for (int warm = 0; warm < 2; warm++) {
@@ -315,9 +308,8 @@ static struct turns turns_of(uint32_t pattern, size_t n)
     return turns;
 }
 
-static void a_loader_keeps_its_schema(void **unused)
+TEST(a_loader_keeps_its_schema)
 {
-    (void)unused;
     enum { DATASET = 1003 };
     struct eps_mechanism m = mechanism_of(EPS_SCHEME_NONE, 20);
     m.sampling.epochs = 3;
@@ -340,9 +332,8 @@ static void a_loader_keeps_its_schema(void **unused)
     }
 }
 
-static void batches_of_one_size_go_round(void **unused)
+TEST(batches_of_one_size_go_round)
 {
-    (void)unused;
     static const struct {
         uint64_t dataset, batch;
         enum eps_schema schema;
@@ -373,9 +364,8 @@ static void batches_of_one_size_go_round(void **unused)
 }
 
 /* Each example anywhere in an epoch, as likely, and in the same way as any other. */
-static void orders_are_random(void **unused)
+TEST(orders_are_random)
 {
-    (void)unused;
     enum { KEYS = 30000, DATASET = 6 };
     size_t pairs[2][36] = {{0}};
     double law[36];
@@ -416,9 +406,8 @@ static double choose(size_t n, size_t k)
 
 /* The batch is any set of fewer than B as Poisson sampling draws it, or any of B from a larger one, all as likely. S9.
  * */
-static void truncation_keeps_any_subset(void **unused)
+TEST(truncation_keeps_any_subset)
 {
-    (void)unused;
     enum { DATASET = 6, MOST = 2, STEPS = 200000 };
     struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, STEPS);
     size_t counts[1 << DATASET] = {0};
@@ -456,9 +445,8 @@ static void truncation_keeps_any_subset(void **unused)
     assert_true(fabs((double)truncated / STEPS - left) < 8 * sqrt(left / STEPS) + 8. / STEPS);
 }
 
-static void who_is_truncated_stays_barred(void **unused)
+TEST(who_is_truncated_stays_barred)
 {
-    (void)unused;
     struct eps_mechanism m = mechanism_of(EPS_SCHEME_B_MIN_SEP, 9);
     m.sampling.p = 1;
     m.sampling.separation = 3;
@@ -475,9 +463,8 @@ static void who_is_truncated_stays_barred(void **unused)
 }
 
 /* S5: the groups' sizes are those that are accounted. Without truncation they are random. */
-static void groups_are_dealt_where_their_size_counts(void **unused)
+TEST(groups_are_dealt_where_their_size_counts)
 {
-    (void)unused;
     enum { DATASET = 1000, GROUPS = 7 };
     struct eps_mechanism m = mechanism_of(EPS_SCHEME_CYCLIC_POISSON, GROUPS);
     m.sampling.p = 1;
@@ -532,9 +519,8 @@ static uint32_t algorithm_3(uint32_t sampled, size_t n, size_t all, size_t b, co
 }
 
 /* S9. */
-static void users_have_the_law_of_algorithm_3(void **unused)
+TEST(users_have_the_law_of_algorithm_3)
 {
-    (void)unused;
     enum { KEYS = 120000, ALL = 7, STEPS = 3, CELLS = 1 << (4 * STEPS) };
     static const uint32_t users_of[ALL] = {1, 3, 2, 4, 4, 8, 8}; /* as bits; user 3 has empty ones only */
     static size_t counts[CELLS];
@@ -560,9 +546,8 @@ static void users_have_the_law_of_algorithm_3(void **unused)
     }
 }
 
-static void users_keep_their_distance(void **unused)
+TEST(users_keep_their_distance)
 {
-    (void)unused;
     enum { DATASET = 4000, USERS = 1500, STEPS = 200, APART = 11, MOST = 16 };
     static uint64_t from[DATASET + 1];
     static uint32_t whose[3 * DATASET];
@@ -618,9 +603,8 @@ static void hash_batches(char hex[EPS__HASH_HEX], struct eps_mechanism m, uint64
 }
 
 /* The digests are those of the first version: a test of a client's own may rely on its seed. */
-static void a_key_gives_the_same_batches(void **unused)
+TEST(a_key_gives_the_same_batches)
 {
-    (void)unused;
     static const char *const known[] = {"bb0092d7b7a4a5a3", "23fd1dff75bbbd5f", "d4febd265eb75621", "5d384add045c1fc9",
                                         "160ecce8dd9b895a"};
     struct eps_mechanism all[] = {mechanism_drawn(&drawn[0]), mechanism_drawn(&drawn[3]), mechanism_drawn(&drawn[5]),
@@ -668,9 +652,8 @@ static void assert_refused(const struct eps_mechanism *given, uint64_t dataset, 
     }
 }
 
-static void what_is_wrong_is_named(void **unused)
+TEST(what_is_wrong_is_named)
 {
-    (void)unused;
     struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, 10);
     m.sampling.p = 0.1;
     assert_refused(&m, 100, "");
@@ -710,9 +693,8 @@ static void assert_users_refused(struct eps_mechanism m, const struct eps_users 
     assert_non_null(strstr(error.message, words));
 }
 
-static void users_are_checked(void **unused)
+TEST(users_are_checked)
 {
-    (void)unused;
     static const uint64_t none[] = {0, 1, 1, 2, 3}, twice[] = {0, 2, 4, 5, 6};
     static const uint32_t whose[] = {0, 1, 1}, same[] = {0, 0, 0, 0, 1, 1};
     const struct eps_users nobody = {none, whose, 2}, doubled = {twice, same, 2};
@@ -731,25 +713,4 @@ static void users_are_checked(void **unused)
     eps_batcher_destroy(start(m, 4, &few, 1));
     eps_batcher_destroy(start(m, 4, NULL, 1));
     eps_batcher_destroy(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_have_their_law),
-        cmocka_unit_test(pairs_are_independent),
-        cmocka_unit_test(who_was_drawn_sits_out),
-        cmocka_unit_test(a_loader_keeps_its_schema),
-        cmocka_unit_test(batches_of_one_size_go_round),
-        cmocka_unit_test(orders_are_random),
-        cmocka_unit_test(truncation_keeps_any_subset),
-        cmocka_unit_test(who_is_truncated_stays_barred),
-        cmocka_unit_test(groups_are_dealt_where_their_size_counts),
-        cmocka_unit_test(users_have_the_law_of_algorithm_3),
-        cmocka_unit_test(users_keep_their_distance),
-        cmocka_unit_test(a_key_gives_the_same_batches),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(users_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 #include <string.h>
 
 #include "lib/numerics/bound.h"
 #include "lib/numerics/quad.h"
 #include "lib/sampling/participations.h"
+#include "tests/unit/test.h"
 
 enum { DRAWS = 512 };
 
@@ -49,9 +45,8 @@ static void check(struct eps__b_min_sep_steps steps)
     free(alone);
 }
 
-static void lanes_are_draws(void **state)
+TEST(lanes_are_draws)
 {
-    (void)state;
     const struct eps__b_min_sep_steps cases[] = {
         {.n = 1, .separation = 1, .p = 0.5, .examples = 1},
         {.n = 1024, .separation = 16, .p = 1 / 49.0, .examples = 1},
@@ -75,9 +70,8 @@ static void lanes_are_draws(void **state)
 }
 
 /* A26: where a probability underflows, too. */
-static void logs_are_known_to_their_error(void **state)
+TEST(logs_are_known_to_their_error)
 {
-    (void)state;
     const double ps[] = {1e-20, 1e-9, 0.01, 0.5, 0.999, 1 - 0x1p-53};
     const unsigned examples[] = {1, 2, 7, EPS__TOGETHER_MAX};
     unsigned underflows = 0;
@@ -95,13 +89,4 @@ static void logs_are_known_to_their_error(void **state)
         }
     }
     assert_true(underflows > 40);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_are_draws),
-        cmocka_unit_test(logs_are_known_to_their_error),
-    };
-    return cmocka_run_group_tests_name("participations", tests, NULL, NULL);
 }

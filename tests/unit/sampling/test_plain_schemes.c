@@ -4,19 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "api/codec/codec.h"
 #include "lib/sampling/sampling.h"
-#include "tests/unit/decoded.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 6, PATTERNS = 1 << STEPS_MAX };
 
@@ -93,9 +89,8 @@ static void plain_law(double *law, const struct eps_sampling *sampling, size_t n
     }
 }
 
-static void laws_are_the_same(void **state)
+TEST(laws_are_the_same)
 {
-    (void)state;
     static const double ps[] = {1e-3, 0.1, 0.5, 0.9, 1};
     size_t reduced = 0;
     for (size_t n = 1; n <= STEPS_MAX; n++)
@@ -121,9 +116,8 @@ static void laws_are_the_same(void **state)
 }
 
 /* p/(1 + (separation - 1) p) is rounded up: against 64 bits of it, and never more than p. */
-static void a_first_step_is_drawn_no_less_often(void **state)
+TEST(a_first_step_is_drawn_no_less_often)
 {
-    (void)state;
     static const double ps[] = {5e-324, 1e-300, 1e-20, 1e-9, 0.1, 1.0 / 3, 0.7, 1};
     for (size_t k = 0; k < sizeof ps / sizeof *ps; k++)
         for (size_t separation = 2; separation < SIZE_MAX / 3; separation = separation * 3 + 1) {
@@ -138,9 +132,8 @@ static void a_first_step_is_drawn_no_less_often(void **state)
 
 /* ------------------------------------------------------------ what is kept, and what is left */
 
-static void what_is_said_beside_the_scheme_stays(void **state)
+TEST(what_is_said_beside_the_scheme_stays)
 {
-    (void)state;
     struct eps_sampling plainer;
     struct eps_mechanism mechanism = mechanism_of(3, 0.1, 1, false);
     mechanism.sampling.examples_per_user = 4;
@@ -165,9 +158,8 @@ static void what_is_said_beside_the_scheme_stays(void **state)
 }
 
 /* How often others fill a batch has to be known exactly, and bins that are cut to a limit are not analysed. */
-static void truncated_batches_are_not_rounded(void **state)
+TEST(truncated_batches_are_not_rounded)
 {
-    (void)state;
     struct eps_sampling plainer;
     struct eps_mechanism first = mechanism_of(1, 0.1, 3, true), certain = mechanism_of(6, 1, 3, true);
     assert_true(eps__sampling_plainer(&plainer, &first) && eps__sampling_plainer(&plainer, &certain));
@@ -184,17 +176,6 @@ static void truncated_batches_are_not_rounded(void **state)
 
 /* ------------------------------------------------------------ answers */
 
-static struct eps_result *solved(const char *text)
-{
-    struct api_job *job = decoded(text);
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    if (eps_solve(NULL, &result, &error, &job->job) != EPS_OK)
-        fail_msg("%s: %s: %s", text, error.pointer, error.message);
-    api_job_destroy(job);
-    return result;
-}
-
 /* ln delta(eps) in direction remove of one step: p of N(1, sigma^2) against N(0, sigma^2). */
 static double one_step(double p, double sigma, double eps)
 {
@@ -203,26 +184,23 @@ static double one_step(double p, double sigma, double eps)
 }
 
 /* The same two deltas, whichever name the sampling has. */
-static void answers_are_those_of_the_plainer_sampling(void **state)
+TEST(answers_are_those_of_the_plainer_sampling)
 {
-    (void)state;
     static const char *const pairs[][2] = {
-        {"\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1", "\"scheme\":\"poisson\",\"p\":0.01"},
-        {"\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1,\"warm_start\":false,\"examples_per_user\":3",
-         "\"scheme\":\"poisson\",\"p\":0.01,\"examples_per_user\":3"},
-        {"\"scheme\":\"b_min_sep\",\"batch_size\":10,\"dataset_size\":1000,\"separation\":1,"
-         "\"truncation\":{\"max_batch_size\":15}",
-         "\"scheme\":\"poisson\",\"batch_size\":10,\"dataset_size\":1000,\"truncation\":{\"max_batch_size\":15}"},
-        {"\"scheme\":\"cyclic_poisson\",\"p\":0.01,\"groups\":1", "\"scheme\":\"poisson\",\"p\":0.01"},
-        {"\"scheme\":\"b_min_sep\",\"p\":1,\"separation\":10", "\"scheme\":\"balls_in_bins\",\"bins\":10"},
+        {"'scheme':'b_min_sep','p':0.01,'separation':1", "'scheme':'poisson','p':0.01"},
+        {"'scheme':'b_min_sep','p':0.01,'separation':1,'warm_start':false,'examples_per_user':3",
+         "'scheme':'poisson','p':0.01,'examples_per_user':3"},
+        {"'scheme':'b_min_sep','batch_size':10,'dataset_size':1000,'separation':1,"
+         "'truncation':{'max_batch_size':15}",
+         "'scheme':'poisson','batch_size':10,'dataset_size':1000,'truncation':{'max_batch_size':15}"},
+        {"'scheme':'cyclic_poisson','p':0.01,'groups':1", "'scheme':'poisson','p':0.01"},
+        {"'scheme':'b_min_sep','p':1,'separation':10", "'scheme':'balls_in_bins','bins':10"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct eps_result *results[2];
         for (int k = 0; k < 2; k++) {
-            char text[400];
-            snprintf(text, sizeof text, "{\"n\":40,\"sampling\":{%s},\"noise_multiplier\":0.8,\"epsilon\":1}",
-                     pairs[i][k]);
-            results[k] = solved(text);
+            results[k] =
+                solved(NULL, job_of("{'n':40,'sampling':{%s},'noise_multiplier':0.8,'epsilon':1}", pairs[i][k]));
         }
         for (int d = 0; d < EPS_DIRECTIONS; d++)
             if (results[0]->directions[d].value != results[1]->directions[d].value)
@@ -234,12 +212,11 @@ static void answers_are_those_of_the_plainer_sampling(void **state)
     }
 }
 
-static void steps_that_need_not_wait_are_poisson(void **state)
+TEST(steps_that_need_not_wait_are_poisson)
 {
-    (void)state;
     struct eps_result *result =
-        solved("{\"n\":1000,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1},"
-               "\"noise_multiplier\":0.8,\"epsilon\":1}");
+        solved(NULL, job_of("{'n':1000,'sampling':{'scheme':'b_min_sep','p':0.01,'separation':1},"
+                            "'noise_multiplier':0.8,'epsilon':1}"));
     assert_true(result->delta > 0.0241 && result->delta < 0.0243); /* and not 0.214 */
     /* What is told is what was asked. */
     bool told = false;
@@ -249,39 +226,34 @@ static void steps_that_need_not_wait_are_poisson(void **state)
     eps_result_destroy(result);
 
     for (int warm = 0; warm < 2; warm++) {
-        char text[300];
-        snprintf(text, sizeof text,
-                 "{\"n\":1,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":100,\"warm_start\":%s},"
-                 "\"noise_multiplier\":0.8,\"epsilon\":1}",
-                 warm ? "true" : "false");
-        result = solved(text);
+        result =
+            solved(NULL, job_of("{'n':1,'sampling':{'scheme':'b_min_sep','p':0.01,'separation':100,'warm_start':%s},"
+                                "'noise_multiplier':0.8,'epsilon':1}",
+                                warm ? "true" : "false"));
         double truth = one_step(warm ? 0.01 / 1.99 : 0.01, 0.8, 1);
         if (!(result->delta >= truth * (1 - 1e-12) && result->delta <= 1.001 * truth))
-            fail_msg("%s: %.17g, the truth is %.17g", text, result->delta, truth);
+            fail_msg("warm start %d: %.17g, the truth is %.17g", warm, result->delta, truth);
         assert_true(result->p == 0.01);
         eps_result_destroy(result);
     }
 }
 
 /* Its coin is not rounded: the bracket is as narrow, and as exact, as that of the plainer name. */
-static void one_step_without_a_wait_is_as_exact(void **state)
+TEST(one_step_without_a_wait_is_as_exact)
 {
-    (void)state;
     static const char *const samplings[] = {
-        "\"scheme\":\"poisson\",\"p\":1e-9",
-        "\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":1,\"warm_start\":true",
-        "\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":5,\"warm_start\":false",
-        "\"scheme\":\"cyclic_poisson\",\"p\":1e-9,\"groups\":1",
+        "'scheme':'poisson','p':1e-9",
+        "'scheme':'b_min_sep','p':1e-9,'separation':1,'warm_start':true",
+        "'scheme':'b_min_sep','p':1e-9,'separation':5,'warm_start':false",
+        "'scheme':'cyclic_poisson','p':1e-9,'groups':1",
     };
     static const char *const accountants[] = {"auto", "renyi"};
     for (size_t a = 0; a < sizeof accountants / sizeof *accountants; a++) {
         struct eps_result *first = NULL;
         for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++) {
-            char text[300];
-            snprintf(text, sizeof text,
-                     "{\"n\":1,\"sampling\":{%s},\"accountant\":\"%s\",\"epsilon\":0,\"delta\":3.829e-10}",
-                     samplings[i], accountants[a]);
-            struct eps_result *result = solved(text);
+            struct eps_result *result =
+                solved(NULL, job_of("{'n':1,'sampling':{%s},'accountant':'%s','epsilon':0,'delta':3.829e-10}",
+                                    samplings[i], accountants[a]));
             if (i == 0) {
                 first = result;
                 assert_int_equal(result->bracket_exact, a == 0);
@@ -296,41 +268,36 @@ static void one_step_without_a_wait_is_as_exact(void **state)
 }
 
 /* Whom nothing plainer is served for is asked for what there is, by name; so are draws that audit. */
-static void who_serves_the_scheme_alone_still_serves_it(void **state)
+TEST(who_serves_the_scheme_alone_still_serves_it)
 {
-    (void)state;
-    struct eps_result *result =
-        solved("{\"n\":6,\"matrix\":{\"family\":\"square_root\"},\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,"
-               "\"separation\":1,\"warm_start\":false,\"examples_per_user\":2},\"noise_multiplier\":1,\"delta\":0.01,"
-               "\"accountant\":{\"method\":\"monte_carlo\",\"samples\":4096}}");
+    struct eps_result *result = solved(
+        NULL, job_of("{'n':6,'matrix':{'family':'square_root'},'sampling':{'scheme':'b_min_sep','p':0.1,"
+                     "'separation':1,'warm_start':false,'examples_per_user':2},'noise_multiplier':1,'delta':0.01,"
+                     "'accountant':{'method':'monte_carlo','samples':4096}}"));
     eps_result_destroy(result);
-    result = solved("{\"n\":6,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":1,\"warm_start\":false,"
-                    "\"examples_per_user\":2},\"noise_multiplier\":1,\"delta\":0.01,\"accountant\":\"renyi\"}");
+    result = solved(NULL, job_of("{'n':6,'sampling':{'scheme':'b_min_sep','p':0.1,'separation':1,'warm_start':false,"
+                                 "'examples_per_user':2},'noise_multiplier':1,'delta':0.01,'accountant':'renyi'}"));
     assert_int_equal(result->accountant, EPS_ACCOUNTANT_RENYI);
     eps_result_destroy(result);
-    result = solved("{\"n\":6,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":1,\"warm_start\":false,"
-                    "\"examples_per_user\":2},\"noise_multiplier\":1,\"epsilon\":1,\"accountant\":{\"method\":\"auto\","
-                    "\"audit\":20000}}");
+    result =
+        solved(NULL, job_of("{'n':6,'sampling':{'scheme':'b_min_sep','p':0.1,'separation':1,'warm_start':false,"
+                            "'examples_per_user':2},'noise_multiplier':1,'epsilon':1,'accountant':{'method':'auto',"
+                            "'audit':20000}}"));
     assert_int_equal(result->accountant, EPS_ACCOUNTANT_PLD);
     assert_true(result->audit[EPS_REMOVE].lower > 0 && result->audit[EPS_REMOVE].lower <= result->delta);
     eps_result_destroy(result);
 }
 
 /* Phases, curves and plans see the plainer sampling, too. */
-static void parts_of_a_training_are_plainer(void **state)
+TEST(parts_of_a_training_are_plainer)
 {
-    (void)state;
     double deltas[2];
     for (int k = 0; k < 2; k++) {
-        char text[500];
-        const char *sampling =
-            k ? "\"scheme\":\"poisson\",\"p\":0.01" : "\"scheme\":\"b_min_sep\",\"p\":0.01,\"separation\":1";
-        snprintf(
-            text, sizeof text,
-            "{\"phases\":[{\"n\":40,\"sampling\":{%s}},{\"n\":20,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.02}}],"
-            "\"noise_multiplier\":0.8,\"epsilon\":1}",
-            sampling);
-        struct eps_result *result = solved(text);
+        const char *sampling = k ? "'scheme':'poisson','p':0.01" : "'scheme':'b_min_sep','p':0.01,'separation':1";
+        struct eps_result *result = solved(
+            NULL, job_of("{'phases':[{'n':40,'sampling':{%s}},{'n':20,'sampling':{'scheme':'poisson','p':0.02}}],"
+                         "'noise_multiplier':0.8,'epsilon':1}",
+                         sampling));
         deltas[k] = result->delta;
         eps_result_destroy(result);
     }
@@ -338,36 +305,15 @@ static void parts_of_a_training_are_plainer(void **state)
 }
 
 /* A variance of 1e-18 beside 1 was forgotten where there is much noise, and no noise at all was found. */
-static void small_probabilities_have_a_noise(void **state)
+TEST(small_probabilities_have_a_noise)
 {
-    (void)state;
-    static const char *const samplings[] = {"\"scheme\":\"b_min_sep\",\"p\":1e-9,\"separation\":1,\"warm_start\":true",
-                                            "\"scheme\":\"poisson\",\"p\":1e-9"};
+    static const char *const samplings[] = {"'scheme':'b_min_sep','p':1e-9,'separation':1,'warm_start':true",
+                                            "'scheme':'poisson','p':1e-9"};
     for (int k = 0; k < 2; k++) {
-        char text[300];
-        snprintf(text, sizeof text,
-                 "{\"n\":1,\"sampling\":{%s},\"accountant\":\"renyi\",\"epsilon\":0,\"delta\":3.829e-10}",
-                 samplings[k]);
-        struct eps_result *result = solved(text);
+        struct eps_result *result = solved(
+            NULL, job_of("{'n':1,'sampling':{%s},'accountant':'renyi','epsilon':0,'delta':3.829e-10}", samplings[k]));
         /* p (2 Phi(1/(2 sigma)) - 1) is 3.829e-10 at 1.0001, and Scarf's p sqrt(e^{1/sigma^2} - 1)/2 at 1.4721 */
         assert_true(result->noise_multiplier > 1 && result->noise_multiplier < 1.473);
         eps_result_destroy(result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(laws_are_the_same),
-        cmocka_unit_test(a_first_step_is_drawn_no_less_often),
-        cmocka_unit_test(what_is_said_beside_the_scheme_stays),
-        cmocka_unit_test(truncated_batches_are_not_rounded),
-        cmocka_unit_test(answers_are_those_of_the_plainer_sampling),
-        cmocka_unit_test(steps_that_need_not_wait_are_poisson),
-        cmocka_unit_test(one_step_without_a_wait_is_as_exact),
-        cmocka_unit_test(who_serves_the_scheme_alone_still_serves_it),
-        cmocka_unit_test(parts_of_a_training_are_plainer),
-        cmocka_unit_test(small_probabilities_have_a_noise),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
+#include "tests/unit/test.h"
 
 static struct eps_mechanism new_mechanism(enum eps_scheme scheme)
 {
@@ -25,9 +20,8 @@ static struct eps_mechanism new_mechanism(enum eps_scheme scheme)
     return job.mechanism;
 }
 
-static void every_scheme_has_a_whole_row(void **state)
+TEST(every_scheme_has_a_whole_row)
 {
-    (void)state;
     for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++) {
         const struct eps__scheme *scheme = eps__scheme_find(name);
         assert_non_null(scheme);
@@ -48,9 +42,8 @@ static void every_scheme_has_a_whole_row(void **state)
 }
 
 /* The batches of an epoch are as many whether they are given or follow from the sizes. */
-static void bins_are_bins_however_they_are_given(void **state)
+TEST(bins_are_bins_however_they_are_given)
 {
-    (void)state;
     struct eps_mechanism given = new_mechanism(EPS_SCHEME_BALLS_IN_BINS), derived = given;
     given.sampling.bins = 20;
     derived.sampling.batch_size = 50;
@@ -67,9 +60,8 @@ static void bins_are_bins_however_they_are_given(void **state)
 }
 
 /* Each scheme assumes something, and none what another one does. */
-static void every_scheme_says_what_it_assumes(void **state)
+TEST(every_scheme_says_what_it_assumes)
 {
-    (void)state;
     char *first[EPS_SCHEME_COUNT] = {NULL};
     for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++) {
         struct eps_mechanism mechanism = new_mechanism(name);
@@ -91,9 +83,8 @@ static void every_scheme_says_what_it_assumes(void **state)
         free(first[name]);
 }
 
-static void a_sampling_like_another_is_like_it(void **state)
+TEST(a_sampling_like_another_is_like_it)
 {
-    (void)state;
     for (int random = 0; random < 2; random++)
         for (int fixed = 0; fixed < 2; fixed++) {
             struct eps_mechanism mechanism = new_mechanism(EPS_SCHEME_NONE);
@@ -110,9 +101,8 @@ static bool never(const struct eps__scheme *scheme, int unused)
     return false;
 }
 
-static void lists_in_messages_come_from_the_table(void **state)
+TEST(lists_in_messages_come_from_the_table)
 {
-    (void)state;
     char text[120];
     eps__scheme_names(text, sizeof text, never, 0);
     assert_string_equal(text, "");
@@ -125,9 +115,8 @@ static void lists_in_messages_come_from_the_table(void **state)
 }
 
 /* A row that knows no pairs, or not for an adjacency or truncated batches, is declined by what the rows say. */
-static void who_composes_steps_asks_the_row(void **state)
+TEST(who_composes_steps_asks_the_row)
 {
-    (void)state;
     static const struct eps__pairs some = {.drawn = 1u << EPS_ADJACENCY_ZERO_OUT | 1u << EPS_ADJACENCY_ADD_REMOVE};
     const struct eps__scheme none = {0}, few = {.pairs = &some};
     struct eps_mechanism mechanism = new_mechanism(EPS_SCHEME_POISSON);
@@ -153,9 +142,8 @@ static void who_composes_steps_asks_the_row(void **state)
 }
 
 /* What a step's pairs are at p = 0.25: public outcomes and the shifts of both data sets. */
-static void the_pairs_of_a_step_are_its_schemes(void **state)
+TEST(the_pairs_of_a_step_are_its_schemes)
 {
-    (void)state;
     const struct eps__step_setting step = {.p = 0.25, .dataset = 100, .log_floor = -700};
     for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++)
         for (enum eps_adjacency a = 0; a < EPS_ADJACENCY_COUNT; a++) {
@@ -182,9 +170,8 @@ static void the_pairs_of_a_step_are_its_schemes(void **state)
 
 /* Where participation is drawn otherwise than in independent rounds, nothing is known without noise: not "delta 0, no
  * noise needed". */
-static void without_independent_rounds_nothing_is_known_without_noise(void **state)
+TEST(without_independent_rounds_nothing_is_known_without_noise)
 {
-    (void)state;
     for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++) {
         struct eps_mechanism mechanism = new_mechanism(name);
         mechanism.sampling.p = 0.1;
@@ -200,9 +187,8 @@ static void without_independent_rounds_nothing_is_known_without_noise(void **sta
     }
 }
 
-static void bins_that_are_drawn_anew_may_be_neighbours(void **state)
+TEST(bins_that_are_drawn_anew_may_be_neighbours)
 {
-    (void)state;
     struct eps_mechanism mechanism = new_mechanism(EPS_SCHEME_BALLS_IN_BINS);
     mechanism.n = 12;
     mechanism.sampling.bins = 4;
@@ -211,20 +197,4 @@ static void bins_that_are_drawn_anew_may_be_neighbours(void **state)
     struct eps__participation anew = eps__sampling_worst(&mechanism);
     assert_true(same.fixed && same.separation == 4 && same.epochs == 3);
     assert_true(!anew.fixed && anew.separation == 1 && anew.epochs == 3 && anew.shuffled == 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme_has_a_whole_row),
-        cmocka_unit_test(bins_are_bins_however_they_are_given),
-        cmocka_unit_test(every_scheme_says_what_it_assumes),
-        cmocka_unit_test(a_sampling_like_another_is_like_it),
-        cmocka_unit_test(lists_in_messages_come_from_the_table),
-        cmocka_unit_test(who_composes_steps_asks_the_row),
-        cmocka_unit_test(the_pairs_of_a_step_are_its_schemes),
-        cmocka_unit_test(without_independent_rounds_nothing_is_known_without_noise),
-        cmocka_unit_test(bins_that_are_drawn_anew_may_be_neighbours),
-    };
-    return cmocka_run_group_tests_name("schemes", tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/epsilon.h"
 #include "lib/numerics/binomial.h"
@@ -20,6 +15,8 @@
 #include "lib/sampling/truncation.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 /* Pr[first <= Binom(n, p) <= last], term by term. */
 static __float128 exact_between(uint64_t n, double p, uint64_t first, uint64_t last)
@@ -39,9 +36,8 @@ static void assert_within(struct eps__interval found, __float128 exact, double r
     assert_true(found.upper - found.lower <= relative * found.upper + 1e-290);
 }
 
-static void binomial_tails_lie_in_their_intervals(void **unused)
+TEST(binomial_tails_lie_in_their_intervals)
 {
-    (void)unused;
     uint64_t state = 7;
     int checked = 0;
     for (int i = 0; i < 300; i++) {
@@ -62,9 +58,8 @@ static void binomial_tails_lie_in_their_intervals(void **unused)
 
 /* Pr[example in the batch | the others fill it], by summing over how many others were drawn: an example that was drawn
  * too is among the B of m + 1 with probability B/(m + 1). */
-static void the_full_batch_takes_an_example_as_often_as_counting_says(void **unused)
+TEST(the_full_batch_takes_an_example_as_often_as_counting_says)
 {
-    (void)unused;
     uint64_t state = 11;
     for (int i = 0; i < 200; i++) {
         uint64_t dataset = 2 + draw_below(&state, 30), limit = 1 + draw_below(&state, dataset - 1);
@@ -118,16 +113,6 @@ static struct eps_job truncated_job(enum eps_adjacency adjacency, uint64_t datas
     return job;
 }
 
-static struct eps_result *solve(struct eps_job *job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(job);
-    if (eps_solve(NULL, &result, &error, job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
-
 /* What accounting.md section 6 tabulates, and for a full batch that is drawn alike for both data sets the coin shown:
  * each is a bound, evaluated in quadruple precision. */
 static __float128 one_step(enum eps_adjacency adjacency, const struct eps__truncation *t, double p, double sigma,
@@ -145,9 +130,8 @@ static __float128 one_step(enum eps_adjacency adjacency, const struct eps__trunc
     return t->open.upper * exact_delta(&open.pair, eps) + t->full.upper * (mixed < shown ? mixed : shown);
 }
 
-static void one_step_is_the_mixture_of_two_pairs(void **unused)
+TEST(one_step_is_the_mixture_of_two_pairs)
 {
-    (void)unused;
     uint64_t state = 3;
     for (int i = 0; i < 36; i++) {
         enum eps_adjacency adjacency = (enum eps_adjacency)(i % EPS_ADJACENCY_COUNT);
@@ -158,7 +142,7 @@ static void one_step_is_the_mixture_of_two_pairs(void **unused)
         struct eps_job job = truncated_job(adjacency, dataset, p, limit);
         job.query.noise_multiplier = sigma;
         job.query.epsilon = eps;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         struct eps__truncation t = eps__truncate(dataset, p, limit);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double exact = (double)one_step(adjacency, &t, p, sigma, eps, direction == EPS_REMOVE);
@@ -174,9 +158,8 @@ static void one_step_is_the_mixture_of_two_pairs(void **unused)
 }
 
 /* A limit that no batch exceeds is no limit; a batch that is always full is a batch of fixed size. */
-static void the_extremes_are_exact(void **unused)
+TEST(the_extremes_are_exact)
 {
-    (void)unused;
     for (int adjacency = 0; adjacency < EPS_ADJACENCY_COUNT; adjacency++) {
         struct eps_job limited = truncated_job((enum eps_adjacency)adjacency, 500, 0.03, 500), plain = limited;
         limited.mechanism.n = plain.mechanism.n = 40;
@@ -184,21 +167,21 @@ static void the_extremes_are_exact(void **unused)
         limited.query.delta = plain.query.delta = 1e-6;
         plain.mechanism.sampling.truncation = false;
         plain.mechanism.sampling.max_batch_size = 0;
-        struct eps_result *a = solve(&limited), *b = solve(&plain);
+        struct eps_result *a = solved(NULL, limited), *b = solved(NULL, plain);
         assert_true(a->epsilon == b->epsilon && a->bracket_lower == b->bracket_lower);
         eps_result_destroy(a);
         eps_result_destroy(b);
         struct eps_job fixed = truncated_job((enum eps_adjacency)adjacency, 500, 1, 25);
         fixed.query.noise_multiplier = 1.5;
         fixed.query.epsilon = 0.4;
-        a = solve(&fixed);
+        a = solved(NULL, fixed);
         const struct eps__truncation always = {.full = {1, 1}, .q = {0.05, 0.05}};
         double exact = (double)one_step((enum eps_adjacency)adjacency, &always, 1, 1.5, 0.4, true);
         assert_true(a->directions[EPS_REMOVE].value >= exact * (1 - 1e-9));
         assert_true(a->directions[EPS_REMOVE].value <= exact * (1 + 1.01e-3));
         eps_result_destroy(a);
         fixed.query.accountant.method = EPS_ACCOUNTANT_AUTO;
-        a = solve(&fixed);
+        a = solved(NULL, fixed);
         assert_int_equal(a->accountant, EPS_ACCOUNTANT_PLD);
         eps_result_destroy(a);
     }
@@ -206,9 +189,8 @@ static void the_extremes_are_exact(void **unused)
 
 /* With as many groups as bands the rounds of one example are subsampled Gaussians of its columns' norms: what Poisson
  * sampling of a diagonal strategy with those norms gives, whichever part has the worst of them. */
-static void cyclic_is_poisson_over_its_own_columns(void **unused)
+TEST(cyclic_is_poisson_over_its_own_columns)
 {
-    (void)unused;
     static const double banded[] = {1, 0.6, 0.3};
     struct eps_job cyclic;
     eps_job_init(&cyclic);
@@ -228,7 +210,7 @@ static void cyclic_is_poisson_over_its_own_columns(void **unused)
     rounds.mechanism.matrix = (struct eps_matrix){.family = EPS_FAMILY_IDENTITY, .stamps = 1};
     rounds.mechanism.sampling = (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = 0.2, .examples_per_user = 1};
     rounds.query.noise_multiplier = 1.5 / sqrt(1 + 0.36 + 0.09);
-    struct eps_result *a = solve(&cyclic), *b = solve(&rounds);
+    struct eps_result *a = solved(NULL, cyclic), *b = solved(NULL, rounds);
     assert_true(fabs(a->epsilon - b->epsilon) <= 1e-3 * b->epsilon);
     assert_true(a->bracket_lower <= b->epsilon && b->bracket_lower <= a->epsilon);
     eps_result_destroy(a);
@@ -247,8 +229,8 @@ static void cyclic_is_poisson_over_its_own_columns(void **unused)
     cyclic.mechanism.matrix.coefficients_len = 0;
     rounds.mechanism.n = N / 3;
     rounds.query.noise_multiplier = 1.5 / 2;
-    a = solve(&cyclic);
-    b = solve(&rounds);
+    a = solved(NULL, cyclic);
+    b = solved(NULL, rounds);
     assert_true(fabs(a->epsilon - b->epsilon) <= 1e-3 * b->epsilon);
     eps_result_destroy(a);
     eps_result_destroy(b);
@@ -256,9 +238,8 @@ static void cyclic_is_poisson_over_its_own_columns(void **unused)
 
 /* Few expected participations and a small delta: one large loss is what happens. By the union over the steps: delta is
  * at least that of one step, and at most n times it plus what several participations could do, (n p)^2. */
-static void rare_participations_are_bracketed(void **unused)
+TEST(rare_participations_are_bracketed)
 {
-    (void)unused;
     struct eps_job job;
     eps_job_init(&job);
     job.mechanism.n = 349;
@@ -267,7 +248,7 @@ static void rare_participations_are_bracketed(void **unused)
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     for (int i = 0; i < 3; i++) {
         job.query.epsilon = (const double[]){0.0371208, 0.3, 2}[i];
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         struct draw_pair one;
         coin_pair(&one, job.mechanism.sampling.p, 1 / job.query.noise_multiplier, 0, true);
         double alone = (double)exact_delta(&one.pair, job.query.epsilon);
@@ -279,9 +260,8 @@ static void rare_participations_are_bracketed(void **unused)
 }
 
 /* S3. Add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
-static void without_noise_the_bound_survives_cancellation(void **unused)
+TEST(without_noise_the_bound_survives_cancellation)
 {
-    (void)unused;
     uint64_t state = 5;
     for (int i = 0; i < 2000; i++) {
         struct eps_job job;
@@ -314,9 +294,8 @@ static void without_noise_the_bound_survives_cancellation(void **unused)
 }
 
 /* Of a truncated batch an example makes a difference where it is in it: by summing over how many others were drawn. */
-static void truncation_keeps_an_example_out(void **unused)
+TEST(truncation_keeps_an_example_out)
 {
-    (void)unused;
     uint64_t state = 6;
     int checked = 0;
     for (int i = 0; i < 60; i++) {
@@ -357,9 +336,8 @@ static void truncation_keeps_an_example_out(void **unused)
 
 /* Every direction of every scheme and addition, where the probability of taking part is all that there is: as much as that,
  * and no less than a union bound allows. */
-static void nothing_exceeds_the_probability_of_taking_part(void **unused)
+TEST(nothing_exceeds_the_probability_of_taking_part)
 {
-    (void)unused;
     static const enum eps_adjacency adjacencies[] = {EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE,
                                                      EPS_ADJACENCY_REPLACE_ONE};
     for (int i = 0; i < 24; i++) {
@@ -404,12 +382,12 @@ static void nothing_exceeds_the_probability_of_taking_part(void **unused)
             job.query.noise_multiplier = 0.5;
         }
         job.query.delta = 1.0001e-12 * participations;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->epsilon == 0 && result->bracket_lower == 0);
         eps_result_destroy(result);
         job.query.delta = NAN;
         job.query.epsilon = 0.5;
-        result = solve(&job);
+        result = solved(NULL, job);
         if (!(result->delta <= 1.0000001e-12 * participations))
             fail_msg("case %d, %s: delta %.17g", i / 3, eps_adjacency_name(job.mechanism.adjacency), result->delta);
         bool plain = job.mechanism.adjacency != EPS_ADJACENCY_REPLACE_ONE && !job.mechanism.sampling.truncation;
@@ -418,16 +396,15 @@ static void nothing_exceeds_the_probability_of_taking_part(void **unused)
         eps_result_destroy(result);
         job.query.noise_multiplier = NAN;
         job.query.delta = 1.0001e-12 * participations;
-        result = solve(&job);
+        result = solved(NULL, job);
         assert_true(result->noise_multiplier == 0);
         eps_result_destroy(result);
     }
 }
 
 /* A full batch that is nearly impossible changes nothing, in either direction, for any of the three questions. */
-static void a_rare_full_batch_changes_nothing(void **unused)
+TEST(a_rare_full_batch_changes_nothing)
 {
-    (void)unused;
     for (int i = 0; i < 9; i++) {
         struct eps_job limited, plain;
         eps_job_init(&plain);
@@ -444,7 +421,7 @@ static void a_rare_full_batch_changes_nothing(void **unused)
         limited.mechanism.sampling.dataset_size = 60000;
         limited.mechanism.sampling.truncation = true;
         limited.mechanism.sampling.max_batch_size = 1200;
-        struct eps_result *a = solve(&limited), *b = solve(&plain);
+        struct eps_result *a = solved(NULL, limited), *b = solved(NULL, plain);
         for (int direction = 0; direction < EPS_DIRECTIONS; direction++)
             assert_true(fabs(a->directions[direction].value / b->directions[direction].value - 1) < 2e-3);
         assert_true(a->bracket_upper - a->bracket_lower <= 1e-3 * a->bracket_upper);
@@ -472,9 +449,8 @@ static double of_both(const struct eps__pair *one, uint64_t a, const struct eps_
     return len && eps < ceiling ? exp(exact_composition(powers + first, len, eps).log_delta) : 0;
 }
 
-static void full_steps_are_counted(void **unused)
+TEST(full_steps_are_counted)
 {
-    (void)unused;
     enum { STEPS = 3, DATASET = 20 };
     const double p = 0.1, sigma = 1.5, eps = 0.6;
     for (uint64_t limit = 1; limit <= DATASET; limit += limit < 6 ? 1 : 4) {
@@ -485,7 +461,7 @@ static void full_steps_are_counted(void **unused)
         job.mechanism.n = STEPS;
         job.query.noise_multiplier = sigma;
         job.query.epsilon = eps;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         struct eps__truncation t = eps__truncate(DATASET, p, limit);
         double q = t.q.upper, apart = without[adjacency];
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
@@ -512,22 +488,4 @@ static void full_steps_are_counted(void **unused)
         }
         eps_result_destroy(result);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(binomial_tails_lie_in_their_intervals),
-        cmocka_unit_test(the_full_batch_takes_an_example_as_often_as_counting_says),
-        cmocka_unit_test(one_step_is_the_mixture_of_two_pairs),
-        cmocka_unit_test(the_extremes_are_exact),
-        cmocka_unit_test(cyclic_is_poisson_over_its_own_columns),
-        cmocka_unit_test(rare_participations_are_bracketed),
-        cmocka_unit_test(without_noise_the_bound_survives_cancellation),
-        cmocka_unit_test(truncation_keeps_an_example_out),
-        cmocka_unit_test(nothing_exceeds_the_probability_of_taking_part),
-        cmocka_unit_test(a_rare_full_batch_changes_nothing),
-        cmocka_unit_test(full_steps_are_counted),
-    };
-    return cmocka_run_group_tests_name("truncation", tests, NULL, NULL);
 }

@@ -4,19 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/numerics/normal.h"
 #include "lib/sampling/weighted_bernoulli.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
+#include "tests/unit/test.h"
 
 static bool near(double a, double b, double error)
 {
@@ -50,9 +46,8 @@ static double exact_quantile(const double *weight, size_t len, double p, double 
     return high;
 }
 
-static void all_are_bounds(void **state)
+TEST(all_are_bounds)
 {
-    (void)state;
     uint64_t seed = 271828;
     double worst[3] = {0, 0, 0};
     for (int c = 0; c < CASES; c++) {
@@ -84,9 +79,8 @@ static void all_are_bounds(void **state)
 }
 
 /* S1: relative, also where p is far below e^-exponent, and thousands of such terms add up. */
-static void moments_keep_their_digits(void **state)
+TEST(moments_keep_their_digits)
 {
-    (void)state;
     uint64_t seed = 31337;
     int checked = 0;
     for (int c = 0; c < 4000; c++) {
@@ -115,9 +109,8 @@ static void moments_keep_their_digits(void **state)
     assert_true(found >= exact && found <= exact * (1 + 1e-10));
 }
 
-static void counts_are_repetitions(void **state)
+TEST(counts_are_repetitions)
 {
-    (void)state;
     const double weight[] = {1, 0.5, 0.25}, count[] = {1, 2, 3}, flat[] = {1, 0.5, 0.5, 0.25, 0.25, 0.25};
     struct eps__weights grouped = {.weight = weight, .count = count, .len = 3, .p = 0.2},
                         single = {.weight = flat, .len = 6, .p = 0.2};
@@ -127,9 +120,8 @@ static void counts_are_repetitions(void **state)
     assert_true(near(eps__tail_convolved(&grouped, 1, -20), eps__tail_convolved(&single, 1, -20), 1e-4));
 }
 
-static void a_constant_costs_nothing(void **state)
+TEST(a_constant_costs_nothing)
 {
-    (void)state;
     const double weight[] = {0.7, 0.1};
     struct eps__weights weights = {.weight = weight, .len = 2, .p = 1};
     for (double log_eta = -1; log_eta > -500; log_eta *= 2) {
@@ -140,15 +132,4 @@ static void a_constant_costs_nothing(void **state)
         double tilted = eps__tail_tilted(&weights, 2, log_eta, NULL);
         assert_true(tilted >= gaussian + 0.8 - 1e-9 && tilted < gaussian + 0.81);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_are_bounds),
-        cmocka_unit_test(moments_keep_their_digits),
-        cmocka_unit_test(counts_are_repetitions),
-        cmocka_unit_test(a_constant_costs_nothing),
-    };
-    return cmocka_run_group_tests_name("weighted_bernoulli", tests, NULL, NULL);
 }

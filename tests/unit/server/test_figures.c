@@ -5,23 +5,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/codec/codec.h"
 #include "server/ops/log.h"
 #include "server/routes/groups/figures.h"
 #include "server/store/internal.h"
+#include "tests/unit/test.h"
 
 /* ---------------------------------------------------------------- lists of names */
 
@@ -138,12 +133,11 @@ static const struct {
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
-static void the_contract_has_the_figures_of_an_answer(void **state)
+TEST(the_contract_has_the_figures_of_an_answer)
 {
     char *contract = read_contract();
     size_t seen = 0, rows = 0;
 
-    (void)state;
     for (size_t i = 0; i < LENGTH(answers); i++) {
         struct names described = {0}, wanted = {0};
         add_properties(&described, contract, answers[i].schema);
@@ -164,12 +158,11 @@ static void the_contract_has_the_figures_of_an_answer(void **state)
     free(contract);
 }
 
-static void the_contract_has_the_figures_of_children(void **state)
+TEST(the_contract_has_the_figures_of_children)
 {
     char *contract = read_contract();
     unsigned seen = 0;
 
-    (void)state;
     for (size_t i = 0; i < LENGTH(children); i++) {
         struct names described = {0}, wanted = {0};
         add_properties(&described, contract, children[i].schema);
@@ -203,14 +196,13 @@ static void fill(struct api_figures *figures)
     }
 }
 
-static void a_point_is_the_same_in_json_and_csv(void **state)
+TEST(a_point_is_the_same_in_json_and_csv)
 {
     struct api_figures figures, none;
     struct text json = {0}, header = {0}, cells = {0}, nulls = {0};
     struct names columns = {0}, values = {0};
     char message[64];
 
-    (void)state;
     fill(&figures);
     api_figures_none(&none);
     figures_write(&json, &figures, API_IN_POINT, "{");
@@ -303,12 +295,11 @@ static void check_columns(sqlite3 *db, const char *table, bool listed, const cha
     assert_same(table, &columns, &wanted);
 }
 
-static void the_database_has_a_column_for_each_figure_that_is_kept(void **state)
+TEST(the_database_has_a_column_for_each_figure_that_is_kept)
 {
     char folder[64];
     sqlite3 *db = migrated(folder);
 
-    (void)state;
     check_columns(db, "results", false,
                   "hash,version,finished_at,core,cache,elapsed_seconds,curve,note,points,checksum,figures_checksum");
     check_columns(db, "children", true, "parent,number,job,status,ended,detail,checksum");
@@ -365,7 +356,7 @@ static void assert_read_from_text(sqlite3 *db, const char *core, const struct ap
 }
 
 /* The kept figures equal those that the SQL function of the migrations reads from the result object. */
-static void the_answer_says_what_is_kept(void **state)
+TEST(the_answer_says_what_is_kept)
 {
     struct eps_result result = answer();
     struct api_figures kept;
@@ -373,7 +364,6 @@ static void the_answer_says_what_is_kept(void **state)
     char *core = api_json_text(json);
     sqlite3 *db = NULL;
 
-    (void)state;
     assert_non_null(core);
     core[strlen(core) - 1] = '\0'; /* the stored form */
     api_figures_fill(&kept, &result);
@@ -393,12 +383,11 @@ static void the_answer_says_what_is_kept(void **state)
 }
 
 /* For a curve the values are null, and absent among the kept figures; the other figures are unaffected. */
-static void a_curve_has_no_values(void **state)
+TEST(a_curve_has_no_values)
 {
     struct eps_result result = answer();
     struct api_figures kept;
 
-    (void)state;
     result.solved_for = EPS_SOLVE_CURVE;
     json_t *json = api_result_encode(&result);
     api_figures_fill(&kept, &result);
@@ -412,16 +401,7 @@ static void a_curve_has_no_values(void **state)
     json_decref(json);
 }
 
-int main(void)
+BEFORE_TESTS
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_contract_has_the_figures_of_an_answer),
-        cmocka_unit_test(the_contract_has_the_figures_of_children),
-        cmocka_unit_test(a_point_is_the_same_in_json_and_csv),
-        cmocka_unit_test(the_database_has_a_column_for_each_figure_that_is_kept),
-        cmocka_unit_test(the_answer_says_what_is_kept),
-        cmocka_unit_test(a_curve_has_no_values),
-    };
     log_start(LOG_LEVEL_ERROR + 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

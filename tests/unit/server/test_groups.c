@@ -4,20 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <stdatomic.h>
 #include <time.h>
 
 #include "api/requests/sweep.h"
 #include "server/jobs/internal.h"
 #include "tests/unit/service.h"
+#include "tests/unit/test.h"
 
 enum { POINTS = 5 };
 
@@ -106,31 +101,20 @@ static void check_sweep(struct service *service, size_t failed)
     pthread_mutex_unlock(&jobs->mutex);
 }
 
-static void a_child_without_memory_fails_and_its_group_ends(void **state)
+TEST(a_child_without_memory_fails_and_its_group_ends)
 {
-    (void)state;
     struct service *service = service_start();
     atomic_store(&refused, 1 << 1 | 1 << 4);
     check_sweep(service, 2);
     service_stop(service);
 }
 
-static void a_group_of_such_children_alone_ends_too(void **state)
+TEST(a_group_of_such_children_alone_ends_too)
 {
-    (void)state;
     struct service *service = service_start();
     atomic_store(&refused, (1 << POINTS) - 1);
     check_sweep(service, POINTS);
     atomic_store(&refused, 0);
     check_sweep(service, 0);
     service_stop(service);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_without_memory_fails_and_its_group_ends),
-        cmocka_unit_test(a_group_of_such_children_alone_ends_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

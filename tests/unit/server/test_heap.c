@@ -3,15 +3,11 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "server/ops/heap.h"
+#include "tests/unit/test.h"
 
 enum { ITEMS = 300, STEPS = 20000 };
 
@@ -40,9 +36,8 @@ static struct item *least(struct item *items)
 }
 
 /* Few ranks, so that there are many equals; removals from the top and from anywhere. */
-static void the_least_comes_first(void **state)
+TEST(the_least_comes_first)
 {
-    (void)state;
     static struct item items[ITEMS];
     struct heap heap = {0};
     unsigned number = 0;
@@ -73,9 +68,8 @@ static void the_least_comes_first(void **state)
 }
 
 /* A million siblings below one root: no recursion, and each leaves once. */
-static void a_long_row_of_siblings_is_no_danger(void **state)
+TEST(a_long_row_of_siblings_is_no_danger)
 {
-    (void)state;
     enum { MANY = 1000000 };
     struct heap heap = {0};
     struct heap_node *nodes = calloc(MANY, sizeof *nodes);
@@ -88,13 +82,4 @@ static void a_long_row_of_siblings_is_no_danger(void **state)
     }
     assert_null(heap.root);
     free(nodes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_least_comes_first),
-        cmocka_unit_test(a_long_row_of_siblings_is_no_danger),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

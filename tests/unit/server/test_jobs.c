@@ -4,22 +4,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <semaphore.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <semaphore.h>
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "server/jobs/internal.h"
 #include "server/ops/log.h"
 #include "server/work/internal.h"
+#include "tests/unit/test.h"
 
 static const char job_text[] = "{\"n\":100,\"sampling\":{\"scheme\":\"none\"},\"noise_multiplier\":2,\"delta\":1e-6}";
 
@@ -147,7 +143,7 @@ static bool admit(struct jobs *jobs, const char *hash, char id[UUID_SIZE])
     return room;
 }
 
-static void a_live_document_is_written_outside_of_the_lock(void **state)
+TEST_WITH(a_live_document_is_written_outside_of_the_lock, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct jobs *jobs = fixture->server.jobs;
@@ -185,7 +181,7 @@ static void assert_held(struct jobs *jobs, size_t queued, size_t bytes)
     assert_int_equal(bytes_now, bytes);
 }
 
-static void what_is_held_is_given_back_by_a_cancel(void **state)
+TEST_WITH(what_is_held_is_given_back_by_a_cancel, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct jobs *jobs = fixture->server.jobs;
@@ -206,7 +202,7 @@ static void what_is_held_is_given_back_by_a_cancel(void **state)
     assert_int_equal(fixture->server.works->open.len, 0);
 }
 
-static void what_is_held_is_given_back_by_an_end(void **state)
+TEST_WITH(what_is_held_is_given_back_by_an_end, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct jobs *jobs = fixture->server.jobs;
@@ -217,7 +213,7 @@ static void what_is_held_is_given_back_by_an_end(void **state)
     assert_held(jobs, 0, 0);
 }
 
-static void the_bound_is_in_bytes_and_in_number(void **state)
+TEST_WITH(the_bound_is_in_bytes_and_in_number, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct jobs *jobs = fixture->server.jobs;
@@ -235,15 +231,4 @@ static void the_bound_is_in_bytes_and_in_number(void **state)
     assert_int_equal(jobs_cancel(jobs, ids[0], NULL), CANCEL_STARTED);
     until_ended(jobs, ids[0]);
     assert_true(admit(jobs, "one", ids[0]));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_live_document_is_written_outside_of_the_lock, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_held_is_given_back_by_a_cancel, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_held_is_given_back_by_an_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_bound_is_in_bytes_and_in_number, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,21 +3,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "server/ops/keys.h"
+#include "tests/unit/test.h"
 
 static const uint8_t asked[KEYS_DIGEST] = {1, 2, 3}, other[KEYS_DIGEST] = {1, 2, 4};
 
@@ -57,9 +53,8 @@ static bool is_kept(struct keys *keys, struct keys_hold hold, uint64_t number)
     return true;
 }
 
-static void a_key_is_for_one_request_and_one_reader(void **state)
+TEST(a_key_is_for_one_request_and_one_reader)
 {
-    (void)state;
     struct keys *keys = keys_new(60);
     struct keys_hold first = keep(keys, 5, "a"), second = first, unknown = first;
     uint8_t key[KEYS_KEY] = {9}, wanted[KEYS_KEY];
@@ -88,9 +83,8 @@ static void a_key_is_for_one_request_and_one_reader(void **state)
     keys_destroy(keys);
 }
 
-static void a_key_is_kept_for_a_while(void **state)
+TEST(a_key_is_kept_for_a_while)
 {
-    (void)state;
     struct keys *keys = keys_new(0.05);
     struct keys_hold read = keep(keys, 1, "a"), left = keep(keys, 2, "a");
     keys_leave(keys, &left);
@@ -115,9 +109,8 @@ static void a_key_is_kept_for_a_while(void **state)
 }
 
 /* One address drops its own, from the one that it left first; all together likewise, and never one that is read. */
-static void there_is_room_for_so_many(void **state)
+TEST(there_is_room_for_so_many)
 {
-    (void)state;
     enum { ADDRESSES = KEYS_MOST / KEYS_OF_ONE };
     static struct keys_hold held[KEYS_MOST];
     struct keys *keys = keys_new(60);
@@ -147,14 +140,4 @@ static void there_is_room_for_so_many(void **state)
     }
     assert_int_equal(keep(keys, 1, "a").turn, 0);
     keys_destroy(keys);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_is_for_one_request_and_one_reader),
-        cmocka_unit_test(a_key_is_kept_for_a_while),
-        cmocka_unit_test(there_is_room_for_so_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

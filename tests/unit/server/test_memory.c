@@ -4,16 +4,11 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "server/http/request.h"
@@ -21,6 +16,7 @@
 #include "server/ops/clock.h"
 #include "server/ops/map.h"
 #include "server/ops/text.h"
+#include "tests/unit/test.h"
 
 enum { KEYS = 300, STEPS = 20000 };
 
@@ -38,9 +34,8 @@ struct item {
     bool in;
 };
 
-static void a_map_is_a_map(void **state)
+TEST(a_map_is_a_map)
 {
-    (void)state;
     static struct item items[KEYS];
     struct map map = {0};
     size_t len = 0;
@@ -87,9 +82,8 @@ static bool holds(struct memory *memory, const char *key, struct value *value)
     return found;
 }
 
-static void least_recently_used_goes_first(void **state)
+TEST(least_recently_used_goes_first)
 {
-    (void)state;
     static struct value values[4];
     static const char *const keys[] = {"a", "b", "c", "d"};
     /* Room for three of about 10,000 bytes, whatever the book-keeping takes. */
@@ -113,9 +107,8 @@ static void least_recently_used_goes_first(void **state)
         assert_int_equal(values[i].references, 0);
 }
 
-static void what_was_dropped_does_not_come_back(void **state)
+TEST(what_was_dropped_does_not_come_back)
 {
-    (void)state;
     struct value old = {0}, fresh = {0};
     struct memory *memory = memory_create(100000, retain, release);
     assert_non_null(memory);
@@ -134,9 +127,8 @@ static void what_was_dropped_does_not_come_back(void **state)
 
 /* ---------------------------------------------------------------- texts */
 
-static void times_are_those_of_strftime(void **state)
+TEST(times_are_those_of_strftime)
 {
-    (void)state;
     for (int i = 0; i < 2000; i++) {
         char got[25], wanted[40];
         int64_t ms = (int64_t)draw(4000000) * 1000000 + (int64_t)draw(1000000);
@@ -150,9 +142,8 @@ static void times_are_those_of_strftime(void **state)
     }
 }
 
-static void numbers_read_back(void **state)
+TEST(numbers_read_back)
 {
-    (void)state;
     struct text text = {0};
     for (int i = 0; i < 5000; i++) {
         double value = ldexp((double)draw(1u << 30) + draw(1000) / 1000.0, (int)draw(600) - 300);
@@ -170,9 +161,8 @@ static void numbers_read_back(void **state)
     text_clear(&text);
 }
 
-static void ids_count_up(void **state)
+TEST(ids_count_up)
 {
-    (void)state;
     char previous[UUID_SIZE], next[UUID_SIZE];
     uuid_next(previous);
     for (int i = 0; i < 10000; i++) { /* more than one millisecond has numbers for */
@@ -189,9 +179,8 @@ static void ids_count_up(void **state)
     assert_false(uuid_valid("0123456700000-7000-8000-000000000000"));
 }
 
-static void accept_is_negotiated(void **state)
+TEST(accept_is_negotiated)
 {
-    (void)state;
     static const char *const offers[] = {"application/json", "text/csv", NULL};
     static const struct {
         const char *accept;
@@ -216,18 +205,4 @@ static void accept_is_negotiated(void **state)
         if (negotiate(rows[i].accept, offers) != rows[i].offer)
             fail_msg("Accept: %s: got %d", rows[i].accept ? rows[i].accept : "(none)",
                      negotiate(rows[i].accept, offers));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_map_is_a_map),
-        cmocka_unit_test(least_recently_used_goes_first),
-        cmocka_unit_test(what_was_dropped_does_not_come_back),
-        cmocka_unit_test(times_are_those_of_strftime),
-        cmocka_unit_test(numbers_read_back),
-        cmocka_unit_test(ids_count_up),
-        cmocka_unit_test(accept_is_negotiated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,21 +4,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "server/work/pool.h"
 #include "server/ops/clock.h"
+#include "tests/unit/test.h"
 
 enum { TASKS = 200, INDICES = 1000 };
 
@@ -46,9 +42,8 @@ static void hold_task(struct pool_task *task)
     sem_wait(holding->held);
 }
 
-static void one_worker_keeps_the_order(void **state)
+TEST(one_worker_keeps_the_order)
 {
-    (void)state;
     static struct counted tasks[TASKS];
     atomic_size_t order = 0;
     struct pool *pool = pool_create(1, 0, METRIC_COUNT);
@@ -63,9 +58,8 @@ static void one_worker_keeps_the_order(void **state)
 }
 
 /* Where both wait, one of each in turn, however long the queue of the others is; and each in its own order. */
-static void children_and_single_tasks_go_in_turn(void **state)
+TEST(children_and_single_tasks_go_in_turn)
 {
-    (void)state;
     static struct counted tasks[TASKS];
     atomic_size_t order = 0;
     sem_t held, begun;
@@ -106,9 +100,8 @@ static void assert_marked_once(atomic_int *marks, size_t len)
     }
 }
 
-static void every_index_once(void **state)
+TEST(every_index_once)
 {
-    (void)state;
     static atomic_int marks[INDICES];
     struct pool *pool = pool_create(3, 0, METRIC_COUNT);
     assert_non_null(pool);
@@ -135,9 +128,8 @@ static void block(struct pool_task *task)
 }
 
 /* A loan ends although no worker is free: the thread that posted it draws all of it. */
-static void a_loan_needs_no_worker(void **state)
+TEST(a_loan_needs_no_worker)
 {
-    (void)state;
     static atomic_int marks[INDICES];
     struct blocker blockers[2] = {{.task.run = block}, {.task.run = block}};
     struct pool *pool = pool_create(2, 0, METRIC_COUNT);
@@ -173,9 +165,8 @@ static void meet(void *arg, size_t index)
     atomic_fetch_add(&pair->met, 1);
 }
 
-static void idle_workers_help(void **state)
+TEST(idle_workers_help)
 {
-    (void)state;
     struct pair pair = {.met = 0};
     struct pool *pool = pool_create(1, 0, METRIC_COUNT);
     assert_non_null(pool);
@@ -214,9 +205,8 @@ static void nest_in_worker(struct pool_task *task)
     pool_parallel_for(own->nest.pool, 16, nested, &own->nest);
 }
 
-static void loans_nest_and_may_come_from_workers(void **state)
+TEST(loans_nest_and_may_come_from_workers)
 {
-    (void)state;
     static struct nest_task tasks[8];
     struct pool *pool = pool_create(3, 0, METRIC_COUNT);
     assert_non_null(pool);
@@ -231,9 +221,8 @@ static void loans_nest_and_may_come_from_workers(void **state)
 }
 
 /* What no thread has begun can be taken back, from any place in the queue; what it has cannot. */
-static void a_task_that_waits_can_be_withdrawn(void **state)
+TEST(a_task_that_waits_can_be_withdrawn)
 {
-    (void)state;
     static struct counted tasks[6];
     const size_t gone[] = {0, 3, 5};
     atomic_size_t order = 0;
@@ -293,9 +282,8 @@ static bool started_within(struct blocker *blocker, long ms)
 
 enum { SOON = 30000, NEVER = 50 }; /* milliseconds: only what does not come makes a test wait */
 
-static void the_quick_one_goes_first(void **state)
+TEST(the_quick_one_goes_first)
 {
-    (void)state;
     const double seconds[] = {100, 5, 0.01, 50, 5};
     const size_t places[] = {4, 1, 0, 3, 2}; /* equals as they came */
     struct counted tasks[5];
@@ -315,9 +303,8 @@ static void the_quick_one_goes_first(void **state)
 }
 
 /* A task of a second is overtaken by shorter ones that come within a second, and by no later one. */
-static void no_task_is_overtaken_for_ever(void **state)
+TEST(no_task_is_overtaken_for_ever)
 {
-    (void)state;
     struct counted longer, early, late;
     atomic_size_t order = 0;
     struct blocker blocker;
@@ -358,9 +345,8 @@ static void loop_stuck(struct pool_task *task)
 }
 
 /* A computation whose every part takes long has the help of the idle, and none of them is missing when a task comes. */
-static void who_helps_is_no_worker_less(void **state)
+TEST(who_helps_is_no_worker_less)
 {
-    (void)state;
     struct blocker others[2];
     struct pool *pool = pool_create(3, 0, METRIC_COUNT);
     struct stuck_loop loop = {.task.run = loop_stuck, .pool = pool};
@@ -386,9 +372,8 @@ static void who_helps_is_no_worker_less(void **state)
     pool_destroy(pool);
 }
 
-static void a_short_task_waits_for_no_long_one(void **state)
+TEST(a_short_task_waits_for_no_long_one)
 {
-    (void)state;
     struct blocker longs[3], shorts[2];
     struct pool *pool = pool_create(2, 1, METRIC_COUNT);
     for (int i = 0; i < 3; i++)
@@ -417,9 +402,8 @@ static void pause_and_block(struct pool_task *task)
 }
 
 /* Tasks that wait for others' work have taken all places, and a worker is idle: a short one has it. */
-static void a_short_task_waits_for_none_that_is_paused(void **state)
+TEST(a_short_task_waits_for_none_that_is_paused)
 {
-    (void)state;
     struct blocker longs[5], brief[2];
     struct pool *pool = pool_create(2, 1, METRIC_COUNT);
     blocker_submit(pool, &longs[0], 60);
@@ -445,9 +429,8 @@ static void a_short_task_waits_for_none_that_is_paused(void **state)
 }
 
 /* One that was estimated to be short and is not counts as long once it has run for longer than that. */
-static void a_wrong_estimate_is_noticed(void **state)
+TEST(a_wrong_estimate_is_noticed)
 {
-    (void)state;
     struct blocker wrong, next;
     struct pool *pool = pool_create(1, 0.3, METRIC_COUNT);
     blocker_submit(pool, &wrong, 0.1);
@@ -459,9 +442,8 @@ static void a_wrong_estimate_is_noticed(void **state)
     pool_destroy(pool);
 }
 
-static void the_background_has_half_of_the_workers(void **state)
+TEST(the_background_has_half_of_the_workers)
 {
-    (void)state;
     struct blocker curves[3], job;
     struct pool *pool = pool_create(4, 0, METRIC_COUNT);
     for (int i = 0; i < 3; i++) {
@@ -504,9 +486,8 @@ static void slice(struct pool_task *task)
 
 /* Two long tasks in the background, and short ones: each long one goes on after one other task, those that have not begun and
  * those that have take turns, and none waits for the end of another. */
-static void long_tasks_take_turns(void **state)
+TEST(long_tasks_take_turns)
 {
-    (void)state;
     enum { SLICES = 12, SHORT = 4 };
     char out[2 * SLICES + SHORT + 1] = "";
     atomic_size_t len = 0;
@@ -547,9 +528,8 @@ static void long_tasks_take_turns(void **state)
 }
 
 /* Who yields is no worker less to those who need not be asked: with a task that must be alone in the queue it goes on and ends. */
-static void who_yields_is_in_no_ones_way(void **state)
+TEST(who_yields_is_in_no_ones_way)
 {
-    (void)state;
     char out[64] = "";
     atomic_size_t len = 0;
     sem_t ended;
@@ -587,9 +567,8 @@ static void blocker_alone(struct pool *pool, struct blocker *blocker, double sec
 }
 
 /* One after the other, each until it ends or has been alone for its time; then all that waited starts at once. */
-static void nothing_starts_beside_one_that_is_alone(void **state)
+TEST(nothing_starts_beside_one_that_is_alone)
 {
-    (void)state;
     struct blocker alone[3], normal[2], brief;
     struct pool *pool = pool_create(4, 1, METRIC_COUNT);
     blocker_alone(pool, &alone[0], 3600);
@@ -614,9 +593,8 @@ static void nothing_starts_beside_one_that_is_alone(void **state)
     pool_destroy(pool);
 }
 
-static void a_busy_thread_does_not_hold_up_the_stop(void **state)
+TEST(a_busy_thread_does_not_hold_up_the_stop)
 {
-    (void)state;
     struct blocker blocker;
     struct pool *pool = pool_create(2, 0, METRIC_COUNT);
     blocker_submit(pool, &blocker, 0);
@@ -625,29 +603,4 @@ static void a_busy_thread_does_not_hold_up_the_stop(void **state)
     sem_post(&blocker.go);
     assert_true(pool_stop(pool, clock_monotonic() + 30));
     pool_destroy(pool);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_worker_keeps_the_order),
-        cmocka_unit_test(children_and_single_tasks_go_in_turn),
-        cmocka_unit_test(every_index_once),
-        cmocka_unit_test(a_loan_needs_no_worker),
-        cmocka_unit_test(idle_workers_help),
-        cmocka_unit_test(loans_nest_and_may_come_from_workers),
-        cmocka_unit_test(a_task_that_waits_can_be_withdrawn),
-        cmocka_unit_test(the_quick_one_goes_first),
-        cmocka_unit_test(no_task_is_overtaken_for_ever),
-        cmocka_unit_test(who_helps_is_no_worker_less),
-        cmocka_unit_test(a_short_task_waits_for_no_long_one),
-        cmocka_unit_test(a_short_task_waits_for_none_that_is_paused),
-        cmocka_unit_test(a_wrong_estimate_is_noticed),
-        cmocka_unit_test(the_background_has_half_of_the_workers),
-        cmocka_unit_test(long_tasks_take_turns),
-        cmocka_unit_test(who_yields_is_in_no_ones_way),
-        cmocka_unit_test(nothing_starts_beside_one_that_is_alone),
-        cmocka_unit_test(a_busy_thread_does_not_hold_up_the_stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

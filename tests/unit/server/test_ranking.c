@@ -4,21 +4,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
+#include <semaphore.h>
+#include <sqlite3.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-#include <semaphore.h>
-#include <sqlite3.h>
-
 #include "server/jobs/memory.h"
 #include "server/routes/groups/ranking.h"
 #include "tests/unit/service.h"
+#include "tests/unit/test.h"
 
 static size_t asked, rows; /* of the store, so far */
 
@@ -152,9 +148,8 @@ static void shown(struct service *service, const struct group_record *record, co
     json_decref(json);
 }
 
-static void each_row_is_read_once(void **state)
+TEST(each_row_is_read_once)
 {
-    (void)state;
     struct service *service = service_start();
     struct group_record record;
     plan(service, &record, "mean_squared");
@@ -180,9 +175,8 @@ static void each_row_is_read_once(void **state)
     service_stop(service);
 }
 
-static void the_largest_error_ranks_where_it_was_asked_for(void **state)
+TEST(the_largest_error_ranks_where_it_was_asked_for)
 {
-    (void)state;
     struct service *service = service_start();
     struct group_record record;
     plan(service, &record, "max_squared");
@@ -215,9 +209,8 @@ static void tell(void *user, const struct child_record *child)
     text_clear(&text);
 }
 
-static void a_rank_so_far_is_among_those_before(void **state)
+TEST(a_rank_so_far_is_among_those_before)
 {
-    (void)state;
     struct service *service = service_start();
     struct group_record record;
     const double errors[] = {3, 5, NAN, 1, 4};
@@ -235,9 +228,8 @@ static void a_rank_so_far_is_among_those_before(void **state)
 }
 
 /* d is DP-SGD: what ended before it has no gain yet; by objective, and by the average gradient. */
-static void a_gain_is_over_dp_sgd(void **state)
+TEST(a_gain_is_over_dp_sgd)
 {
-    (void)state;
     struct service *service = service_start();
     struct group_record record;
     const double errors[] = {3, 600, NAN, 2, 8}, later[] = {0, 0, 0, 1, 0.25};
@@ -264,9 +256,8 @@ static void a_gain_is_over_dp_sgd(void **state)
     service_stop(service);
 }
 
-static void a_damaged_row_is_told_as_failed(void **state)
+TEST(a_damaged_row_is_told_as_failed)
 {
-    (void)state;
     struct service *service = service_start();
     struct group_record record;
     sqlite3 *db = NULL;
@@ -282,16 +273,4 @@ static void a_damaged_row_is_told_as_failed(void **state)
     end(service, &record, 4, 1); /* whose end is before the one that the damage made up */
     shown(service, &record, "e1s d2s a-f b-q c-q");
     service_stop(service);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_row_is_read_once),
-        cmocka_unit_test(the_largest_error_ranks_where_it_was_asked_for),
-        cmocka_unit_test(a_rank_so_far_is_among_those_before),
-        cmocka_unit_test(a_gain_is_over_dp_sgd),
-        cmocka_unit_test(a_damaged_row_is_told_as_failed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +19,7 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/store/store.h"
+#include "tests/unit/test.h"
 
 struct place {
     char folder[64], path[96];
@@ -143,7 +139,7 @@ static void insert_now(struct store *store, const struct job_record *record)
     assert_int_equal(insert_wait(&landing), STORE_OK);
 }
 
-static void rows_survive_a_reopening(void **state)
+TEST_WITH(rows_survive_a_reopening, set_up, tear_down)
 {
     struct job_record record = record_new(7, JOB_FAILED), read;
     record.error = strdup("{\"status\":500}");
@@ -166,7 +162,7 @@ static void rows_survive_a_reopening(void **state)
 }
 
 /* A hundred writes that arrive together, one of which cannot be applied: the others land. */
-static void a_bad_write_fails_alone(void **state)
+TEST_WITH(a_bad_write_fails_alone, set_up, tear_down)
 {
     enum { WRITES = 100, BAD = 37 };
     static struct landing landings[WRITES];
@@ -194,7 +190,7 @@ static void a_bad_write_fails_alone(void **state)
     store_close(store);
 }
 
-static void keys_replay(void **state)
+TEST_WITH(keys_replay, set_up, tear_down)
 {
     struct job_record first = record_new(1, JOB_QUEUED), second = record_new(2, JOB_QUEUED);
     struct landing landing;
@@ -225,7 +221,7 @@ static enum key_use use_of(struct store *store, struct store_key *key, const cha
 }
 
 /* What use was made of a key is asked with nothing but the key and the digest of a request. */
-static void keys_know_no_job(void **state)
+TEST_WITH(keys_know_no_job, set_up, tear_down)
 {
     struct job_record first = record_new(1, JOB_QUEUED);
     struct landing landing;
@@ -249,7 +245,7 @@ static void keys_know_no_job(void **state)
 }
 
 /* A final row stays as it is; an open one is listed as open. */
-static void final_rows_do_not_change(void **state)
+TEST_WITH(final_rows_do_not_change, set_up, tear_down)
 {
     struct job_record open = record_new(1, JOB_QUEUED), final = record_new(2, JOB_CANCELED), read;
     struct store *store = open_store(*state, 1 << 20, 0);
@@ -275,7 +271,7 @@ static void final_rows_do_not_change(void **state)
     store_close(store);
 }
 
-static void finished_jobs_expire(void **state)
+TEST_WITH(finished_jobs_expire, set_up, tear_down)
 {
     struct job_record old = record_new(1, JOB_CANCELED), open = record_new(2, JOB_QUEUED), read;
     struct store *store = open_store(*state, 1 << 20, 0.05);
@@ -309,7 +305,7 @@ static void put_result(struct store *store, const char *hash)
 }
 
 /* A job that is answered by a result that has gone in the meantime is one that waits: it is computed again. */
-static void an_answer_is_there_or_the_job_waits(void **state)
+TEST_WITH(an_answer_is_there_or_the_job_waits, set_up, tear_down)
 {
     struct job_record record = record_new(1, JOB_SUCCEEDED), again = record_new(1, JOB_SUCCEEDED), read;
     struct landing landing;
@@ -368,7 +364,7 @@ static struct job_record answered_new(int64_t ago, size_t bytes)
 
 /* What is posted again and again while its result is cached does not fill the database: of one job 500 records are kept, and
  * those of the last minute; the oldest go, with their keys, and what was computed or posted otherwise stays. */
-static void answers_from_the_cache_are_bounded(void **state)
+TEST_WITH(answers_from_the_cache_are_bounded, set_up, tear_down)
 {
     enum { KEPT = 500, MORE = 40 };
     static char ids[KEPT + MORE][UUID_SIZE];
@@ -414,7 +410,7 @@ static void answers_from_the_cache_are_bounded(void **state)
 }
 
 /* Large texts are bounded in bytes, whenever they came. */
-static void large_answers_are_bounded_in_bytes(void **state)
+TEST_WITH(large_answers_are_bounded_in_bytes, set_up, tear_down)
 {
     enum { KEPT = 16, MORE = 8, BYTES = 4 << 20 };
     char ids[KEPT + MORE][UUID_SIZE];
@@ -458,7 +454,7 @@ static size_t told_len(struct told *told)
 }
 
 /* A result expires when no job names it or may come to name it, and whoever keeps it in memory is told. */
-static void expired_results_are_told(void **state)
+TEST_WITH(expired_results_are_told, set_up, tear_down)
 {
     struct place *place = *state;
     char message[256] = "";
@@ -513,7 +509,7 @@ static void stubborn_done(struct store_write *write, enum store_status status)
 
 /* One write that never succeeds holds up neither another that is held nor those that come later; it is told once that it
  * is held, and that it failed when the store closes. */
-static void what_must_not_fail_is_tried_again(void **state)
+TEST_WITH(what_must_not_fail_is_tried_again, set_up, tear_down)
 {
     struct store *store = open_store(*state, 1 << 20, 0);
     struct stubborn never = {.failures = 1000000}, later = {.failures = 2};
@@ -541,7 +537,7 @@ static void what_must_not_fail_is_tried_again(void **state)
 /* ---------------------------------------------------------------- damage */
 
 /* Every column of a row, changed behind the store's back. */
-static void whatever_is_changed_in_a_row_is_noticed(void **state)
+TEST_WITH(whatever_is_changed_in_a_row_is_noticed, set_up, tear_down)
 {
     static const struct {
         const char *change;
@@ -604,7 +600,7 @@ static void whatever_is_changed_in_a_row_is_noticed(void **state)
 }
 
 /* A job in no state that there is waits to be dealt with at the next start, and can be brought to an end. */
-static void a_job_in_no_known_state_is_open(void **state)
+TEST_WITH(a_job_in_no_known_state_is_open, set_up, tear_down)
 {
     struct job_record record = record_new(1, JOB_CANCELED), read;
     struct store *store = open_store(*state, 1 << 20, 0);
@@ -675,7 +671,7 @@ static void assert_figures(struct store *store, const char *hash, const struct a
     result_record_release(read);
 }
 
-static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
+TEST_WITH(whatever_is_changed_in_a_results_figures_is_noticed, set_up, tear_down)
 {
     static const char *const changes[] = {
         "solved_for = 'delta'",    "epsilon = epsilon / 2",   "epsilon = NULL",
@@ -713,7 +709,7 @@ static void whatever_is_changed_in_a_results_figures_is_noticed(void **state)
 
 /* Of rows that were written before there were columns for them, the figures are read out of the text once, to the last
  * bit; a row that was damaged before is not made good by that. */
-static void an_older_result_gets_its_figures(void **state)
+TEST_WITH(an_older_result_gets_its_figures, set_up, tear_down)
 {
     static const struct api_figures nothing = {.epsilon = NAN};
     char good[HASH_SIZE], bad[HASH_SIZE];
@@ -743,7 +739,7 @@ static void an_older_result_gets_its_figures(void **state)
     store_close(store);
 }
 
-static void a_damaged_key_replays_nothing(void **state)
+TEST_WITH(a_damaged_key_replays_nothing, set_up, tear_down)
 {
     struct job_record first = record_new(1, JOB_QUEUED), second = record_new(2, JOB_QUEUED), read;
     struct landing landing;
@@ -762,7 +758,7 @@ static void a_damaged_key_replays_nothing(void **state)
 
 /* The log goes into the database once it is long, and starts again at its beginning: 48 MB of rows, one commit each,
  * leave a log of some 16 MB. */
-static void the_log_does_not_grow_without_end(void **state)
+TEST_WITH(the_log_does_not_grow_without_end, set_up, tear_down)
 {
     enum { ROWS = 48, BYTES = 1 << 20 };
     struct place *place = *state;
@@ -840,7 +836,7 @@ static void pin(struct store *store, unsigned number)
     result_record_release(result);
 }
 
-static void the_cache_evicts_in_its_order(void **state)
+TEST_WITH(the_cache_evicts_in_its_order, set_up, tear_down)
 {
     struct store *store = open_store(*state, 5 * BLOB, 0);
     put(store, EPS_CACHE_FACTORIZATION, 1);
@@ -870,7 +866,7 @@ static void the_cache_evicts_in_its_order(void **state)
 }
 
 /* Draws drive no loss distribution out, nor the other way round, and the draws that were used last stay. */
-static void chunks_have_a_bound_of_their_own(void **state)
+TEST_WITH(chunks_have_a_bound_of_their_own, set_up, tear_down)
 {
     struct store *store = open_store(*state, 4 * BLOB, 0);
     put(store, EPS_CACHE_PLD, 1);
@@ -899,7 +895,7 @@ static void chunks_have_a_bound_of_their_own(void **state)
 }
 
 /* A lookup counts for its kind, and a chunk that is damaged or of another accounting version is drawn again. */
-static void a_chunk_that_is_no_good_is_not_found(void **state)
+TEST_WITH(a_chunk_that_is_no_good_is_not_found, set_up, tear_down)
 {
     struct store *store = open_store(*state, 1 << 20, 0);
     int64_t hits = metric_get(METRIC_CHUNK_HITS), misses = metric_get(METRIC_CHUNK_MISSES);
@@ -925,7 +921,7 @@ static void a_chunk_that_is_no_good_is_not_found(void **state)
 }
 
 /* A result that was cut short: the cache does not have it, and each stays what it was. */
-static void a_parted_result_is_of_its_own_jobs(void **state)
+TEST_WITH(a_parted_result_is_of_its_own_jobs, set_up, tear_down)
 {
     struct store *store = open_store(*state, 1 << 20, 0);
     struct result_record *results[3], *read = NULL;
@@ -960,7 +956,7 @@ static void a_parted_result_is_of_its_own_jobs(void **state)
     store_close(store);
 }
 
-static void a_damaged_blob_is_not_found(void **state)
+TEST_WITH(a_damaged_blob_is_not_found, set_up, tear_down)
 {
     struct store *store = open_store(*state, 1 << 20, 0);
     put(store, EPS_CACHE_PLD, 1);
@@ -974,7 +970,7 @@ static void a_damaged_blob_is_not_found(void **state)
 }
 
 /* Whatever is wrong with its row, a blob can go: the cache neither grows nor stops taking. */
-static void damaged_blobs_are_evicted(void **state)
+TEST_WITH(damaged_blobs_are_evicted, set_up, tear_down)
 {
     struct store *store = open_store(*state, 4 * BLOB, 0);
     for (unsigned number = 1; number <= 4; number++)
@@ -991,7 +987,7 @@ static void damaged_blobs_are_evicted(void **state)
 }
 
 /* A new accounting version forgets loss distributions, and of factorisations those that no result names. */
-static void an_older_version_keeps_its_named_factorisations(void **state)
+TEST_WITH(an_older_version_keeps_its_named_factorisations, set_up, tear_down)
 {
     struct store *store = open_store(*state, 1 << 20, 0);
     put(store, EPS_CACHE_FACTORIZATION, 1);
@@ -1008,7 +1004,7 @@ static void an_older_version_keeps_its_named_factorisations(void **state)
     store_close(store);
 }
 
-static void a_newer_schema_is_refused(void **state)
+TEST_WITH(a_newer_schema_is_refused, set_up, tear_down)
 {
     struct place *place = *state;
     store_close(open_store(place, 1 << 20, 0));
@@ -1017,38 +1013,4 @@ static void a_newer_schema_is_refused(void **state)
     struct store_options options = {.path = place->path, .cache_bytes = 1 << 20};
     assert_null(store_open(&options, message, sizeof message));
     assert_non_null(strstr(message, "newer epsilond"));
-}
-
-#define IN_A_PLACE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_A_PLACE(rows_survive_a_reopening),
-        IN_A_PLACE(a_bad_write_fails_alone),
-        IN_A_PLACE(keys_replay),
-        IN_A_PLACE(keys_know_no_job),
-        IN_A_PLACE(final_rows_do_not_change),
-        IN_A_PLACE(finished_jobs_expire),
-        IN_A_PLACE(the_log_does_not_grow_without_end),
-        IN_A_PLACE(an_answer_is_there_or_the_job_waits),
-        IN_A_PLACE(answers_from_the_cache_are_bounded),
-        IN_A_PLACE(large_answers_are_bounded_in_bytes),
-        IN_A_PLACE(expired_results_are_told),
-        IN_A_PLACE(what_must_not_fail_is_tried_again),
-        IN_A_PLACE(whatever_is_changed_in_a_row_is_noticed),
-        IN_A_PLACE(a_job_in_no_known_state_is_open),
-        IN_A_PLACE(a_damaged_key_replays_nothing),
-        IN_A_PLACE(whatever_is_changed_in_a_results_figures_is_noticed),
-        IN_A_PLACE(an_older_result_gets_its_figures),
-        IN_A_PLACE(damaged_blobs_are_evicted),
-        IN_A_PLACE(the_cache_evicts_in_its_order),
-        IN_A_PLACE(chunks_have_a_bound_of_their_own),
-        IN_A_PLACE(a_chunk_that_is_no_good_is_not_found),
-        IN_A_PLACE(a_parted_result_is_of_its_own_jobs),
-        IN_A_PLACE(a_damaged_blob_is_not_found),
-        IN_A_PLACE(an_older_version_keeps_its_named_factorisations),
-        IN_A_PLACE(a_newer_schema_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

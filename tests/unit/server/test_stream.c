@@ -4,20 +4,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +23,7 @@
 #include "server/http/wait.h"
 #include "server/ops/log.h"
 #include "server/work/pool.h"
+#include "tests/unit/test.h"
 
 enum { SOON = 20000 }; /* ms, on a machine that is busy */
 
@@ -270,9 +266,8 @@ static void assert_posted(sem_t *sem)
 
 /* ---------------------------------------------------------------- tests */
 
-static void all_of_it_arrives_in_order(void **state)
+TEST_WITH(all_of_it_arrives_in_order, start, stop)
 {
-    (void)state;
     static const size_t totals[] = {0, 1, 100, STREAM_PIECE, RING, RING + 1, 20 * RING + 12345};
     static const size_t pieces[] = {1000, 40000, SIZE_MAX};
     size_t asked = 0;
@@ -289,9 +284,8 @@ static void all_of_it_arrives_in_order(void **state)
 }
 
 /* HTTP/1.0 has no chunks: the end is that of the connection. */
-static void an_old_client_gets_it_too(void **state)
+TEST_WITH(an_old_client_gets_it_too, start, stop)
 {
-    (void)state;
     int status;
     made.total = 3 * RING + 5;
     struct client client = ask("1.0");
@@ -304,9 +298,8 @@ static void an_old_client_gets_it_too(void **state)
 }
 
 /* What was made is sent although the rest is long in coming. */
-static void what_is_there_is_sent(void **state)
+TEST_WITH(what_is_there_is_sent, start, stop)
 {
-    (void)state;
     int status;
     bool whole;
     made.total = 5000;
@@ -325,9 +318,8 @@ static void what_is_there_is_sent(void **state)
     assert_true(whole);
 }
 
-static void a_client_that_takes_nothing_has_little_made(void **state)
+TEST_WITH(a_client_that_takes_nothing_has_little_made, start, stop)
 {
-    (void)state;
     int status;
     bool whole;
     made.total = 400 * RING;
@@ -348,9 +340,8 @@ static void a_client_that_takes_nothing_has_little_made(void **state)
     fclose(client.in);
 }
 
-static void a_maker_that_fails_is_seen(void **state)
+TEST_WITH(a_maker_that_fails_is_seen, start, stop)
 {
-    (void)state;
     bool whole;
     made.total = 3 * RING;
     made.fail_at = 2 * RING + 100;
@@ -365,9 +356,8 @@ static void a_maker_that_fails_is_seen(void **state)
 }
 
 /* Whether the maker is busy, or waits for the client. */
-static void a_client_that_hangs_up_ends_it(void **state)
+TEST_WITH(a_client_that_hangs_up_ends_it, start, stop)
 {
-    (void)state;
     int status;
     made.total = SIZE_MAX;
     made.wait_at = 100;
@@ -388,9 +378,8 @@ static void a_client_that_hangs_up_ends_it(void **state)
     assert_soon(&made.released, 2);
 }
 
-static void a_stop_ends_it(void **state)
+TEST_WITH(a_stop_ends_it, start, stop)
 {
-    (void)state;
     int status;
     bool whole;
     made.total = SIZE_MAX;
@@ -413,9 +402,8 @@ static void a_stop_ends_it(void **state)
 }
 
 /* Replies are made in turn: one that never ends does not keep others from theirs. */
-static void endless_ones_share_a_thread(void **state)
+TEST_WITH(endless_ones_share_a_thread, start, stop)
 {
-    (void)state;
     enum { CLIENTS = 8 };
     struct client clients[CLIENTS];
     bool whole;
@@ -433,9 +421,8 @@ static void endless_ones_share_a_thread(void **state)
 }
 
 /* More than there is memory for: a problem, and nothing is lost. */
-static void too_many_are_refused(void **state)
+TEST_WITH(too_many_are_refused, start, stop)
 {
-    (void)state;
     int status;
     made.total = 1000;
     server.replies.most = RING / 2;
@@ -444,22 +431,4 @@ static void too_many_are_refused(void **state)
     assert_int_equal(status, 503);
     fclose(client.in);
     assert_soon(&made.released, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(all_of_it_arrives_in_order),
-        TEST(an_old_client_gets_it_too),
-        TEST(what_is_there_is_sent),
-        TEST(a_client_that_takes_nothing_has_little_made),
-        TEST(a_maker_that_fails_is_seen),
-        TEST(a_client_that_hangs_up_ends_it),
-        TEST(a_stop_ends_it),
-        TEST(endless_ones_share_a_thread),
-        TEST(too_many_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

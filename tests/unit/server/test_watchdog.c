@@ -5,17 +5,12 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +22,7 @@
 #include "server/ops/metrics.h"
 #include "server/work/watchdog.h"
 #include "tests/unit/service.h"
+#include "tests/unit/test.h"
 
 #define SECONDS 0.2 /* of silence */
 
@@ -57,6 +53,7 @@ static bool count_within(const struct watchdog *watchdog, size_t stuck, long ms)
 static int set_up(void **state)
 {
     (void)state;
+    log_start(LOG_LEVEL_ERROR + 1);
     metric_set(METRIC_STUCK_TOTAL, 0);
     metric_set(METRIC_STUCK, 0);
     return 0;
@@ -154,9 +151,62 @@ static void submit(struct pool *pool, struct watchdog *watchdog, struct watched 
     pool_submit(pool, &watched->task);
 }
 
-static void its_place_is_another_threads(void **state)
+#define LONG_SECONDS 1.2
+
+/* From when the process has been stopped for a while. */
+static bool stopped_due(void *user, double now)
 {
-    (void)state;
+    struct watched *watched = user;
+    static double before;
+    if (before > 0 && now - before >= LONG_SECONDS)
+        atomic_store(&watched->due, true);
+    before = now;
+    return atomic_load(&watched->due);
+}
+
+/* In a process that is stopped meanwhile: true, if no one was given up for it. */
+static bool outlives_a_stop(int begun)
+{
+    static struct watched silent;
+    struct watchdog *watchdog = watchdog_create(LONG_SECONDS, no_end, NULL);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    submit(pool, watchdog, &silent, stopped_due);
+    bool good = posted_within(&silent.begun, SOON);
+    pause_ms((long)(500 * LONG_SECONDS)); /* the watchdog has looked */
+    good = good && write(begun, "", 1) == 1;
+    for (int i = 0; i < SOON && !atomic_load(&silent.due); i++)
+        pause_ms(1);
+    pause_ms(20); /* it has done so again */
+    good = good && atomic_load(&silent.due) && watchdog_stuck(watchdog) == 0;
+    atomic_store(&silent.polls, true);
+    good = good && !count_within(watchdog, 1, WHILE);
+    sem_post(&silent.go);
+    pool_destroy(pool);
+    watchdog_destroy(watchdog);
+    return good;
+}
+
+/* The first one, because it forks, and so no thread may have started. */
+TEST_WITH(a_process_that_stood_still_blames_no_one, set_up, NULL)
+{
+    int begun[2], status;
+    char byte;
+    assert_int_equal(pipe(begun), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!outlives_a_stop(begun[1]));
+    close(begun[1]);
+    assert_int_equal(read(begun[0], &byte, 1), 1);
+    kill(child, SIGSTOP);
+    pause_ms((long)(1300 * LONG_SECONDS));
+    kill(child, SIGCONT);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(begun[0]);
+}
+
+TEST_WITH(its_place_is_another_threads, set_up, NULL)
+{
     static struct watched silent = {.due = true}, others[3];
     struct watchdog *watchdog = watchdog_create(SECONDS, no_end, NULL);
     struct pool *pool = pool_create(1, 0, METRIC_WORKERS_BUSY);
@@ -193,9 +243,8 @@ static void its_place_is_another_threads(void **state)
 }
 
 /* Who polls may take as long as it likes to end, as may who need not end yet, and who waits for its turn. */
-static void others_are_left_alone(void **state)
+TEST_WITH(others_are_left_alone, set_up, NULL)
 {
-    (void)state;
     static struct watched polling = {.due = true, .polls = true}, early, pausing = {.due = true, .pauses = true};
     struct watched *all[] = {&polling, &early, &pausing};
     struct watchdog *watchdog = watchdog_create(SECONDS, no_end, NULL);
@@ -220,9 +269,8 @@ static void others_are_left_alone(void **state)
 }
 
 /* It is another thread, which helps it, that does not come back. */
-static void a_task_whose_helper_is_stuck_is_given_up(void **state)
+TEST_WITH(a_task_whose_helper_is_stuck_is_given_up, set_up, NULL)
 {
-    (void)state;
     static struct watched helped = {.due = true}, others[2];
     struct watchdog *watchdog = watchdog_create(SECONDS, no_end, NULL);
     struct pool *pool = pool_create(2, 0, METRIC_COUNT);
@@ -241,9 +289,8 @@ static void a_task_whose_helper_is_stuck_is_given_up(void **state)
     watchdog_destroy(watchdog);
 }
 
-static void after_as_many_as_workers_it_ends_the_process(void **state)
+TEST_WITH(after_as_many_as_workers_it_ends_the_process, set_up, NULL)
 {
-    (void)state;
     enum { WORKERS = 2 };
     static struct watched tasks[WORKERS + 2];
     struct watchdog *watchdog = watchdog_create(SECONDS, end, NULL);
@@ -275,60 +322,6 @@ static void after_as_many_as_workers_it_ends_the_process(void **state)
     pool_destroy(pool);
     assert_int_equal(watchdog_stuck(watchdog), 0);
     watchdog_destroy(watchdog);
-}
-
-#define LONG_SECONDS 1.2
-
-/* From when the process has been stopped for a while. */
-static bool stopped_due(void *user, double now)
-{
-    struct watched *watched = user;
-    static double before;
-    if (before > 0 && now - before >= LONG_SECONDS)
-        atomic_store(&watched->due, true);
-    before = now;
-    return atomic_load(&watched->due);
-}
-
-/* In a process that is stopped meanwhile: true, if no one was given up for it. */
-static bool outlives_a_stop(int begun)
-{
-    static struct watched silent;
-    struct watchdog *watchdog = watchdog_create(LONG_SECONDS, no_end, NULL);
-    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
-    submit(pool, watchdog, &silent, stopped_due);
-    bool good = posted_within(&silent.begun, SOON);
-    pause_ms((long)(500 * LONG_SECONDS)); /* the watchdog has looked */
-    good = good && write(begun, "", 1) == 1;
-    for (int i = 0; i < SOON && !atomic_load(&silent.due); i++)
-        pause_ms(1);
-    pause_ms(20); /* it has done so again */
-    good = good && atomic_load(&silent.due) && watchdog_stuck(watchdog) == 0;
-    atomic_store(&silent.polls, true);
-    good = good && !count_within(watchdog, 1, WHILE);
-    sem_post(&silent.go);
-    pool_destroy(pool);
-    watchdog_destroy(watchdog);
-    return good;
-}
-
-static void a_process_that_stood_still_blames_no_one(void **state)
-{
-    (void)state;
-    int begun[2], status;
-    char byte;
-    assert_int_equal(pipe(begun), 0);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(!outlives_a_stop(begun[1]));
-    close(begun[1]);
-    assert_int_equal(read(begun[0], &byte, 1), 1);
-    kill(child, SIGSTOP);
-    pause_ms((long)(1300 * LONG_SECONDS));
-    kill(child, SIGCONT);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    close(begun[0]);
 }
 
 /* ---------------------------------------------------------------- a library that does not come back */
@@ -444,9 +437,8 @@ static void assert_ends(struct jobs *jobs, const char *id, const char *words)
 }
 
 /* It fails, one that waits for its part takes that over, and what it says when it comes back is not heard. */
-static void a_job_past_its_deadline_fails(void **state)
+TEST_WITH(a_job_past_its_deadline_fails, set_up, NULL)
 {
-    (void)state;
     struct service *service = start(0.1);
     struct jobs *jobs = service->server.jobs;
     char ids[3][UUID_SIZE];
@@ -470,9 +462,8 @@ static void a_job_past_its_deadline_fails(void **state)
 }
 
 /* An equal one that is posted meanwhile has a computation of its own. */
-static void a_canceled_job_stays_canceled(void **state)
+TEST_WITH(a_canceled_job_stays_canceled, set_up, NULL)
 {
-    (void)state;
     struct service *service = start(1000);
     struct jobs *jobs = service->server.jobs;
     char ids[3][UUID_SIZE];
@@ -499,9 +490,8 @@ static void post_sem(void *sem)
 }
 
 /* Who waits for it is told why there is none. */
-static void a_curve_is_given_up(void **state)
+TEST_WITH(a_curve_is_given_up, set_up, NULL)
 {
-    (void)state;
     struct service *service = start(0.1);
     struct jobs *jobs = service->server.jobs;
     struct result_record *result = NULL;
@@ -527,21 +517,4 @@ static void a_curve_is_given_up(void **state)
     assert_true(count_within(service->server.watchdog, 0, SOON));
     job_record_clear(&record);
     stop(service);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        /* First: it forks, while there are no threads. */
-        cmocka_unit_test_setup(a_process_that_stood_still_blames_no_one, set_up),
-        cmocka_unit_test_setup(its_place_is_another_threads, set_up),
-        cmocka_unit_test_setup(others_are_left_alone, set_up),
-        cmocka_unit_test_setup(a_task_whose_helper_is_stuck_is_given_up, set_up),
-        cmocka_unit_test_setup(after_as_many_as_workers_it_ends_the_process, set_up),
-        cmocka_unit_test_setup(a_job_past_its_deadline_fails, set_up),
-        cmocka_unit_test_setup(a_canceled_job_stays_canceled, set_up),
-        cmocka_unit_test_setup(a_curve_is_given_up, set_up),
-    };
-    log_start(LOG_LEVEL_ERROR + 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,22 +4,18 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "server/ops/clock.h"
 #include "server/work/internal.h"
+#include "tests/unit/test.h"
 
 static const char hash[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 static const uint8_t keys[4][32] = {{0}, {1}, {2}, {3}};
@@ -49,9 +45,8 @@ static void count(void *user)
     ++*(int *)user;
 }
 
-static void equal_work_is_opened_once_and_ends_for_all(void **state)
+TEST(equal_work_is_opened_once_and_ends_for_all)
 {
-    (void)state;
     struct works *works = works_create();
     struct work first, second, other;
     int calls[4] = {0};
@@ -131,9 +126,8 @@ static void block(struct pool_task *task)
 }
 
 /* One worker: the task that waits has lent it, and gets it back before any that has not begun. */
-static void who_waits_lends_its_place_and_goes_on_first(void **state)
+TEST(who_waits_lends_its_place_and_goes_on_first)
 {
-    (void)state;
     struct works *works = works_create();
     struct pool *pool = pool_create(1, 0, METRIC_COUNT);
     struct work owner;
@@ -162,9 +156,8 @@ static void who_waits_lends_its_place_and_goes_on_first(void **state)
 }
 
 /* Canceled, past its deadline or at the stop: it goes on without the part, and without waiting for a place. */
-static void who_is_unwanted_wakes_at_once(void **state)
+TEST(who_is_unwanted_wakes_at_once)
 {
-    (void)state;
     struct works *works = works_create();
     struct pool *pool = pool_create(1, 0, METRIC_COUNT);
     struct work owner;
@@ -198,9 +191,8 @@ static void who_is_unwanted_wakes_at_once(void **state)
     works_destroy(works);
 }
 
-static void no_two_wait_for_each_other(void **state)
+TEST(no_two_wait_for_each_other)
 {
-    (void)state;
     struct works *works = works_create();
     struct pool *pool = pool_create(2, 0, METRIC_COUNT);
     struct work owner;
@@ -254,9 +246,8 @@ static void compute_many(struct pool_task *task)
     work_close(&many->work);
 }
 
-static void all_end_whatever_they_share(void **state)
+TEST(all_end_whatever_they_share)
 {
-    (void)state;
     static struct many tasks[TASKS];
     struct works *works = works_create();
     struct pool *pool = pool_create(WORKERS, 0, METRIC_COUNT);
@@ -274,16 +265,4 @@ static void all_end_whatever_they_share(void **state)
     assert_true(most <= WORKERS + TASKS / 50); /* who is canceled ends beside the others */
     assert_int_equal(works->open.len, 0);
     works_destroy(works);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_work_is_opened_once_and_ends_for_all),
-        cmocka_unit_test(who_waits_lends_its_place_and_goes_on_first),
-        cmocka_unit_test(who_is_unwanted_wakes_at_once),
-        cmocka_unit_test(no_two_wait_for_each_other),
-        cmocka_unit_test(all_end_whatever_they_share),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

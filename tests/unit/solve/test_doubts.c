@@ -5,37 +5,16 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
-static struct eps_job new_job(enum eps_scheme scheme, size_t n)
-{
-    struct eps_job job;
-    eps_job_init(&job);
-    job.mechanism.n = n;
-    job.mechanism.sampling.scheme = scheme;
-    job.query.noise_multiplier = 2;
-    job.query.delta = 1e-6;
-    return job;
-}
-
-static struct eps_result *solve(const struct eps_context *context, struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(context, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
-}
+#define NOISE_2 "'noise_multiplier':2,'delta':1e-6"
 
 /* The hint that has the text; NULL: none. */
 static const char *find_hint(const struct eps_result *result, const char *text)
@@ -46,9 +25,9 @@ static const char *find_hint(const struct eps_result *result, const char *text)
     return NULL;
 }
 
-static void assert_hint(const struct eps_job *job, const char *text, bool expected)
+static void assert_hint(struct eps_job job, const char *text, bool expected)
 {
-    struct eps_result *result = solve(NULL, *job);
+    struct eps_result *result = solved(NULL, job);
     if ((find_hint(result, text) != NULL) != expected)
         fail_msg("\"%s\" is %s the hints", text, expected ? "missing from" : "in");
     eps_result_destroy(result);
@@ -56,67 +35,57 @@ static void assert_hint(const struct eps_job *job, const char *text, bool expect
 
 /* ------------------------------------------------------------ how often */
 
-static void one_participation_is_said(void **unused)
+TEST(one_participation_is_said)
 {
-    (void)unused;
-    const char text[] = "one participation of each example in all 40 steps";
-    struct eps_job job = new_job(EPS_SCHEME_NONE, 40);
-    assert_hint(&job, text, true);
-    job.mechanism.sampling.schema = EPS_SCHEMA_SHUFFLED;
-    assert_hint(&job, text, true);
-    job.mechanism.sampling.epochs = 4;
-    assert_hint(&job, "participation", false);
-    job = new_job(EPS_SCHEME_NONE, 40);
-    job.mechanism.sampling.batch_size = 10;
-    job.mechanism.sampling.dataset_size = 400; /* once, which follows from the sizes */
-    assert_hint(&job, "participation", false);
-    job = new_job(EPS_SCHEME_NONE, 1);
-    assert_hint(&job, "participation", false);
-    job = new_job(EPS_SCHEME_POISSON, 40);
-    job.mechanism.sampling.p = 0.1;
-    assert_hint(&job, "participation", false);
+    static const struct {
+        size_t n;
+        const char *sampling;
+        bool said;
+    } cases[] = {
+        {40, "'scheme':'none'", true},
+        {40, "'scheme':'none','schema':'shuffled'", true},
+        {40, "'scheme':'none','schema':'shuffled','epochs':4", false},
+        {40, "'scheme':'none','batch_size':10,'dataset_size':400", false}, /* once, which follows from the sizes */
+        {1, "'scheme':'none'", false},
+        {40, "'scheme':'poisson','p':0.1", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_hint(job_of("{'n':%zu,'sampling':{%s}," NOISE_2 "}", cases[i].n, cases[i].sampling),
+                    cases[i].said ? "one participation of each example in all 40 steps" : "participation",
+                    cases[i].said);
 }
 
-static void epochs_that_end_early_are_said(void **unused)
+TEST(epochs_that_end_early_are_said)
 {
-    (void)unused;
-    const struct {
-        size_t n, k, b;
-        enum eps_schema schema;
-        const char *text; /* NULL: nothing is amiss */
+    static const struct {
+        size_t n;
+        const char *sampling, *text; /* NULL: nothing is amiss */
     } cases[] = {
-        {25, 2, 10, EPS_SCHEMA_SHUFFLED, "2 epochs of 10 steps end before step 20 of 25"},
-        {25, 2, 10, EPS_SCHEMA_FIXED_ORDER, "set epochs to 3"},
-        {25, 2, 0, EPS_SCHEMA_SHUFFLED, "2 epochs of 12 steps end before step 24 of 25"},
-        {31, 2, 10, EPS_SCHEMA_FIXED_ORDER, "set epochs to 4"},
-        {30, 3, 10, EPS_SCHEMA_SHUFFLED, NULL},
-        {30, 3, 10, EPS_SCHEMA_FIXED_ORDER, NULL},
-        {29, 3, 10, EPS_SCHEMA_FIXED_ORDER, NULL}, /* the last epoch is cut short, and counted */
-        {25, 2, 10, EPS_SCHEMA_MIN_SEPARATION, NULL},
+        {25, "'epochs':2,'separation':10,'schema':'shuffled'", "2 epochs of 10 steps end before step 20 of 25"},
+        {25, "'epochs':2,'separation':10,'schema':'fixed_order'", "set epochs to 3"},
+        {25, "'epochs':2,'schema':'shuffled'", "2 epochs of 12 steps end before step 24 of 25"},
+        {31, "'epochs':2,'separation':10,'schema':'fixed_order'", "set epochs to 4"},
+        {30, "'epochs':3,'separation':10,'schema':'shuffled'", NULL},
+        {30, "'epochs':3,'separation':10,'schema':'fixed_order'", NULL},
+        {29, "'epochs':3,'separation':10,'schema':'fixed_order'", NULL}, /* the last epoch is cut short, and counted */
+        {25, "'epochs':2,'separation':10,'schema':'min_separation'", NULL},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct eps_job job = new_job(EPS_SCHEME_NONE, cases[i].n);
-        job.mechanism.sampling.epochs = cases[i].k;
-        job.mechanism.sampling.separation = cases[i].b;
-        job.mechanism.sampling.schema = cases[i].schema;
-        assert_hint(&job, cases[i].text ? cases[i].text : "no participation is counted", cases[i].text != NULL);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_hint(job_of("{'n':%zu,'sampling':{'scheme':'none',%s}," NOISE_2 "}", cases[i].n, cases[i].sampling),
+                    cases[i].text ? cases[i].text : "no participation is counted", cases[i].text != NULL);
 }
 
 /* What is answered is true of the batches that are formed for such a job: after its epochs they are empty. */
-static void nobody_takes_part_after_the_epochs(void **unused)
+TEST(nobody_takes_part_after_the_epochs)
 {
-    (void)unused;
     const uint8_t key[32] = {7};
     for (int shuffled = 0; shuffled < 2; shuffled++) {
-        struct eps_job job = new_job(EPS_SCHEME_NONE, 25);
+        struct eps_job job =
+            job_of("{'n':25,'sampling':{'scheme':'none','epochs':2,'separation':10,'schema':'%s'}," NOISE_2 "}",
+                   shuffled ? "shuffled" : "fixed_order");
         struct eps_batcher *batcher;
         struct eps_batch batch;
         size_t taken[30] = {0};
-        job.mechanism.sampling.epochs = 2;
-        job.mechanism.sampling.separation = 10;
-        job.mechanism.sampling.schema = shuffled ? EPS_SCHEMA_SHUFFLED : EPS_SCHEMA_FIXED_ORDER;
-        eps_job_defaults(&job);
         assert_int_equal(eps_batcher_create(&batcher, NULL, &job.mechanism, 30, NULL, key), EPS_OK);
         for (size_t step = 0; step < 25; step++) {
             assert_int_equal(eps_batcher_next(batcher, &batch, NULL), EPS_OK);
@@ -132,101 +101,70 @@ static void nobody_takes_part_after_the_epochs(void **unused)
 
 /* ------------------------------------------------------------ delta */
 
-static void a_delta_of_one_example_is_said(void **unused)
+TEST(a_delta_of_one_example_is_said)
 {
-    (void)unused;
-    struct eps_job job = new_job(EPS_SCHEME_POISSON, 40);
-    job.mechanism.sampling.batch_size = 100;
-    job.mechanism.sampling.dataset_size = 20000;
-    job.query.delta = 5e-5;
-    assert_hint(&job, "delta 5e-05 is at least 1/dataset_size = 5e-05", true);
-    job.query.delta = 4.9e-5;
-    assert_hint(&job, "dataset_size", false);
-    job.query.delta = NAN;
-    job.query.epsilon = 0.1;
-    job.query.noise_multiplier = 1;
-    assert_hint(&job, "is at least 1/dataset_size", true); /* of what was found, too */
-    job.mechanism.sampling.p = 0.005;
-    job.mechanism.sampling.batch_size = job.mechanism.sampling.dataset_size = 0;
-    assert_hint(&job, "dataset_size", false);
+    const char sizes[] = "'batch_size':100,'dataset_size':20000";
+    const char format[] = "{'n':40,'sampling':{'scheme':'poisson',%s},%s}";
+    assert_hint(job_of(format, sizes, "'noise_multiplier':2,'delta':5e-5"),
+                "delta 5e-05 is at least 1/dataset_size = 5e-05", true);
+    assert_hint(job_of(format, sizes, "'noise_multiplier':2,'delta':4.9e-5"), "dataset_size", false);
+    assert_hint(job_of(format, sizes, "'noise_multiplier':1,'epsilon':0.1"), "is at least 1/dataset_size",
+                true); /* of what was found, too */
+    assert_hint(job_of(format, "'p':0.005", "'noise_multiplier':1,'epsilon':0.1"), "dataset_size", false);
 }
 
 /* ------------------------------------------------------------ strategies that cost more than none */
 
-static struct eps_job banded(enum eps_scheme scheme, size_t bands)
-{
-    struct eps_job job = new_job(scheme, 200);
-    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
-    job.mechanism.matrix.bands = bands;
-    job.mechanism.sampling.p = 0.02;
-    job.query.noise_multiplier = 1.2;
-    job.query.delta = 1e-5;
-    return job;
-}
+#define BANDS_16 "'n':200,'matrix':{'family':'square_root','bands':16}"
+#define SAMPLED "'sampling':{'scheme':'poisson','p':0.02}"
+#define NOISE "'noise_multiplier':1.2,'delta':1e-5"
 
 /* The identity's noise in the hint keeps the promise, with less error, by a job of its own. */
-static void bands_under_poisson_are_compared(void **unused)
+TEST(bands_under_poisson_are_compared)
 {
-    (void)unused;
     const char text[] = "the identity is better than this strategy";
-    for (enum eps_unknown unknown = EPS_SOLVE_EPSILON; unknown <= EPS_SOLVE_NOISE_MULTIPLIER; unknown++) {
-        struct eps_job job = banded(EPS_SCHEME_POISSON, 16);
-        if (unknown != EPS_SOLVE_EPSILON)
-            job.query.epsilon = 8;
-        if (unknown == EPS_SOLVE_DELTA) {
-            job.query.delta = NAN;
-            job.query.noise_multiplier = 2.8;
-        }
-        if (unknown == EPS_SOLVE_NOISE_MULTIPLIER)
-            job.query.noise_multiplier = NAN;
-        struct eps_result *result = solve(NULL, job);
+    static const char *const queries[] = {NOISE, "'epsilon':8,'noise_multiplier':2.8", "'epsilon':8,'delta':1e-5"};
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+        struct eps_result *result = solved(NULL, job_of("{" BANDS_16 "," SAMPLED ",%s}", queries[i]));
         const char *hint = find_hint(result, text);
         assert_non_null(hint);
         double noise = 0;
         assert_int_equal(sscanf(strstr(hint, "noise multiplier ") + strlen("noise multiplier "), "%lf", &noise), 1);
-        struct eps_job other = new_job(EPS_SCHEME_POISSON, 200);
-        other.mechanism.sampling.p = 0.02;
-        other.query.noise_multiplier = noise * 1.001; /* four digits of it are shown */
-        other.query.delta = result->delta;
-        struct eps_result *identity = solve(NULL, other);
+        /* four digits of it are shown */
+        struct eps_result *identity = solved(
+            NULL, job_of("{'n':200," SAMPLED ",'noise_multiplier':%.17g,'delta':%.17g}", noise * 1.001, result->delta));
         assert_true(identity->epsilon <= result->epsilon);
         assert_true(identity->error_mean_squared < result->error_mean_squared);
         eps_result_destroy(identity);
         eps_result_destroy(result);
     }
-    struct eps_job b_min_sep = banded(EPS_SCHEME_B_MIN_SEP, 16), groups = banded(EPS_SCHEME_CYCLIC_POISSON, 4);
-    assert_hint(&b_min_sep, text, false);
-    assert_hint(&groups, text, false);
-    groups.mechanism.matrix.bands = 16; /* more than there are groups */
-    groups.mechanism.sampling.groups = 2;
-    assert_hint(&groups, text, true);
-    struct eps_job needless = banded(EPS_SCHEME_POISSON, 16);
-    needless.query.epsilon = 8; /* a delta that needs no noise is no comparison */
-    needless.query.delta = NAN;
-    assert_hint(&needless, text, false);
-    struct eps_job certain = banded(EPS_SCHEME_POISSON, 16), none = certain;
-    certain.mechanism.sampling.p = 1; /* without sampling a strategy gains */
-    assert_hint(&certain, text, false);
-    none.mechanism.matrix = (struct eps_job){0}.mechanism.matrix;
-    none.mechanism.matrix.stamps = 1;
-    assert_hint(&none, text, false);
+    static const struct {
+        const char *members;
+        bool said;
+    } cases[] = {
+        {BANDS_16 ",'sampling':{'scheme':'b_min_sep','p':0.02}," NOISE, false},
+        {"'n':200,'matrix':{'family':'square_root','bands':4},'sampling':{'scheme':'cyclic_poisson','p':0.02}," NOISE,
+         false},
+        /* more than there are groups */
+        {BANDS_16 ",'sampling':{'scheme':'cyclic_poisson','p':0.02,'groups':2}," NOISE, true},
+        /* a delta that needs no noise is no comparison */
+        {BANDS_16 "," SAMPLED ",'epsilon':8,'noise_multiplier':1.2", false},
+        /* without sampling a strategy gains */
+        {BANDS_16 ",'sampling':{'scheme':'poisson','p':1}," NOISE, false},
+        {"'n':200," SAMPLED "," NOISE, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_hint(job_of("{%s}", cases[i].members), text, cases[i].said);
 }
 
 /* It is a comparison of errors, and no rule: where the strategy has less, nothing is said. */
-static void a_strategy_that_gains_is_not_doubted(void **unused)
+TEST(a_strategy_that_gains_is_not_doubted)
 {
-    (void)unused;
-    struct eps_job job = banded(EPS_SCHEME_POISSON, 2);
-    job.mechanism.n = 8;
-    job.mechanism.sampling.p = 0.001;
-    job.query.noise_multiplier = 0.6;
-    struct eps_result *result = solve(NULL, job);
-    struct eps_job other = new_job(EPS_SCHEME_POISSON, 8);
-    other.mechanism.sampling.p = 0.001;
-    other.query.noise_multiplier = NAN;
-    other.query.epsilon = result->epsilon;
-    other.query.delta = result->delta;
-    struct eps_result *identity = solve(NULL, other);
+    const char rare[] = "'n':8,'sampling':{'scheme':'poisson','p':0.001}";
+    struct eps_result *result = solved(
+        NULL, job_of("{%s,'matrix':{'family':'square_root','bands':2},'noise_multiplier':0.6,'delta':1e-5}", rare));
+    struct eps_result *identity =
+        solved(NULL, job_of("{%s,'epsilon':%.17g,'delta':%.17g}", rare, result->epsilon, result->delta));
     assert_true(identity->error_mean_squared > result->error_mean_squared);
     assert_null(find_hint(result, "is better than this"));
     eps_result_destroy(identity);
@@ -240,12 +178,10 @@ static bool stop(void *user)
 }
 
 /* At whatever poll a job is told to stop, the comparison's included, it is canceled, and not answered without its hint. */
-static void a_comparison_is_canceled_with_its_job(void **unused)
+TEST(a_comparison_is_canceled_with_its_job)
 {
-    (void)unused;
-    struct eps_job job = banded(EPS_SCHEME_POISSON, 16);
+    struct eps_job job = job_of("{" BANDS_16 "," SAMPLED "," NOISE "}");
     size_t canceled = 0, answered = 0;
-    eps_job_defaults(&job);
     for (size_t at = 1; answered == 0; at += 1 + at) {
         size_t polls = at;
         const struct eps_context context = {.user = &polls, .canceled = stop};
@@ -262,18 +198,4 @@ static void a_comparison_is_canceled_with_its_job(void **unused)
         }
     }
     assert_true(canceled > 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_participation_is_said),
-        cmocka_unit_test(epochs_that_end_early_are_said),
-        cmocka_unit_test(nobody_takes_part_after_the_epochs),
-        cmocka_unit_test(a_delta_of_one_example_is_said),
-        cmocka_unit_test(bands_under_poisson_are_compared),
-        cmocka_unit_test(a_strategy_that_gains_is_not_doubted),
-        cmocka_unit_test(a_comparison_is_canceled_with_its_job),
-    };
-    return cmocka_run_group_tests_name("doubts", tests, NULL, NULL);
 }

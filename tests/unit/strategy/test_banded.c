@@ -4,19 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <jansson.h>
-#include <math.h>
-
 #include "lib/strategy/optimise/banded_loss.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 static void assert_near(long double got, long double wanted, long double tolerance)
 {
@@ -38,9 +33,8 @@ static struct eps_mechanism banded_mechanism(size_t n, size_t stamps, size_t ban
 }
 
 /* Columns of norm 1, bands of them below the diagonal; and all parts, from the encoder alone. */
-static void the_kind_is_a_matrix(void **unused)
+TEST(the_kind_is_a_matrix)
 {
-    (void)unused;
     for (size_t bands = 1; bands <= 12; bands += bands < 3 ? 1 : 3)
         for (size_t stamps = 1; stamps <= 3; stamps++)
             for (int which = 0; which < 8; which++) {
@@ -73,9 +67,8 @@ static void the_kind_is_a_matrix(void **unused)
             }
 }
 
-static void columns_are_those_of_the_toeplitz_optimum(void **unused)
+TEST(columns_are_those_of_the_toeplitz_optimum)
 {
-    (void)unused;
     struct eps_mechanism m = banded_mechanism(40, 1, 7, true), plain = m;
     plain.matrix.column_normalize = false;
     struct eps_strategy *normalised = strategy_new(&m), *toeplitz = strategy_new(&plain);
@@ -121,9 +114,8 @@ static struct eps_strategy *with_signs(const struct eps_strategy *s, unsigned lo
 }
 
 /* Every pattern of a small matrix, of either sign. */
-static void sensitivity_bounds_every_pattern(void **unused)
+TEST(sensitivity_bounds_every_pattern)
 {
-    (void)unused;
     for (int trial = 0; trial < 12; trial++) {
         size_t stamps = 1 + (size_t)trial % 2, bands = 1 + (size_t)trial % 5, n = 10;
         struct eps_mechanism m = banded_mechanism(n, stamps, bands, trial % 3 == 0);
@@ -151,9 +143,8 @@ static void sensitivity_bounds_every_pattern(void **unused)
 }
 
 /* Larger ones against the dense kind: both ways through a pattern, few starts and many, and the row bound. */
-static void sensitivity_is_that_of_the_dense_matrix(void **unused)
+TEST(sensitivity_is_that_of_the_dense_matrix)
 {
-    (void)unused;
     enum { M = 60 };
     double rows[M * M];
     for (int trial = 0; trial < 6; trial++) {
@@ -222,9 +213,8 @@ static double rising(size_t j, size_t d)
 }
 
 /* F1: many starting points, few steps, against sums in quadruple precision; both ends hold and are close. */
-static void sums_that_slide_stay_exact(void **unused)
+TEST(sums_that_slide_stay_exact)
 {
-    (void)unused;
     enum { N = 3000 };
     static double (*const shapes[])(size_t, size_t) = {falling, spikes, rising};
     for (int trial = 0; trial < 24; trial++) {
@@ -285,9 +275,8 @@ static __float128 largest_of_whole(size_t n, size_t bands, size_t k)
 }
 
 /* F1: tens of thousands of differences, and the last bit of short sums, against whole numbers. */
-static void sums_that_slide_far_do_not_drift(void **unused)
+TEST(sums_that_slide_far_do_not_drift)
 {
-    (void)unused;
     for (size_t trial = 0; trial < 400; trial++) {
         bool far = trial < 6;
         size_t n = far ? 60000 : 400, k = far ? (size_t[]){3, 20000, 20011}[trial / 2] : trial / 2 + 1;
@@ -306,9 +295,8 @@ static void sums_that_slide_far_do_not_drift(void **unused)
     }
 }
 
-static void the_gradient_is_the_limit_of_differences(void **unused)
+TEST(the_gradient_is_the_limit_of_differences)
 {
-    (void)unused;
     enum { M = 14 };
     for (int trial = 0; trial < 24; trial++) {
         size_t bands = 1 + (size_t)trial % 5;
@@ -339,9 +327,8 @@ static void the_gradient_is_the_limit_of_differences(void **unused)
 }
 
 /* Numbers of others (group dense): unit diagonal of X, or 1/epochs; bands or the whole triangle. */
-static void optima_are_those_of_others(void **unused)
+TEST(optima_are_those_of_others)
 {
-    (void)unused;
     json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row;
     size_t index, met = 0;
     assert_non_null(file);
@@ -371,9 +358,8 @@ static void optima_are_those_of_others(void **unused)
 /* A cooldown is no Toeplitz workload. Over the whole triangle, where the least loss at equal column norms is that of a
  * single participation, the optimum lies within the bound that another optimiser proves; fewer bands are beaten by no
  * neighbour, by brute force; and with stamps a block is the best for a job of its own length. */
-static void cooldowns_have_their_optimum(void **unused)
+TEST(cooldowns_have_their_optimum)
 {
-    (void)unused;
     enum { M = 10 };
     for (size_t bands = 2; bands <= M; bands += 4) {
         struct eps_mechanism m = banded_mechanism(M, 1, bands, false);
@@ -433,9 +419,8 @@ static void cooldowns_have_their_optimum(void **unused)
 
 /* Each objective is the better one at what it is for, and both beat the Toeplitz optimum with columns of norm 1; a list
  * of coefficients takes another way to the same optimum; a bound on the largest variance is reached by many steps. */
-static void objectives_do_what_they_say(void **unused)
+TEST(objectives_do_what_they_say)
 {
-    (void)unused;
     enum { M = 96, BANDS = 8 };
     double mean[4], max[4], last, ones[M];
     for (int i = 0; i < 4; i++) {
@@ -462,9 +447,8 @@ static bool always(void *user)
     return true;
 }
 
-static void what_cannot_be_computed_is_refused(void **unused)
+TEST(what_cannot_be_computed_is_refused)
 {
-    (void)unused;
     struct eps_mechanism m = banded_mechanism(64, 1, 8, false);
     struct eps_strategy *strategy = NULL;
     struct eps_error error = {0};
@@ -480,9 +464,8 @@ static void what_cannot_be_computed_is_refused(void **unused)
 }
 
 /* 2^18 steps, 16 bands: rows that no shortened column reaches are those of the Toeplitz optimum. */
-static void many_steps_are_fast(void **unused)
+TEST(many_steps_are_fast)
 {
-    (void)unused;
     size_t n = (size_t)1 << 18;
     struct eps_mechanism m = banded_mechanism(n, 1, 16, true), plain = m;
     plain.matrix.column_normalize = false;
@@ -506,23 +489,4 @@ static void many_steps_are_fast(void **unused)
     eps_strategy_destroy(toeplitz);
     free(got);
     free(wanted);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_kind_is_a_matrix),
-        cmocka_unit_test(columns_are_those_of_the_toeplitz_optimum),
-        cmocka_unit_test(sensitivity_bounds_every_pattern),
-        cmocka_unit_test(sensitivity_is_that_of_the_dense_matrix),
-        cmocka_unit_test(sums_that_slide_stay_exact),
-        cmocka_unit_test(sums_that_slide_far_do_not_drift),
-        cmocka_unit_test(the_gradient_is_the_limit_of_differences),
-        cmocka_unit_test(optima_are_those_of_others),
-        cmocka_unit_test(cooldowns_have_their_optimum),
-        cmocka_unit_test(objectives_do_what_they_say),
-        cmocka_unit_test(what_cannot_be_computed_is_refused),
-        cmocka_unit_test(many_steps_are_fast),
-    };
-    return cmocka_run_group_tests_name("banded", tests, NULL, NULL);
 }

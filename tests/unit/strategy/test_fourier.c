@@ -4,19 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <complex.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <complex.h>
-#include <math.h>
-
 #include "lib/strategy/strategy.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 /* F* Sigma^(1/2) F of 2m x 2m, Sigma the transform of m ones and m zeros: entry (i, j) is the inverse transform of
  * the roots at i - j. */
@@ -71,9 +66,8 @@ static struct matrix standard_noise(size_t m)
     return noise;
 }
 
-static void decoders_are_their_definitions(void **unused)
+TEST(decoders_are_their_definitions)
 {
-    (void)unused;
     static const size_t sizes[] = {1, 2, 3, 4, 7, 12};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t stamps = 1; stamps <= 3; stamps++)
@@ -108,9 +102,8 @@ static void decoders_are_their_definitions(void **unused)
 }
 
 /* Vector contributions lie between signs and pi/2 times signs (on the square). */
-static void sensitivity_bounds_every_pattern(void **unused)
+TEST(sensitivity_bounds_every_pattern)
 {
-    (void)unused;
     for (size_t m = 1; m <= 10; m += 3)
         for (size_t stamps = 1; stamps * m <= 10; stamps++) {
             size_t n = m * stamps;
@@ -144,9 +137,8 @@ static void sensitivity_bounds_every_pattern(void **unused)
 }
 
 /* Patterns too long for their Gram matrix: |C| in the place of C, against the columns themselves. */
-static void long_patterns_are_bounded(void **unused)
+TEST(long_patterns_are_bounded)
 {
-    (void)unused;
     enum { LONG = 4500 };
     for (size_t stamps = 1; stamps <= 2; stamps++) {
         struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_FOURIER, LONG * stamps);
@@ -180,9 +172,8 @@ static void long_patterns_are_bounded(void **unused)
 
 /* 2^15 steps: the standard decoder has the same variance everywhere, the closed solution of the Toeplitz system is
  * one (its variance is a A C^+ C = A), and it is never worse. */
-static void many_steps_are_fast(void **unused)
+TEST(many_steps_are_fast)
 {
-    (void)unused;
     size_t n = (size_t)1 << 15;
     double *standard = malloc(n * sizeof *standard), *optimal = malloc(n * sizeof *optimal);
     double *row = malloc(2 * n * sizeof *row), *kernel = malloc(2 * n * sizeof *kernel);
@@ -226,9 +217,8 @@ static void many_steps_are_fast(void **unused)
     free(c);
 }
 
-static void the_decoder_is_in_the_id(void **unused)
+TEST(the_decoder_is_in_the_id)
 {
-    (void)unused;
     struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_FOURIER, 9);
     mechanism.matrix.decoder = EPS_DECODER_STANDARD;
     struct eps_strategy *standard = strategy_new(&mechanism);
@@ -241,14 +231,4 @@ static void the_decoder_is_in_the_id(void **unused)
     mechanism.sampling.scheme = EPS_SCHEME_POISSON;
     assert_int_equal(eps_strategy_create(NULL, &none, &error, &mechanism), EPS_INVALID);
     assert_string_equal(error.pointer, "/matrix/family");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decoders_are_their_definitions), cmocka_unit_test(sensitivity_bounds_every_pattern),
-        cmocka_unit_test(long_patterns_are_bounded),      cmocka_unit_test(many_steps_are_fast),
-        cmocka_unit_test(the_decoder_is_in_the_id),
-    };
-    return cmocka_run_group_tests_name("fourier", tests, NULL, NULL);
 }

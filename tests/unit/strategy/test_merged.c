@@ -4,16 +4,12 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "lib/strategy/merged.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 /* M from the rows that anyone can ask for. */
 static struct matrix merged_matrix(const struct eps_strategy *strategy, size_t bins)
@@ -64,9 +60,8 @@ static void all_bins(const struct eps_mechanism *mechanism)
             agrees(mechanism, bins);
 }
 
-static void every_column_is_in_one_bin(void **state)
+TEST(every_column_is_in_one_bin)
 {
-    (void)state;
     static const enum eps_family families[] = {EPS_FAMILY_IDENTITY, EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE,
                                                EPS_FAMILY_INVERSE_SQUARE_ROOT};
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
@@ -79,9 +74,8 @@ static void every_column_is_in_one_bin(void **state)
     }
 }
 
-static void bands_may_be_fewer_than_bins(void **state)
+TEST(bands_may_be_fewer_than_bins)
 {
-    (void)state;
     struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_SQUARE_ROOT, 192);
     mechanism.matrix.bands = 5;
     all_bins(&mechanism);
@@ -89,9 +83,8 @@ static void bands_may_be_fewer_than_bins(void **state)
     all_bins(&mechanism);
 }
 
-static void given_entries_of_very_different_scale(void **state)
+TEST(given_entries_of_very_different_scale)
 {
-    (void)state;
     double rows[6 * 6] = {0};
     for (size_t i = 0; i < 6; i++)
         for (size_t j = 0; j <= i; j++)
@@ -100,14 +93,4 @@ static void given_entries_of_very_different_scale(void **state)
     mechanism.matrix.rows = rows;
     mechanism.matrix.rows_n = 6;
     all_bins(&mechanism);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_column_is_in_one_bin),
-        cmocka_unit_test(bands_may_be_fewer_than_bins),
-        cmocka_unit_test(given_entries_of_very_different_scale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

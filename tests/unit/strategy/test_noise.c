@@ -5,19 +5,15 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/noise.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 static const uint8_t key[32] = {3, 1, 4, 1, 5};
 static const double sigma = 1.75;
@@ -264,9 +260,8 @@ static struct eps_strategy *form_new(const struct form *form, size_t block, size
     return strategy_new(&mechanism);
 }
 
-static void noise_is_the_product_by_its_definition(void **state)
+TEST(noise_is_the_product_by_its_definition)
 {
-    (void)state;
     static const size_t blocks[] = {1, 2, 3, 5, 8, 11, 16, 23};
     for (size_t i = 0; i < FORMS; i++)
         for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
@@ -282,9 +277,8 @@ static void noise_is_the_product_by_its_definition(void **state)
 }
 
 /* More coordinates than a tile. */
-static void tiles_fit_together(void **state)
+TEST(tiles_fit_together)
 {
-    (void)state;
     for (size_t i = 0; i < FORMS; i++) {
         struct eps_strategy *s = form_new(&forms[i], 7, 2, 0);
         struct matrix z = white_matrix(s, 2 * EPS__WHITE_TILE + 3);
@@ -295,9 +289,8 @@ static void tiles_fit_together(void **state)
 }
 
 /* Blocks of several panels, and of more columns than white rows are made at a time. */
-static void panels_fit_together(void **state)
+TEST(panels_fit_together)
 {
-    (void)state;
     static const int chosen[] = {2, 9, 10, 11, 13};
     for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
         struct eps_strategy *s = form_new(&forms[chosen[i]], 300, 1, 1);
@@ -333,9 +326,8 @@ static void check_skip(const struct eps_strategy *s, enum eps_part part, const d
 }
 
 /* Every form and workload, in blocks and panels and more than a tile. */
-static void a_stream_goes_on_with_the_same_bits(void **state)
+TEST(a_stream_goes_on_with_the_same_bits)
 {
-    (void)state;
     static const struct {
         size_t block, stamps, d;
     } sizes[] = {{11, 1, 3}, {8, 3, 3}, {7, 2, EPS__WHITE_TILE + 5}, {300, 1, 2}};
@@ -373,9 +365,8 @@ static size_t rows_before(const struct form *form, enum eps_part part, size_t ro
     return row - from;
 }
 
-static void rows_are_left_out_where_they_can_be(void **state)
+TEST(rows_are_left_out_where_they_can_be)
 {
-    (void)state;
     assert_int_equal(rows_before(&forms[0], EPS_PART_NOISE, 63), 0);    /* identity */
     assert_int_equal(rows_before(&forms[0], EPS_PART_DECODER, 63), 63); /* prefix sums */
     assert_int_equal(rows_before(&forms[3], EPS_PART_NOISE, 63), 63);   /* banded: a recursion */
@@ -383,9 +374,8 @@ static void rows_are_left_out_where_they_can_be(void **state)
     assert_int_equal(rows_before(&forms[4], EPS_PART_NOISE, 1), 1);
 }
 
-static void only_later_rows_can_be_skipped_to(void **state)
+TEST(only_later_rows_can_be_skipped_to)
 {
-    (void)state;
     struct eps_strategy *s = form_new(&forms[0], 10, 1, 0);
     struct eps_noise *noise = NULL;
     struct eps_error error;
@@ -454,9 +444,8 @@ static void check_covariance(const struct eps_strategy *s, enum eps_part part, c
     matrix_free(&wanted);
 }
 
-static void its_covariance_is_that_of_the_mechanism(void **state)
+TEST(its_covariance_is_that_of_the_mechanism)
 {
-    (void)state;
     for (size_t i = 0; i < FORMS; i++) {
         struct eps_strategy *s = form_new(&forms[i], 6, 2, forms[i].follows ? 1 : 2);
         check_covariance(s, EPS_PART_NOISE, forms[i].name);
@@ -479,9 +468,8 @@ static double bytes_of(const struct eps_context *context, const struct eps_strat
 }
 
 /* Rows of d numbers, whatever n is. */
-static void it_keeps_few_rows(void **state)
+TEST(it_keeps_few_rows)
 {
-    (void)state;
     enum { N = 60000, D = 20000 };
     static const struct {
         int form;
@@ -508,9 +496,8 @@ static void it_keeps_few_rows(void **state)
 }
 
 /* A list of coefficients as long as the stream does not make B z keep the stream. */
-static void long_lists_are_multiplied_by_panels(void **state)
+TEST(long_lists_are_multiplied_by_panels)
 {
-    (void)state;
     enum { N = 200, D = 120000 };
     double list[N];
     struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TOEPLITZ, N);
@@ -550,9 +537,8 @@ static bool yes(void *user)
     return true;
 }
 
-static void what_cannot_be_drawn_is_refused(void **state)
+TEST(what_cannot_be_drawn_is_refused)
 {
-    (void)state;
     struct eps_strategy *s = form_new(&forms[3], 8, 1, 0);
     struct eps_context poor = {.max_bytes = 100}, idle = {.max_operations = 100}, canceled = {.canceled = yes};
     assert_refused(NULL, s, EPS_PART_ENCODER, 1, 1, EPS_INVALID, "/part");
@@ -581,9 +567,8 @@ static void what_cannot_be_drawn_is_refused(void **state)
 }
 
 /* No noise is no noise. */
-static void without_sigma_it_is_zero(void **state)
+TEST(without_sigma_it_is_zero)
 {
-    (void)state;
     for (size_t i = 0; i < FORMS; i++) {
         struct eps_strategy *s = form_new(&forms[i], 4, 1, 0);
         struct eps_noise *noise = NULL;
@@ -597,22 +582,4 @@ static void without_sigma_it_is_zero(void **state)
         eps_noise_destroy(noise);
         eps_strategy_destroy(s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(noise_is_the_product_by_its_definition),
-        cmocka_unit_test(tiles_fit_together),
-        cmocka_unit_test(panels_fit_together),
-        cmocka_unit_test(a_stream_goes_on_with_the_same_bits),
-        cmocka_unit_test(rows_are_left_out_where_they_can_be),
-        cmocka_unit_test(only_later_rows_can_be_skipped_to),
-        cmocka_unit_test(its_covariance_is_that_of_the_mechanism),
-        cmocka_unit_test(it_keeps_few_rows),
-        cmocka_unit_test(long_lists_are_multiplied_by_panels),
-        cmocka_unit_test(what_cannot_be_drawn_is_refused),
-        cmocka_unit_test(without_sigma_it_is_zero),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,21 +6,17 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/strategy/decoder.h"
 #include "lib/strategy/making.h"
 #include "lib/strategy/optimise/optimal.h"
 #include "lib/strategy/sensitivity/sensitivity.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 struct setting {
     size_t n, epochs, separation;
@@ -105,9 +101,8 @@ static void assert_constraints(const struct matrix *x, const struct setting *set
     }
 }
 
-static void gaps_close_and_losses_are_true(void **unused)
+TEST(gaps_close_and_losses_are_true)
 {
-    (void)unused;
     for (size_t i = 0; i < SETTINGS; i++) {
         struct eps_mechanism m = mechanism_of(&settings[i]);
         struct eps_strategy *strategy = strategy_new(&m);
@@ -139,9 +134,8 @@ static void gaps_close_and_losses_are_true(void **unused)
 }
 
 /* Where the search ends early, for want of precision, the gap that is reported holds all the same. */
-static void a_gap_not_reached_is_still_proven(void **unused)
+TEST(a_gap_not_reached_is_still_proven)
 {
-    (void)unused;
     struct setting setting = {40, 4, 10, 2, true, true, 1e-4}, rough = setting;
     rough.gap = 0.05;
     struct eps_mechanism m = mechanism_of(&setting), other = mechanism_of(&rough);
@@ -161,9 +155,8 @@ static void a_gap_not_reached_is_still_proven(void **unused)
 }
 
 /* F2: entries of U = L L' that are not 0 but whose rounded sums are, in either order of summation. */
-static void a_cancelled_zero_is_not_exact(void **unused)
+TEST(a_cancelled_zero_is_not_exact)
 {
-    (void)unused;
     enum { N = 4 };
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, N);
     struct eps__workload workload;
@@ -214,9 +207,8 @@ static void a_cancelled_zero_is_not_exact(void **unused)
 }
 
 /* F2: no X = a a' that meets the constraints has more of U than the pattern sums and what is counted beside them. */
-static void what_u_has_above_the_sums_is_counted(void **unused)
+TEST(what_u_has_above_the_sums_is_counted)
 {
-    (void)unused;
     enum { N = 5 };
     unsigned long long state = 11;
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, N);
@@ -312,9 +304,8 @@ static __float128 prefix_loss(const __float128 *c, const struct eps__optimal *o)
 }
 
 /* F3: of matrices that are far from regular, as they are and with every entry off by as much as divisions may do. */
-static void losses_hold_for_ill_conditioned_c(void **unused)
+TEST(losses_hold_for_ill_conditioned_c)
 {
-    (void)unused;
     enum { N = 20 };
     unsigned long long state = 5;
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, N);
@@ -365,9 +356,8 @@ static void losses_hold_for_ill_conditioned_c(void **unused)
 
 /* F3, where rounding is all that is left of the gap: the loss of the entries as they are returned, however scaled,
  * against the least loss there is: (1 + sqrt 5)^2/8 for two steps (the golden ratio squared, halved). */
-static void the_gap_holds_for_c_as_returned(void **unused)
+TEST(the_gap_holds_for_c_as_returned)
 {
-    (void)unused;
     const long double least = (1 + sqrtl(5)) * (1 + sqrtl(5)) / 8;
     struct setting setting = {2, 1, 2, 0, true, false, 1e-14};
     struct eps_mechanism m = mechanism_of(&setting);
@@ -389,9 +379,8 @@ static void the_gap_holds_for_c_as_returned(void **unused)
 }
 
 /* The gap is reached where patterns overlap, however far the workload's singular values are apart. */
-static void overlapping_patterns_reach_their_gap(void **unused)
+TEST(overlapping_patterns_reach_their_gap)
 {
-    (void)unused;
     static const struct setting cases[] = {
         {48, 6, 4, 0, true, true, 1e-3},   {48, 6, 4, 1, true, false, 1e-3}, {48, 6, 4, 1, false, true, 1e-3},
         {40, 12, 2, 0, false, true, 1e-3}, {40, 5, 4, 2, true, true, 1e-2},  {40, 20, 1, 0, true, false, 1e-3},
@@ -413,9 +402,8 @@ static void overlapping_patterns_reach_their_gap(void **unused)
 }
 
 /* A finer gap never gives a worse C, also where double precision ends above it; and a hint says that it did. */
-static void a_finer_gap_is_no_worse(void **unused)
+TEST(a_finer_gap_is_no_worse)
 {
-    (void)unused;
     static const double gaps[] = {1e-1, 1e-2, 1e-3, 1e-5};
     long double before = INFINITY;
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
@@ -440,9 +428,8 @@ static void a_finer_gap_is_no_worse(void **unused)
 }
 
 /* Estimates follow the evaluations that a search takes, within a factor of 5, whatever it depends on. */
-static void costs_follow_the_evaluations(void **unused)
+TEST(costs_follow_the_evaluations)
 {
-    (void)unused;
     static const struct setting cases[] = {
         {64, 4, 16, 0, true, false, 1e-2}, {64, 4, 16, 0, true, true, 1e-2},  {64, 8, 4, 0, true, false, 1e-2},
         {64, 8, 4, 0, true, true, 1e-2},   {64, 4, 16, 1, true, false, 1e-3}, {64, 8, 4, 1, true, false, 1e-2},
@@ -460,9 +447,8 @@ static void costs_follow_the_evaluations(void **unused)
 }
 
 /* What others have computed, and what a closed form says: (2 steps: the golden ratio squared, halved). */
-static void known_optima(void **unused)
+TEST(known_optima)
 {
-    (void)unused;
     static const struct {
         size_t n;
         double mean;
@@ -481,9 +467,8 @@ static void known_optima(void **unused)
 }
 
 /* No feasible matrix may beat the certified bound: identities, square roots and random ones, for small n. */
-static void nothing_beats_the_bound(void **unused)
+TEST(nothing_beats_the_bound)
 {
-    (void)unused;
     unsigned long long state = 7;
     for (size_t i = 0; i < SETTINGS; i++) {
         struct eps_mechanism m = mechanism_of(&settings[i]);
@@ -549,9 +534,8 @@ static void check_gradient(struct eps__optimal_model *m, double *x, unsigned lon
 }
 
 /* At points that are not special, in both sets of coordinates. */
-static void gradients_are_slopes(void **unused)
+TEST(gradients_are_slopes)
 {
-    (void)unused;
     unsigned long long state = 3;
     for (int which = 0; which < 16; which++) {
         size_t n = 14, epochs = which & 4 ? 2 : 3, separation = which & 8 ? 5 : 3; /* (3,3) and (2,3) overlap */
@@ -604,9 +588,8 @@ static void gradients_are_slopes(void **unused)
 }
 
 /* Signs on patterns, by enumeration: u'Xu <= 1 for all, and the dual closes. */
-static void scalar_contributions(void **unused)
+TEST(scalar_contributions)
 {
-    (void)unused;
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_OPTIMAL, 6);
     struct eps__workload workload;
     double c[36], loss, bound;
@@ -641,9 +624,8 @@ static void assert_refused(struct eps_mechanism *m, const char *pointer)
     assert_null(strategy);
 }
 
-static void what_does_not_fit_is_refused(void **unused)
+TEST(what_does_not_fit_is_refused)
 {
-    (void)unused;
     static const double zero[] = {0, 1};
     struct setting setting = {12, 3, 4, 0, true, false, 1e-3};
     struct eps_mechanism m = mechanism_of(&setting);
@@ -661,9 +643,8 @@ static void what_does_not_fit_is_refused(void **unused)
 }
 
 /* With stamps, each block is the optimum for its own number of steps. */
-static void stamps_repeat_the_block(void **unused)
+TEST(stamps_repeat_the_block)
 {
-    (void)unused;
     struct setting setting = {12, 3, 4, 0, true, false, 1e-4};
     struct eps_mechanism m = mechanism_of(&setting);
     struct eps_strategy *block = strategy_new(&m);
@@ -702,9 +683,8 @@ static bool canceled(void *user)
     return ++w->polls > w->cancel_after;
 }
 
-static void progress_rises_and_cancels(void **unused)
+TEST(progress_rises_and_cancels)
 {
-    (void)unused;
     struct setting setting = {40, 4, 10, 1, true, false, 1e-4};
     struct eps_mechanism m = mechanism_of(&setting);
     struct watcher w = {.cancel_after = 1000000};
@@ -726,9 +706,8 @@ static void progress_rises_and_cancels(void **unused)
 
 /* At a size of several blocks an evaluation of the dual, and the proof, are left at any block: between two polls there is a
  * small part of their work. */
-static void long_steps_are_left(void **unused)
+TEST(long_steps_are_left)
 {
-    (void)unused;
     struct setting setting = {700, 4, 175, 0, false, false, 0.1};
     struct eps_mechanism m = mechanism_of(&setting);
     struct watcher w = {.cancel_after = SIZE_MAX};
@@ -756,28 +735,4 @@ static void long_steps_are_left(void **unused)
         assert_int_equal(w.polls, after[i] + 1);
         assert_null(strategy);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gaps_close_and_losses_are_true),
-        cmocka_unit_test(a_cancelled_zero_is_not_exact),
-        cmocka_unit_test(what_u_has_above_the_sums_is_counted),
-        cmocka_unit_test(losses_hold_for_ill_conditioned_c),
-        cmocka_unit_test(the_gap_holds_for_c_as_returned),
-        cmocka_unit_test(overlapping_patterns_reach_their_gap),
-        cmocka_unit_test(a_finer_gap_is_no_worse),
-        cmocka_unit_test(costs_follow_the_evaluations),
-        cmocka_unit_test(known_optima),
-        cmocka_unit_test(a_gap_not_reached_is_still_proven),
-        cmocka_unit_test(nothing_beats_the_bound),
-        cmocka_unit_test(gradients_are_slopes),
-        cmocka_unit_test(scalar_contributions),
-        cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(stamps_repeat_the_block),
-        cmocka_unit_test(progress_rises_and_cancels),
-        cmocka_unit_test(long_steps_are_left),
-    };
-    return cmocka_run_group_tests_name("optimal", tests, NULL, NULL);
 }

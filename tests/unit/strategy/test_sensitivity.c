@@ -4,19 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <float.h>
-#include <math.h>
-
 #include "lib/strategy/sensitivity/sensitivity.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 enum { MAX_N = 24 };
 
@@ -98,9 +93,8 @@ static void assert_bound(const struct eps_sensitivity *s, long double square, do
 
 /* ---- tests ---- */
 
-static void the_examples_of_the_papers(void **unused)
+TEST(the_examples_of_the_papers)
 {
-    (void)unused;
     /* More than b patterns when n > k b: the fourth one holds the large entry. */
     double diagonal[36] = {0};
     for (size_t i = 0; i < 6; i++)
@@ -128,9 +122,8 @@ static void the_examples_of_the_papers(void **unused)
     assert_true(semidefinite.upper >= 3 * upper && semidefinite.upper <= 3 * upper * (1 + 1e-10));
 }
 
-static void plain_cases_are_exact_to_the_last_bit(void **unused)
+TEST(plain_cases_are_exact_to_the_last_bit)
 {
-    (void)unused;
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_IDENTITY, 1000000);
     struct eps_sensitivity s = sensitivity_of(&m);
     assert_true(s.value == 1 && s.lower == 1 && s.exact);
@@ -167,9 +160,8 @@ static void random_nonnegative(double *rows, size_t m, unsigned long long *state
         }
 }
 
-static void nonnegative_strategies_are_exact(void **unused)
+TEST(nonnegative_strategies_are_exact)
 {
-    (void)unused;
     unsigned long long state = 7;
     double coefficients[MAX_N], rows[MAX_N * MAX_N];
     for (int trial = 0; trial < 600; trial++) {
@@ -199,9 +191,8 @@ static void nonnegative_strategies_are_exact(void **unused)
     }
 }
 
-static void signed_strategies_are_bounded(void **unused)
+TEST(signed_strategies_are_bounded)
 {
-    (void)unused;
     unsigned long long state = 11;
     double coefficients[MAX_N], rows[MAX_N * MAX_N];
     for (int trial = 0; trial < 60; trial++) {
@@ -232,9 +223,8 @@ static void signed_strategies_are_bounded(void **unused)
     }
 }
 
-static void min_separation_is_exact_or_bounded(void **unused)
+TEST(min_separation_is_exact_or_bounded)
 {
-    (void)unused;
     unsigned long long state = 13;
     double coefficients[MAX_N], rows[MAX_N * MAX_N];
     size_t exact = 0, bounded = 0;
@@ -278,9 +268,8 @@ static void min_separation_is_exact_or_bounded(void **unused)
 }
 
 /* The row bound beyond what k allows: the multiplier's search loses nothing against a plain maximum. */
-static void the_row_bound_is_the_best_separated_sum(void **unused)
+TEST(the_row_bound_is_the_best_separated_sum)
 {
-    (void)unused;
     unsigned long long state = 17;
     double rows[12 * 12];
     for (int trial = 0; trial < 40; trial++) {
@@ -382,9 +371,8 @@ static void random_gram(double *x, size_t k, size_t rank, unsigned long long *st
         }
 }
 
-static void the_semidefinite_bound_is_a_bound_and_the_best(void **unused)
+TEST(the_semidefinite_bound_is_a_bound_and_the_best)
 {
-    (void)unused;
     unsigned long long state = 19;
     double x[256];
     size_t exact = 0, trials = 200;
@@ -420,9 +408,8 @@ static void the_semidefinite_bound_is_a_bound_and_the_best(void **unused)
 }
 
 /* X = (1 + c) I - c 1 1' with c = 1/(k-1): unit vectors that add to zero are best, and give k (1 + c). */
-static void the_semidefinite_bound_of_the_simplex(void **unused)
+TEST(the_semidefinite_bound_of_the_simplex)
 {
-    (void)unused;
     for (size_t k = 3; k <= 48; k += 5) {
         double *x = malloc(k * k * sizeof *x), c = 1 / (double)(k - 1), wanted = (double)k * (1 + c);
         assert_non_null(x);
@@ -437,9 +424,8 @@ static void the_semidefinite_bound_of_the_simplex(void **unused)
 }
 
 /* Too low multipliers are shifted until they are proven; the shift is what was missing. */
-static void multipliers_are_certified(void **unused)
+TEST(multipliers_are_certified)
 {
-    (void)unused;
     double x[16], d[4] = {0}, work[16], values[4];
     for (size_t i = 0; i < 16; i++)
         x[i] = i % 5 ? 0.5 : 1;
@@ -451,9 +437,8 @@ static void multipliers_are_certified(void **unused)
     assert_true(bound >= 10 && bound < 10 * (1 + 1e-12));
 }
 
-static void sampled_schemes_take_their_worst_pattern(void **unused)
+TEST(sampled_schemes_take_their_worst_pattern)
 {
-    (void)unused;
     static const double coefficients[] = {1, 0.5, 0.25}, negative[] = {1, -0.5};
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_TOEPLITZ, 12), every = m;
     m.matrix.coefficients = coefficients;
@@ -498,9 +483,8 @@ static void sampled_schemes_take_their_worst_pattern(void **unused)
 }
 
 /* At n = 2^20 the windows are checked against plain sums in long double. */
-static void long_streams_have_proven_sensitivities(void **unused)
+TEST(long_streams_have_proven_sensitivities)
 {
-    (void)unused;
     size_t n = (size_t)1 << 20;
     double *c = malloc(n * sizeof *c);
     assert_non_null(c);
@@ -533,9 +517,8 @@ static void long_streams_have_proven_sensitivities(void **unused)
 }
 
 /* Patterns longer than any Gram matrix: |C| in the place of C. */
-static void very_long_signed_patterns_are_bounded(void **unused)
+TEST(very_long_signed_patterns_are_bounded)
 {
-    (void)unused;
     static const double coefficients[] = {1, -0.5};
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_TOEPLITZ, 10000);
     m.matrix.coefficients = coefficients;
@@ -558,9 +541,8 @@ static struct eps_mechanism shuffled_mechanism(enum eps_family family, size_t n,
 }
 
 /* Every pattern by enumeration, for kinds of every shape; what follows from distances alone is looser, and no more than that. */
-static void once_in_every_epoch(void **unused)
+TEST(once_in_every_epoch)
 {
-    (void)unused;
     static const enum eps_family families[] = {EPS_FAMILY_IDENTITY, EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE,
                                                EPS_FAMILY_INVERSE_SQUARE_ROOT, EPS_FAMILY_FOURIER};
     static const size_t epochs[] = {1, 2, 3, 4, 12}, lengths[] = {12, 6, 3, 2, 1};
@@ -594,9 +576,8 @@ static void once_in_every_epoch(void **unused)
 }
 
 /* Long Toeplitz matrices go by distances: over what the Gram matrix says of short ones, and over a pattern found by hand. */
-static void long_epochs_go_by_distances(void **unused)
+TEST(long_epochs_go_by_distances)
 {
-    (void)unused;
     struct eps_mechanism m = shuffled_mechanism(EPS_FAMILY_SQUARE_ROOT, 1200000, 4, 300000);
     m.matrix.bands = 64;
     struct eps_sensitivity s = sensitivity_of(&m);
@@ -626,25 +607,4 @@ static void long_epochs_go_by_distances(void **unused)
             square += i % 2 ? odd * odd : even * even;
     }
     assert_bound(&s, square + 599969 * (even * even + odd * odd), 1.1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_examples_of_the_papers),
-        cmocka_unit_test(plain_cases_are_exact_to_the_last_bit),
-        cmocka_unit_test(nonnegative_strategies_are_exact),
-        cmocka_unit_test(signed_strategies_are_bounded),
-        cmocka_unit_test(min_separation_is_exact_or_bounded),
-        cmocka_unit_test(the_row_bound_is_the_best_separated_sum),
-        cmocka_unit_test(the_semidefinite_bound_is_a_bound_and_the_best),
-        cmocka_unit_test(the_semidefinite_bound_of_the_simplex),
-        cmocka_unit_test(multipliers_are_certified),
-        cmocka_unit_test(sampled_schemes_take_their_worst_pattern),
-        cmocka_unit_test(long_streams_have_proven_sensitivities),
-        cmocka_unit_test(very_long_signed_patterns_are_bounded),
-        cmocka_unit_test(once_in_every_epoch),
-        cmocka_unit_test(long_epochs_go_by_distances),
-    };
-    return cmocka_run_group_tests_name("sensitivity", tests, NULL, NULL);
 }

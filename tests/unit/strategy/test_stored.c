@@ -5,17 +5,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/strategy/strategy.h"
+#include "tests/unit/test.h"
 
 enum { N = 48, BLOBS = 64 };
 
@@ -188,9 +184,8 @@ static void assert_blt(const struct eps_strategy *s, const struct eps_matrix *ma
 
 /* ---------------------------------------------------------------- tests */
 
-static void test_every_family_is_found_by_its_id(void **state)
+TEST(test_every_family_is_found_by_its_id)
 {
-    (void)state;
     for (size_t i = 0; i < MATRICES; i++) {
         struct cache cache = {0};
         struct eps_context context = context_over(&cache);
@@ -220,9 +215,8 @@ static void test_every_family_is_found_by_its_id(void **state)
     }
 }
 
-static void test_optimised_families_come_from_the_cache(void **state)
+TEST(test_optimised_families_come_from_the_cache)
 {
-    (void)state;
     for (size_t i = 0; i < MATRICES; i++) {
         if (!eps__strategy_is_optimised(&matrices[i]))
             continue;
@@ -327,9 +321,8 @@ static void assert_served_alike(const struct eps_context *before, const struct e
 }
 
 /* A job is refused when it is posted, or never for that reason: not the second time, when its matrix is there. */
-static void test_what_is_served_does_not_depend_on_the_cache(void **state)
+TEST(test_what_is_served_does_not_depend_on_the_cache)
 {
-    (void)state;
     size_t refused = 0;
     for (size_t i = 0; i < MATRICES; i++) {
         if (!eps__strategy_is_optimised(&matrices[i]))
@@ -364,9 +357,8 @@ static void test_what_is_served_does_not_depend_on_the_cache(void **state)
 
 /* One band of an inverse, and steps that nothing adds up, of one participation: the optimum is diagonal, and who serves that serves the
  * job. */
-static void test_a_diagonal_optimum_is_served(void **state)
+TEST(test_a_diagonal_optimum_is_served)
 {
-    (void)state;
     double once = 0.9;
     struct eps_matrix inverse = {.family = EPS_FAMILY_BANDED_INVERSE, .bands = 1}, any = {.family = EPS_FAMILY_OPTIMAL};
     struct eps_mechanism diagonal[] = {mechanism_of(&inverse), mechanism_of(&any)};
@@ -386,9 +378,8 @@ static void test_a_diagonal_optimum_is_served(void **state)
     }
 }
 
-static void test_scaled_and_stamped_again(void **state)
+TEST(test_scaled_and_stamped_again)
 {
-    (void)state;
     struct cache cache = {0};
     struct eps_context context = context_over(&cache);
     struct eps_mechanism mechanism = mechanism_of(&matrices[4]);
@@ -441,9 +432,8 @@ static void assert_refused(const struct eps_context *context, const struct eps_m
     assert_null(strategy);
 }
 
-static void test_what_is_not_kept_is_refused(void **state)
+TEST(test_what_is_not_kept_is_refused)
 {
-    (void)state;
     struct cache cache = {0};
     struct eps_context context = context_over(&cache);
     struct eps_mechanism mechanism = mechanism_of(&matrices[1]);
@@ -460,9 +450,8 @@ static void test_what_is_not_kept_is_refused(void **state)
 }
 
 /* Any byte of a note may be wrong: the answer is then the matrix of the id or none. */
-static void test_a_note_cannot_lie(void **state)
+TEST(test_a_note_cannot_lie)
 {
-    (void)state;
     struct cache cache = {0};
     struct eps_context context = context_over(&cache);
     struct eps_mechanism mechanism = mechanism_of(&matrices[1]);
@@ -492,18 +481,4 @@ static void test_a_note_cannot_lie(void **state)
     }
     eps_strategy_destroy(first);
     cache_clear(&cache);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_family_is_found_by_its_id),
-        cmocka_unit_test(test_optimised_families_come_from_the_cache),
-        cmocka_unit_test(test_what_is_served_does_not_depend_on_the_cache),
-        cmocka_unit_test(test_a_diagonal_optimum_is_served),
-        cmocka_unit_test(test_scaled_and_stamped_again),
-        cmocka_unit_test(test_what_is_not_kept_is_refused),
-        cmocka_unit_test(test_a_note_cannot_lie),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

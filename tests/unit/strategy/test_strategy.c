@@ -4,21 +4,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lib/numerics/fft/convolve.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 enum { N = 24 };
 
@@ -108,9 +103,8 @@ static void check_parts(const struct eps_mechanism *mechanism)
     eps_strategy_destroy(strategy);
 }
 
-static void every_family_has_a_whole_row(void **unused)
+TEST(every_family_has_a_whole_row)
 {
-    (void)unused;
     for (enum eps_family name = 0; name < EPS_FAMILY_COUNT; name++) {
         const struct eps__family *family = eps__family_of(&(struct eps_matrix){.family = name});
         assert_int_equal(family->family, name);
@@ -124,9 +118,8 @@ static void every_family_has_a_whole_row(void **unused)
     assert_false(eps_serves_family(EPS_FAMILY_COUNT));
 }
 
-static void every_family_is_its_definition(void **unused)
+TEST(every_family_is_its_definition)
 {
-    (void)unused;
     static const size_t stamps[] = {1, 3, 4};
     for (size_t s = 0; s < 3; s++) {
         double *lower = random_rows(N / stamps[s], true), *full = random_rows(N / stamps[s], false);
@@ -162,9 +155,8 @@ static void every_family_is_its_definition(void **unused)
     }
 }
 
-static void trees_of_any_size(void **unused)
+TEST(trees_of_any_size)
 {
-    (void)unused;
     for (size_t n = 1; n <= 17; n++) {
         struct eps_mechanism m = mechanism_new(EPS_FAMILY_TREE, n);
         struct eps_strategy *strategy = strategy_new(&m);
@@ -183,9 +175,8 @@ static void trees_of_any_size(void **unused)
     }
 }
 
-static void toeplitz_parts_have_coefficients(void **unused)
+TEST(toeplitz_parts_have_coefficients)
 {
-    (void)unused;
     for (int workload = 0; workload < 4; workload++) {
         struct eps_mechanism m = mechanism_new(EPS_FAMILY_TOEPLITZ, N);
         m.matrix.coefficients = mixed;
@@ -213,9 +204,8 @@ static void toeplitz_parts_have_coefficients(void **unused)
     }
 }
 
-static void columns_and_signs_are_measured(void **unused)
+TEST(columns_and_signs_are_measured)
 {
-    (void)unused;
     double rows[] = {1, 0, 0, 0, 0.5, 3, 0, 0, 0, -1, 1, 0, 0, 0, 2, 1};
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_DENSE, 4);
     m.matrix.rows = rows;
@@ -245,9 +235,8 @@ static void columns_and_signs_are_measured(void **unused)
     eps_strategy_destroy(strategy);
 }
 
-static void ids_name_the_matrix_not_the_question(void **unused)
+TEST(ids_name_the_matrix_not_the_question)
 {
-    (void)unused;
     static const double one[] = {1, 0}, two[] = {2}, minus_zero[] = {1, -0.0, 0.5}, zero[] = {1, 0, 0.5};
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_IDENTITY, 12), t = mechanism_new(EPS_FAMILY_TOEPLITZ, 12);
     struct eps_mechanism r = mechanism_new(EPS_FAMILY_SQUARE_ROOT, 12);
@@ -288,9 +277,8 @@ static void ids_name_the_matrix_not_the_question(void **unused)
     eps_strategy_destroy(identity);
 }
 
-static void normalizations_scale(void **unused)
+TEST(normalizations_scale)
 {
-    (void)unused;
     for (int family = 0; family < EPS_FAMILY_COUNT; family++) {
         if (!eps_serves_family((enum eps_family)family) || family == EPS_FAMILY_STORED)
             continue;
@@ -342,9 +330,8 @@ static bool always(void *user)
     return true;
 }
 
-static void what_cannot_be_computed_is_refused(void **unused)
+TEST(what_cannot_be_computed_is_refused)
 {
-    (void)unused;
     static const double zeros[] = {0, 0}, huge[9] = {1e200}, negative[] = {-1, 1};
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_COUNT, 8);
     assert_refused(NULL, &m, EPS_UNSUPPORTED, "/matrix/family", "square_root");
@@ -379,9 +366,8 @@ static void what_cannot_be_computed_is_refused(void **unused)
 }
 
 /* C without an inverse still has a sensitivity; its error figures are undefined. */
-static void a_singular_strategy_keeps_its_encoder(void **unused)
+TEST(a_singular_strategy_keeps_its_encoder)
 {
-    (void)unused;
     static const double late[] = {0, 1}, rows[] = {1, 0, 1, 0}, full[] = {1, 2, 2, 4};
     const struct eps_matrix matrices[] = {
         {.family = EPS_FAMILY_TOEPLITZ, .coefficients = late, .coefficients_len = 2},
@@ -407,9 +393,8 @@ static void a_singular_strategy_keeps_its_encoder(void **unused)
 }
 
 /* Reference numbers of others: error, sensitivity and loss of the banded square root (group banded_sqrt_BSR). */
-static void the_banded_square_root_agrees_with_others(void **unused)
+TEST(the_banded_square_root_agrees_with_others)
 {
-    (void)unused;
     json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row;
     size_t index;
     json_t *rows = json_object_get(json_object_get(file, "strategies"), "banded_sqrt_BSR");
@@ -440,9 +425,8 @@ static void the_banded_square_root_agrees_with_others(void **unused)
 }
 
 /* A = R R with R the square root of prefix sums, so B = R and the figures are sums of its squares. */
-static void a_million_steps_are_fast(void **unused)
+TEST(a_million_steps_are_fast)
 {
-    (void)unused;
     size_t n = (size_t)1 << 20;
     double mean, max, last;
     struct eps_mechanism m = mechanism_new(EPS_FAMILY_SQUARE_ROOT, n);
@@ -482,9 +466,8 @@ static void a_million_steps_are_fast(void **unused)
 }
 
 /* More columns than one pass of the recursion, and rows long enough for entries to fade: against rows of B. */
-static void long_cooldowns_match_their_rows(void **unused)
+TEST(long_cooldowns_match_their_rows)
 {
-    (void)unused;
     static const double decays[] = {1, 0.97, 0.3};
     enum { LONG = 3000 };
     double *row = malloc(LONG * sizeof *row), *variance = malloc(LONG * sizeof *variance);
@@ -512,9 +495,8 @@ static void long_cooldowns_match_their_rows(void **unused)
     free(variance);
 }
 
-static void long_series_multiply_back(void **unused)
+TEST(long_series_multiply_back)
 {
-    (void)unused;
     enum { LONG = 40000 };
     double *a = malloc(LONG * sizeof *a), *x = malloc(LONG * sizeof *x), *y = malloc(LONG * sizeof *y);
     assert_true(a && x && y);
@@ -538,9 +520,8 @@ static void long_series_multiply_back(void **unused)
 
 /* Step by step, relative to itself, against y C = (row t of A) in quadruple precision: rows that span 85 orders of
  * magnitude, where a plain transform leaves the first thousand nothing. */
-static void figures_keep_their_digits(void **unused)
+TEST(figures_keep_their_digits)
 {
-    (void)unused;
     enum { LONG = 1200, WEIGHTS = 72, SHAPES = 5 };
     static double workload[LONG], variance[LONG], row[LONG];
     __float128 *c = malloc((size_t)LONG * LONG * sizeof *c), *y = malloc(LONG * sizeof *y);
@@ -586,9 +567,8 @@ static void figures_keep_their_digits(void **unused)
 }
 
 /* Series that grow, beyond the length at which they are computed directly: relative to each number. */
-static void long_series_that_grow_have_digits(void **unused)
+TEST(long_series_that_grow_have_digits)
 {
-    (void)unused;
     enum { LONG = 40000 };
     double *a = malloc(4 * LONG * sizeof *a), *x = a + LONG, *y = a + 2 * LONG, *z = a + 3 * LONG;
     bool kept;
@@ -621,26 +601,4 @@ static void long_series_that_grow_have_digits(void **unused)
         a[i] = pow(10, 80 * scatter(&state));
     assert_true(eps__convolve_digits(a + (size_t)2 * WILD, WILD, a, WILD, a + WILD, WILD, &kept) && !kept);
     free(a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family_has_a_whole_row),
-        cmocka_unit_test(every_family_is_its_definition),
-        cmocka_unit_test(trees_of_any_size),
-        cmocka_unit_test(toeplitz_parts_have_coefficients),
-        cmocka_unit_test(columns_and_signs_are_measured),
-        cmocka_unit_test(ids_name_the_matrix_not_the_question),
-        cmocka_unit_test(normalizations_scale),
-        cmocka_unit_test(what_cannot_be_computed_is_refused),
-        cmocka_unit_test(a_singular_strategy_keeps_its_encoder),
-        cmocka_unit_test(the_banded_square_root_agrees_with_others),
-        cmocka_unit_test(a_million_steps_are_fast),
-        cmocka_unit_test(long_cooldowns_match_their_rows),
-        cmocka_unit_test(long_series_multiply_back),
-        cmocka_unit_test(figures_keep_their_digits),
-        cmocka_unit_test(long_series_that_grow_have_digits),
-    };
-    return cmocka_run_group_tests_name("strategy", tests, NULL, NULL);
 }

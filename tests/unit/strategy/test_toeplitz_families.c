@@ -4,17 +4,12 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/numerics/fft/convolve.h"
+#include "tests/unit/test.h"
 #include "tests/unit/toeplitz_mechanisms.h"
 
 enum { N = 24 };
@@ -45,9 +40,8 @@ static void check_parts(const struct eps_mechanism *mechanism)
     eps_strategy_destroy(s);
 }
 
-static void every_family_agrees_with_its_inverse(void **unused)
+TEST(every_family_agrees_with_its_inverse)
 {
-    (void)unused;
     for (int which = 0; which < FAMILIES; which++) {
         for (int workload = 0; workload < WORKLOADS; workload++) {
             for (size_t stamps = 1; stamps <= 3; stamps += 2) {
@@ -65,9 +59,8 @@ static void every_family_agrees_with_its_inverse(void **unused)
 }
 
 /* The first len numbers of C's or C^-1's first column. */
-static void the_inverse_square_root_is_a_root_up_to_its_bands(void **unused)
+TEST(the_inverse_square_root_is_a_root_up_to_its_bands)
 {
-    (void)unused;
     double v[N], product[N], square[N];
     for (int workload = 0; workload < WORKLOADS; workload++) {
         for (size_t bands = 1; bands <= N; bands += bands < 5 ? 1 : 19) {
@@ -93,9 +86,8 @@ static void the_inverse_square_root_is_a_root_up_to_its_bands(void **unused)
     }
 }
 
-static void bands_and_buffers_are_what_was_asked(void **unused)
+TEST(bands_and_buffers_are_what_was_asked)
 {
-    (void)unused;
     double c[N], v[N], square = 0;
     struct eps_mechanism m = mechanism_of(BANDED, N);
     struct eps_strategy *s = strategy_new(&m);
@@ -162,9 +154,8 @@ static long double worst_pattern(const struct matrix *gram, size_t *chosen, size
     return best;
 }
 
-static void sensitivities_are_the_worst_pattern(void **unused)
+TEST(sensitivities_are_the_worst_pattern)
 {
-    (void)unused;
     static const size_t ks[] = {1, 2, 3, 4}, bs[] = {16, 5, 6, 3};
     for (int which = 0; which < FAMILIES; which++) {
         for (size_t i = 0; i < 4; i++) {
@@ -195,9 +186,8 @@ static void sensitivities_are_the_worst_pattern(void **unused)
 }
 
 /* A first column that settles at a constant, up to rounding, has decreased. */
-static void rounding_does_not_make_a_column_rise(void **unused)
+TEST(rounding_does_not_make_a_column_rise)
 {
-    (void)unused;
     double c[40];
     for (size_t t = 0; t < 40; t++)
         c[t] = t ? 0.5 + (t % 2 ? 1e-16 : 0) : 1;
@@ -221,9 +211,8 @@ static void rounding_does_not_make_a_column_rise(void **unused)
 
 /* ---- sizes, errors ---- */
 
-static void streams_of_a_hundred_thousand_steps_are_quick_and_accurate(void **unused)
+TEST(streams_of_a_hundred_thousand_steps_are_quick_and_accurate)
 {
-    (void)unused;
     for (int which = 0; which < FAMILIES; which++) {
         struct eps_mechanism m = mechanism_of((enum which)which, 100000);
         struct eps_strategy *s = strategy_new(&m);
@@ -239,9 +228,8 @@ static void streams_of_a_hundred_thousand_steps_are_quick_and_accurate(void **un
     }
 }
 
-static void the_whole_root_knows_its_inverse(void **unused)
+TEST(the_whole_root_knows_its_inverse)
 {
-    (void)unused;
     for (int workload = 0; workload < 2; workload++) {
         struct eps_mechanism m = mechanism_new(EPS_FAMILY_SQUARE_ROOT, 3000);
         double *v = malloc(2 * m.n * sizeof *v), *wanted = v + m.n;
@@ -293,9 +281,8 @@ static void assert_refused(const struct eps_mechanism *m, const char *pointer)
     assert_string_equal(error.pointer, pointer);
 }
 
-static void wrong_jobs_are_refused_by_member(void **unused)
+TEST(wrong_jobs_are_refused_by_member)
 {
-    (void)unused;
     static const enum which banded[] = {ISR, BANDED, BANDED_INVERSE};
     for (size_t i = 0; i < 3; i++) {
         struct eps_mechanism m = mechanism_of(banded[i], 30);
@@ -329,9 +316,8 @@ static void wrong_jobs_are_refused_by_member(void **unused)
     assert_refused(&m, "/matrix/decay/0");
 }
 
-static void a_workload_without_error_is_refused(void **unused)
+TEST(a_workload_without_error_is_refused)
 {
-    (void)unused;
     static const double none[] = {0, 0, 0}, shifted[] = {0, 1, 0.5};
     for (int which = BANDED; which <= BLT; which++) {
         struct eps_mechanism m = mechanism_of((enum which)which, 30);
@@ -350,20 +336,4 @@ static void a_workload_without_error_is_refused(void **unused)
         s = strategy_new(&m);
         eps_strategy_destroy(s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_family_agrees_with_its_inverse),
-        cmocka_unit_test(the_inverse_square_root_is_a_root_up_to_its_bands),
-        cmocka_unit_test(bands_and_buffers_are_what_was_asked),
-        cmocka_unit_test(sensitivities_are_the_worst_pattern),
-        cmocka_unit_test(rounding_does_not_make_a_column_rise),
-        cmocka_unit_test(streams_of_a_hundred_thousand_steps_are_quick_and_accurate),
-        cmocka_unit_test(the_whole_root_knows_its_inverse),
-        cmocka_unit_test(wrong_jobs_are_refused_by_member),
-        cmocka_unit_test(a_workload_without_error_is_refused),
-    };
-    return cmocka_run_group_tests_name("toeplitz families", tests, NULL, NULL);
 }

@@ -4,19 +4,14 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/strategy/families/banded.h"
 #include "lib/strategy/optimise/blt.h"
 #include "lib/strategy/optimise/toeplitz_loss.h"
+#include "tests/unit/test.h"
 #include "tests/unit/toeplitz_mechanisms.h"
 
 /* ---- gradients ---- */
@@ -70,9 +65,8 @@ static void check_gradient(const struct eps_mechanism *m, bool barrier, double s
     eps_strategy_destroy(s);
 }
 
-static void gradients_are_the_slopes(void **unused)
+TEST(gradients_are_the_slopes)
 {
-    (void)unused;
     static const size_t ks[] = {1, 3, 3, 8}, bs[] = {40, 12, 5, 2};
     for (size_t i = 0; i < 4; i++) {
         for (int variant = 0; variant < 16; variant++) {
@@ -92,9 +86,8 @@ static void gradients_are_the_slopes(void **unused)
 }
 
 /* The square for entries of both signs is the sum of |X_ij| over the first pattern, also where the stream cuts columns. */
-static void squares_of_either_sign_sum_the_gram_matrix(void **unused)
+TEST(squares_of_either_sign_sum_the_gram_matrix)
 {
-    (void)unused;
     static const size_t ns[] = {40, 40, 40, 37, 12}, ks[] = {3, 7, 40, 5, 12}, bs[] = {12, 5, 1, 9, 1};
     unsigned long long state = 11;
     for (size_t i = 0; i < 5; i++) {
@@ -128,9 +121,8 @@ static void squares_of_either_sign_sum_the_gram_matrix(void **unused)
 /* ---- optimality ---- */
 
 /* No small change of a parameter improves the loss: what the search stopped at is stationary. */
-static void no_neighbour_is_better(void **unused)
+TEST(no_neighbour_is_better)
 {
-    (void)unused;
     for (int variant = 0; variant < 8; variant++) {
         struct eps_mechanism m = mechanism_of(BLT, 200);
         m.matrix.gap = 1e-9;
@@ -204,9 +196,8 @@ static double square_root_loss(size_t bands, size_t epochs, size_t separation)
     return loss_of_mechanism(&m);
 }
 
-static void more_freedom_is_never_worse(void **unused)
+TEST(more_freedom_is_never_worse)
 {
-    (void)unused;
     static const size_t ks[] = {1, 4, 16}, bs[] = {256, 64, 16};
     for (size_t i = 0; i < 3; i++) {
         double banded = INFINITY, inverse = INFINITY, blt = INFINITY;
@@ -233,9 +224,8 @@ static void more_freedom_is_never_worse(void **unused)
 
 /* Buffers that the search makes one, or drives to a decay of 0, are still a BLT: its numbers are finite, C is what the
  * decays and scales say, and fewer buffers are no better by far. */
-static void more_buffers_than_are_needed_are_a_blt(void **unused)
+TEST(more_buffers_than_are_needed_are_a_blt)
 {
-    (void)unused;
     static const struct {
         size_t n, buffers, epochs, separation;
         double gap, momentum;
@@ -268,9 +258,8 @@ static void more_buffers_than_are_needed_are_a_blt(void **unused)
     }
 }
 
-static void a_wider_gap_costs_no_more_than_it_says(void **unused)
+TEST(a_wider_gap_costs_no_more_than_it_says)
 {
-    (void)unused;
     for (int which = BANDED; which <= BLT; which++) {
         for (size_t k = 1; k <= 16; k *= 4) {
             double tight = loss_at((enum which)which, 5, k, 256 / k, 1e-9);
@@ -282,9 +271,8 @@ static void a_wider_gap_costs_no_more_than_it_says(void **unused)
 }
 
 /* Columns of one pattern that overlap want to be orthogonal: the best bands beyond the separation have both signs. */
-static void bands_beyond_the_separation_have_both_signs(void **unused)
+TEST(bands_beyond_the_separation_have_both_signs)
 {
-    (void)unused;
     /* Found by the review of this library, for 32 steps, 4 participations 8 apart. */
     static const double known[] = {.754811,  .384085, .288408, .238594, .205938, .181748, .162271, .14524,
                                    -.084996, .024313, .043397, .048228, .048151, .045892, .042562, .038774};
@@ -326,9 +314,8 @@ static void bands_beyond_the_separation_have_both_signs(void **unused)
 }
 
 /* Amplification needs C >= 0: where the optimum has negative entries, a sampled job gets the best without. */
-static void sampled_jobs_get_a_nonnegative_matrix(void **unused)
+TEST(sampled_jobs_get_a_nonnegative_matrix)
 {
-    (void)unused;
     static const size_t bins[] = {16, 8, 64};
     bool negative = false;
     for (int which = BANDED; which <= BLT; which++) {
@@ -364,9 +351,8 @@ static void sampled_jobs_get_a_nonnegative_matrix(void **unused)
 
 /* ---- the search ---- */
 
-static void the_same_job_gives_the_same_bits(void **unused)
+TEST(the_same_job_gives_the_same_bits)
 {
-    (void)unused;
     for (int which = 0; which < FAMILIES; which++) {
         struct eps_mechanism m = mechanism_of((enum which)which, 300);
         struct eps_strategy *a = strategy_new(&m), *b = strategy_new(&m);
@@ -382,9 +368,8 @@ static bool after_some(void *user)
     return --*left == 0;
 }
 
-static void cancellation_is_heard_while_optimising(void **unused)
+TEST(cancellation_is_heard_while_optimising)
 {
-    (void)unused;
     for (int which = 0; which < FAMILIES; which++) {
         for (size_t polls = 1; polls <= (which == ISR || which == BLT_GIVEN ? 1 : 3); polls += 2) {
             size_t left = polls;
@@ -413,9 +398,8 @@ static void note_progress(void *user, double fraction, const char *stage, double
     seen->reports++;
 }
 
-static void long_searches_report_progress(void **unused)
+TEST(long_searches_report_progress)
 {
-    (void)unused;
     struct seen seen = {0, 0};
     struct eps_context context = {.user = &seen, .progress = note_progress};
     struct eps_mechanism m = mechanism_of(BANDED, 100000);
@@ -424,22 +408,4 @@ static void long_searches_report_progress(void **unused)
     assert_int_equal(eps_strategy_create(&context, &s, NULL, &m), EPS_OK);
     assert_true(seen.reports > 0 && seen.reports < 100);
     eps_strategy_destroy(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_the_slopes),
-        cmocka_unit_test(squares_of_either_sign_sum_the_gram_matrix),
-        cmocka_unit_test(no_neighbour_is_better),
-        cmocka_unit_test(more_freedom_is_never_worse),
-        cmocka_unit_test(more_buffers_than_are_needed_are_a_blt),
-        cmocka_unit_test(a_wider_gap_costs_no_more_than_it_says),
-        cmocka_unit_test(bands_beyond_the_separation_have_both_signs),
-        cmocka_unit_test(sampled_jobs_get_a_nonnegative_matrix),
-        cmocka_unit_test(the_same_job_gives_the_same_bits),
-        cmocka_unit_test(cancellation_is_heard_while_optimising),
-        cmocka_unit_test(long_searches_report_progress),
-    };
-    return cmocka_run_group_tests_name("toeplitz optimisers", tests, NULL, NULL);
 }

@@ -4,18 +4,13 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <math.h>
-
 #include "lib/strategy/strategy.h"
 #include "tests/unit/matrices.h"
+#include "tests/unit/test.h"
 
 static void assert_near(long double got, long double wanted, long double tolerance)
 {
@@ -95,9 +90,8 @@ static struct matrix online_noise(size_t m, size_t stamps)
     return noise;
 }
 
-static void decoders_are_their_definitions(void **unused)
+TEST(decoders_are_their_definitions)
 {
-    (void)unused;
     for (size_t m = 1; m <= 33; m += m < 10 ? 1 : m < 17 ? 3 : 16)
         for (size_t stamps = 1; stamps <= 3; stamps++)
             for (int which = 0; which < 8; which++) {
@@ -121,9 +115,8 @@ static void decoders_are_their_definitions(void **unused)
 }
 
 /* With stamps, a prefix sum adds the last row of every earlier block. */
-static void stamps_repeat_the_last_row(void **unused)
+TEST(stamps_repeat_the_last_row)
 {
-    (void)unused;
     enum { M = 11, STAMPS = 3 };
     struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TREE, M * STAMPS);
     mechanism.matrix.stamps = STAMPS;
@@ -143,9 +136,8 @@ static void stamps_repeat_the_last_row(void **unused)
 }
 
 /* Scaling C up scales its decoders down; the decoder is a part of what the id names. */
-static void scale_and_id(void **unused)
+TEST(scale_and_id)
 {
-    (void)unused;
     struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TREE, 13), other;
     mechanism.matrix.normalization = EPS_NORMALIZATION_MAX_COLUMN;
     mechanism.matrix.decoder = EPS_DECODER_FULL;
@@ -169,9 +161,8 @@ static void scale_and_id(void **unused)
 
 /* 2^18 steps: an online prefix sum adds 2^l / (2^(l+1) - 1) for each node of its binary representation; at the last
  * step both decoders have the whole tree, and there the pseudoinverse is no better than the root's estimate. */
-static void many_steps_are_fast(void **unused)
+TEST(many_steps_are_fast)
 {
-    (void)unused;
     size_t n = (size_t)1 << 18;
     double *online = malloc(n * sizeof *online), *full = malloc(n * sizeof *full), *list = malloc(n * sizeof *list);
     double *ones = malloc(n * sizeof *ones);
@@ -206,15 +197,4 @@ static void many_steps_are_fast(void **unused)
     free(full);
     free(list);
     free(ones);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decoders_are_their_definitions),
-        cmocka_unit_test(stamps_repeat_the_last_row),
-        cmocka_unit_test(scale_and_id),
-        cmocka_unit_test(many_steps_are_fast),
-    };
-    return cmocka_run_group_tests_name("tree", tests, NULL, NULL);
 }

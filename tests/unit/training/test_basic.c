@@ -5,15 +5,12 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "lib/numerics/normal.h"
 #include "lib/training/basic.h"
+#include "tests/unit/test.h"
 
 /* A Gaussian's; its guesses are wrong by a factor. */
 struct gaussian {
@@ -71,9 +68,8 @@ static double least(double one, uint64_t count, double other, double eps)
     return log(found);
 }
 
-static void the_split_is_about_the_best(void **unused)
+TEST(the_split_is_about_the_best)
 {
-    (void)unused;
     const double shifts[][2] = {{0.5, 0.5}, {1, 0.02}, {0.3, 2}, {0.01, 3}}, epsilons[] = {0.5, 3, 12};
     const uint64_t counts[] = {1, 7, 1, 100};
     for (int i = 0; i < 4; i++)
@@ -90,9 +86,8 @@ static void the_split_is_about_the_best(void **unused)
 }
 
 /* Of one run it is the run's own; guesses that are wrong cost something and prove nothing. */
-static void whatever_is_guessed(void **unused)
+TEST(whatever_is_guessed)
 {
-    (void)unused;
     struct gaussian curves[] = {{{&gaussian_class}, 0.6, 1}, {{&gaussian_class}, 0.3, 1}};
     const struct eps__run runs[] = {{&curves[0].base, 1}, {&curves[1].base, 3}};
     const double wrong[] = {1, 5, 0.2, 0, NAN, INFINITY};
@@ -109,9 +104,8 @@ static void whatever_is_guessed(void **unused)
 }
 
 /* The epsilons of many runs add up to at most the one asked for, which is asserted, however they are rounded. */
-static void many_runs_are_rounded_down(void **unused)
+TEST(many_runs_are_rounded_down)
 {
-    (void)unused;
     enum { RUNS = 256 };
     struct gaussian curves[RUNS];
     struct eps__run runs[RUNS];
@@ -125,14 +119,4 @@ static void many_runs_are_rounded_down(void **unused)
         assert_int_equal(eps__basic_log_delta(runs, RUNS, 7.3 * k, 1e-3, &found), EPS_OK);
         assert_true(found <= 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_split_is_about_the_best),
-        cmocka_unit_test(whatever_is_guessed),
-        cmocka_unit_test(many_runs_are_rounded_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,17 +7,14 @@
 #include "lib/epsilon.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/training/curves.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 #include "tests/unit/trainings.h"
 
 static struct eps_phase poisson(size_t n, double p, double scale, size_t count)
@@ -43,11 +40,6 @@ static struct eps_phase bins(size_t n, size_t len, bool redraw, size_t count)
     return phase;
 }
 
-static struct eps_result *solve(struct eps_job *job)
-{
-    return solve_training(NULL, job);
-}
-
 /* The brackets of the two have a point in common, and neither is wider than the tolerance. */
 static void assert_agree(const struct eps_result *a, const struct eps_result *b, double tolerance)
 {
@@ -64,7 +56,7 @@ static void assert_agree(const struct eps_result *a, const struct eps_result *b,
 
 static void assert_same(struct eps_job *single, struct eps_job *phased)
 {
-    struct eps_result *a = solve(single), *b = solve(phased);
+    struct eps_result *a = solved(NULL, *single), *b = solved(NULL, *phased);
     assert_true(a->epsilon == b->epsilon && a->delta == b->delta && a->noise_multiplier == b->noise_multiplier);
     assert_true(a->bracket_lower == b->bracket_lower && a->bracket_upper == b->bracket_upper);
     assert_true(a->accountant == b->accountant && a->guarantee == b->guarantee && a->solved_for == b->solved_for);
@@ -78,9 +70,8 @@ static void assert_same(struct eps_job *single, struct eps_job *phased)
     eps_result_destroy(b);
 }
 
-static void one_phase_is_its_mechanism(void **state)
+TEST(one_phase_is_its_mechanism)
 {
-    (void)state;
     const struct eps_query queries[] = {{.epsilon = NAN, .delta = 1e-6, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = NAN, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = 1e-6, .noise_multiplier = NAN}};
@@ -104,13 +95,12 @@ static void one_phase_is_its_mechanism(void **state)
 }
 
 /* With next to no noise delta is 1: of that no epsilon is asked. */
-static void a_delta_of_1_has_no_epsilon(void **state)
+TEST(a_delta_of_1_has_no_epsilon)
 {
-    (void)state;
     struct eps_phase phases[] = {unsampled(4, 1, 1), unsampled(5, 1, 1)};
     for (size_t len = 1; len <= 2; len++) {
         struct eps_job job = training_of(phases, len, 1, NAN, 1e-6);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->delta == 1 && result->phases_len == len);
         for (size_t i = 0; i < len; i++)
             assert_null(result->phases[i].alone);
@@ -119,15 +109,14 @@ static void a_delta_of_1_has_no_epsilon(void **state)
 }
 
 /* sigma times the scale is what the mechanism needs, and hardly more. */
-static void the_scale_is_the_phases(void **state)
+TEST(the_scale_is_the_phases)
 {
-    (void)state;
     struct eps_phase phase = poisson(300, 0.02, 3.7, 1);
     struct eps_job phased = training_of(&phase, 1, 1.5, 1e-6, NAN), single;
     eps_job_init(&single);
     single.mechanism = phase.mechanism;
     single.query = phased.query;
-    struct eps_result *a = solve(&single), *b = solve(&phased);
+    struct eps_result *a = solved(NULL, single), *b = solved(NULL, phased);
     assert_true(b->noise_multiplier * 3.7 >= a->noise_multiplier);
     assert_true(b->noise_multiplier * 3.7 <= a->noise_multiplier * (1 + 1e-14));
     eps_result_destroy(a);
@@ -136,9 +125,8 @@ static void the_scale_is_the_phases(void **state)
 
 /* ------------------------------------------------------------ the same in parts */
 
-static void a_phase_in_two_is_the_phase(void **state)
+TEST(a_phase_in_two_is_the_phase)
 {
-    (void)state;
     const struct eps_query queries[] = {{.epsilon = NAN, .delta = 1e-6, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = NAN, .noise_multiplier = 1.1},
                                         {.epsilon = 1.5, .delta = 1e-6, .noise_multiplier = NAN}};
@@ -152,7 +140,7 @@ static void a_phase_in_two_is_the_phase(void **state)
         single.mechanism = two[0].mechanism;
         single.mechanism.n = 300;
         single.query = apart.query;
-        struct eps_result *a = solve(&single), *b = solve(&apart), *c = solve(&repeated);
+        struct eps_result *a = solved(NULL, single), *b = solved(NULL, apart), *c = solved(NULL, repeated);
         assert_agree(a, b, 1.1e-3);
         assert_agree(a, c, 1.1e-3);
         eps_result_destroy(a);
@@ -162,14 +150,13 @@ static void a_phase_in_two_is_the_phase(void **state)
 }
 
 /* In any order, equal ones apart or together. */
-static void the_order_does_not_matter(void **state)
+TEST(the_order_does_not_matter)
 {
-    (void)state;
     struct eps_phase one[] = {poisson(100, 0.02, 1, 2), unsampled(10, 4, 1), poisson(40, 0.1, 1.5, 1)};
     struct eps_phase other[] = {poisson(40, 0.1, 1.5, 1), poisson(100, 0.02, 1, 1), unsampled(10, 4, 1),
                                 poisson(100, 0.02, 1, 1)};
     struct eps_job a = training_of(one, 3, NAN, 1e-7, 1), b = training_of(other, 4, NAN, 1e-7, 1);
-    struct eps_result *first = solve(&a), *second = solve(&b);
+    struct eps_result *first = solved(NULL, a), *second = solved(NULL, b);
     assert_agree(first, second, 1.1e-3);
     assert_true(fabs(first->epsilon - second->epsilon) <= 1e-9 * first->epsilon);
     assert_int_equal(second->alone_len, 3);
@@ -183,14 +170,13 @@ static void the_order_does_not_matter(void **state)
 /* ------------------------------------------------------------ other ways */
 
 /* Gaussians are one Gaussian, of the root of the sum of the squares. */
-static void gaussians_have_a_closed_form(void **state)
+TEST(gaussians_have_a_closed_form)
 {
-    (void)state;
     const double deltas[] = {1e-3, 1e-6, 1e-12, 1e-20, 1e-30};
     for (size_t i = 0; i < sizeof deltas / sizeof *deltas; i++) {
         struct eps_phase phases[] = {unsampled(10, 1, 3), unsampled(7, 2, 4)};
         struct eps_job job = training_of(phases, 2, NAN, deltas[i], 5);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         __float128 mu = sqrtq(3 + 4 / (__float128)4) / 5;
         assert_true(exact_gaussian_delta(mu, (__float128)result->bracket_upper) <= (__float128)deltas[i]);
         assert_true(exact_gaussian_delta(mu, (__float128)result->bracket_lower) >= (__float128)deltas[i]);
@@ -223,9 +209,8 @@ static const struct eps__pair *subsampled(struct pair_room *room, double p, doub
 }
 
 /* A tree without sampling, a banded strategy in groups, and Poisson sampling, in both directions. */
-static void mixed_phases_compose(void **state)
+TEST(mixed_phases_compose)
 {
-    (void)state;
     const double p[] = {0.05, 0.1}, sigma = 1.3, scale = 2.5;
     const double epsilons[] = {0.3, 1, 2.5, 4};
     struct eps_phase phases[] = {unsampled(8, scale, 1), poisson(12, p[0], 1, 1), poisson(5, p[1], 1.5, 2)};
@@ -235,7 +220,7 @@ static void mixed_phases_compose(void **state)
     phases[1].mechanism.matrix.bands = 3;
     for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
         struct eps_job job = training_of(phases, 3, epsilons[i], NAN, sigma);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         double mu = result->phases[0].alone->sensitivity / (sigma * scale);
         double sum[2] = {0, 0}; /* of the last rows of the banded strategy: shorter columns, taken as long ones */
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -256,9 +241,8 @@ static void mixed_phases_compose(void **state)
 }
 
 /* Poisson phases of other p and sigma, to small deltas. */
-static void poisson_phases_compose(void **state)
+TEST(poisson_phases_compose)
 {
-    (void)state;
     const double p[] = {0.01, 0.03, 0.002}, scale[] = {1, 2, 0.8}, sigma = 1.1;
     const size_t n[] = {300, 100, 1000};
     const double epsilons[] = {0.5, 1.5, 3, 6};
@@ -267,7 +251,7 @@ static void poisson_phases_compose(void **state)
         phases[i] = poisson(n[i], p[i], scale[i], 1);
     for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
         struct eps_job job = training_of(phases, 3, epsilons[i], NAN, sigma);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         double worst = 0;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
             struct pair_room rooms[3];
@@ -289,15 +273,14 @@ static void poisson_phases_compose(void **state)
 }
 
 /* dp_accounting 0.6's composition of the same three (remove, on a grid of 1e-4, rounded up) lies within the bracket and its grid. */
-static void poisson_phases_are_the_peers(void **state)
+TEST(poisson_phases_are_the_peers)
 {
-    (void)state;
     const double deltas[] = {1e-4, 1e-6, 1e-9}, peers[] = {0.8944171012, 1.2783707630, 1.8683781338};
     struct eps_phase phases[] = {poisson(300, 0.01, 1, 1), poisson(100, 0.03, 2, 1), poisson(1000, 0.002, 0.8, 1)};
     for (size_t i = 0; i < 3; i++) {
         struct eps_job job = training_of(phases, 3, NAN, deltas[i], 1.1);
         job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         assert_true(result->bracket_lower <= peers[i] && result->epsilon <= peers[i] * 1.001);
         assert_true(result->epsilon >= peers[i] - 1e-4);
         eps_result_destroy(result);
@@ -307,35 +290,32 @@ static void poisson_phases_are_the_peers(void **state)
 /* ------------------------------------------------------------ curves */
 
 /* Every bin drawn anew in its epoch: phases of one epoch each are the same law. */
-static void epochs_as_phases_are_drawn_anew(void **state)
+TEST(epochs_as_phases_are_drawn_anew)
 {
-    (void)state;
     struct eps_phase epochs = bins(10, 10, false, 3), whole = bins(30, 10, true, 1);
     struct eps_job apart = training_of(&epochs, 1, NAN, 1e-6, 0.9), together = training_of(&whole, 1, NAN, 1e-6, 0.9);
-    struct eps_result *a = solve(&apart), *b = solve(&together);
+    struct eps_result *a = solved(NULL, apart), *b = solved(NULL, together);
     assert_agree(a, b, 1.1e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
 }
 
 /* A Gaussian beside bins: once by the curve of the steps, once as one more epoch of a single bin. */
-static void steps_beside_bins(void **state)
+TEST(steps_beside_bins)
 {
-    (void)state;
     struct eps_phase phases[] = {bins(20, 10, false, 1), unsampled(5, 2, 1)},
                      alike[] = {bins(20, 10, false, 1), bins(1, 1, false, 1)};
     alike[1].noise_scale = 2;
     struct eps_job one = training_of(phases, 2, NAN, 1e-6, 1), other = training_of(alike, 2, NAN, 1e-6, 1);
-    struct eps_result *a = solve(&one), *b = solve(&other);
+    struct eps_result *a = solved(NULL, one), *b = solved(NULL, other);
     assert_agree(a, b, 1.1e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
 }
 
 /* Poisson steps beside a Gaussian, which is a bin by itself: once by the curve of the steps, whose directions differ, once as steps. */
-static void sampled_steps_beside_bins(void **state)
+TEST(sampled_steps_beside_bins)
 {
-    (void)state;
     static const struct {
         size_t n;
         double p, epsilon, delta;
@@ -348,7 +328,7 @@ static void sampled_steps_beside_bins(void **state)
         struct eps_job one = training_of(curves, 2, cases[i].epsilon, cases[i].delta, 0.8),
                        other = training_of(steps, 2, cases[i].epsilon, cases[i].delta, 0.8);
         one.query.accountant.method = other.query.accountant.method = EPS_ACCOUNTANT_PLD; /* and not gaussian */
-        struct eps_result *a = solve(&one), *b = solve(&other);
+        struct eps_result *a = solved(NULL, one), *b = solved(NULL, other);
         assert_agree(a, b, 1.1e-3);
         eps_result_destroy(a);
         eps_result_destroy(b);
@@ -357,9 +337,8 @@ static void sampled_steps_beside_bins(void **state)
 
 /* A Gaussian by its curve beside others of so much more noise that no grid serves both: composed they are one Gaussian, which the answer
  * is near to where they are few, and never under. */
-static void curves_of_all_sizes_compose(void **state)
+TEST(curves_of_all_sizes_compose)
 {
-    (void)state;
     const double scales[] = {400, 1e4, 400, 1e3};
     const size_t counts[] = {1, 3, 10000, 1};
     for (size_t i = 0; i < 4; i++) {
@@ -368,13 +347,13 @@ static void curves_of_all_sizes_compose(void **state)
         phases[1].noise_scale = scales[i];
         struct eps_job apart = training_of(phases, i == 3 ? 3 : 2, NAN, 1e-6, 1.5),
                        one = training_of(&all, 1, NAN, 1e-6, 1.5);
-        struct eps_result *found = solve(&apart), *exact = solve(&one);
+        struct eps_result *found = solved(NULL, apart), *exact = solved(NULL, one);
         assert_true(found->bracket_lower <= exact->epsilon && found->epsilon >= exact->bracket_lower);
         assert_true(found->epsilon <= exact->epsilon * (counts[i] > 3 ? 1.5 : 1.001));
         assert_true(counts[i] > 3 || found->bracket_upper <= 1.001 * found->bracket_lower);
         apart.query.epsilon = one.query.epsilon = 2;
         apart.query.delta = one.query.delta = NAN;
-        struct eps_result *deltas[] = {solve(&apart), solve(&one)};
+        struct eps_result *deltas[] = {solved(NULL, apart), solved(NULL, one)};
         assert_true(deltas[0]->delta >= deltas[1]->bracket_lower && deltas[0]->bracket_lower <= deltas[1]->delta);
         eps_result_destroy(deltas[0]);
         eps_result_destroy(deltas[1]);
@@ -384,9 +363,8 @@ static void curves_of_all_sizes_compose(void **state)
 }
 
 /* Truncated batches go by their profiles: at every loss the better of two pairs, where the mechanism takes one of them throughout. */
-static void truncated_phases_compose(void **state)
+TEST(truncated_phases_compose)
 {
-    (void)state;
     struct eps_phase two[2] = {poisson(60, 0.01, 1, 1), poisson(40, 0.01, 1, 1)};
     for (int i = 0; i < 2; i++) {
         struct eps_sampling *sampling = &two[i].mechanism.sampling;
@@ -402,7 +380,7 @@ static void truncated_phases_compose(void **state)
     drawn = single;
     drawn.mechanism.sampling.truncation = false;
     drawn.mechanism.sampling.max_batch_size = 0;
-    struct eps_result *a = solve(&single), *b = solve(&apart), *c = solve(&drawn);
+    struct eps_result *a = solved(NULL, single), *b = solved(NULL, apart), *c = solved(NULL, drawn);
     assert_true(b->epsilon <= a->epsilon * 1.001 && b->epsilon >= a->epsilon * 0.98);
     assert_true(b->epsilon >= c->bracket_lower); /* a batch that is hardly ever full */
     eps_result_destroy(a);
@@ -412,9 +390,8 @@ static void truncated_phases_compose(void **state)
 
 /* Of each run another part of the data set may be the worst: no less than where it is one part throughout, and no more than a Gaussian
  * of the largest norms would do. */
-static void parts_compose(void **state)
+TEST(parts_compose)
 {
-    (void)state;
     static const double rows[16] = {1, 0, 0, 0, 0, 0.9, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.8};
     static const double large[16] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0.8, 0, 0, 0, 0, 0.8};
     struct eps_phase phase = poisson(4, 0.1, 1, 2);
@@ -430,11 +407,11 @@ static void parts_compose(void **state)
     stamped.mechanism.n = 8;
     stamped.mechanism.matrix.stamps = 2;
     stamped.query = apart.query;
-    struct eps_result *a = solve(&stamped), *b = solve(&apart);
+    struct eps_result *a = solved(NULL, stamped), *b = solved(NULL, apart);
     assert_true(b->epsilon >= a->bracket_lower);
     eps_result_destroy(a);
     stamped.mechanism.matrix.rows = large;
-    a = solve(&stamped);
+    a = solved(NULL, stamped);
     assert_true(b->bracket_lower <= a->epsilon);
     assert_true(b->epsilon - b->bracket_lower <= 2e-3 * b->epsilon);
     eps_result_destroy(a);
@@ -443,18 +420,17 @@ static void parts_compose(void **state)
 
 /* Bad events of both accountants add up: no less than the law that is known, and not much more than conditional composition makes
  * of one. */
-static void bad_events_add_up(void **state)
+TEST(bad_events_add_up)
 {
-    (void)state;
     struct eps_phase phases[] = {bins(100, 100, false, 1), unsampled(5, 3, 1)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-5, 2), law = job, alone = training_of(phases, 1, NAN, 1e-5, 2);
     job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
     phases[0].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     phases[0].mechanism.matrix.bands = 4;
-    struct eps_result *whole = solve(&job), *one = solve(&alone);
+    struct eps_result *whole = solved(NULL, job), *one = solved(NULL, alone);
     phases[0].mechanism.matrix.family = EPS_FAMILY_IDENTITY;
     phases[0].mechanism.matrix.bands = 0;
-    struct eps_result *less = solve(&law);
+    struct eps_result *less = solved(NULL, law);
     assert_true(whole->epsilon > one->epsilon && whole->epsilon > less->bracket_lower);
     assert_true(whole->epsilon < 2 * (one->epsilon + 1.5));
     eps_result_destroy(whole);
@@ -468,9 +444,8 @@ static void bad_events_add_up(void **state)
  * Two steps of a strategy of two bands under Poisson sampling, so that there are four patterns, and then a Gaussian. The truth is a
  * double integral over the first mechanism's outputs of the second one's closed form.
  */
-static void mmcc_phases_hold_against_enumeration(void **state)
+TEST(mmcc_phases_hold_against_enumeration)
 {
-    (void)state;
     const double p = 0.3, sigma = 1.2, mu = 0.5;
     const double epsilons[] = {0.2, 0.7, 1.5};
     struct eps_phase phases[] = {poisson(2, p, 1, 1), poisson(1, 1, 1 / (sigma * mu), 1)}; /* the second a Gaussian */
@@ -483,7 +458,7 @@ static void mmcc_phases_hold_against_enumeration(void **state)
     for (size_t i = 0; i < sizeof epsilons / sizeof *epsilons; i++) {
         struct eps_job job = training_of(phases, 2, epsilons[i], NAN, sigma);
         job.query.accountant.method = EPS_ACCOUNTANT_MMCC;
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         const double means[4][2] = {{0, 0}, {b, c}, {0, b}, {b, c + b}};
         const double weights[4] = {(1 - p) * (1 - p), p * (1 - p), p * (1 - p), p * p};
         double truth[2] = {0, 0}, h = 0.08;
@@ -513,9 +488,8 @@ static void mmcc_phases_hold_against_enumeration(void **state)
 }
 
 /* Two runs of rows are no better than one run of all of them twice, stamped. */
-static void rows_are_run_again(void **state)
+TEST(rows_are_run_again)
 {
-    (void)state;
     struct eps_phase twice = poisson(24, 0.1, 1, 2);
     struct eps_job runs = training_of(&twice, 1, NAN, 1e-5, 2), stamped;
     twice.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
@@ -527,7 +501,7 @@ static void rows_are_run_again(void **state)
     stamped.mechanism.n = 48;
     stamped.mechanism.matrix.stamps = 2;
     stamped.query = runs.query;
-    struct eps_result *a = solve(&stamped), *b = solve(&runs);
+    struct eps_result *a = solved(NULL, stamped), *b = solved(NULL, runs);
     assert_agree(a, b, 2e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
@@ -535,9 +509,8 @@ static void rows_are_run_again(void **state)
 
 /* Half of delta is spent, whoever spends it: the bad events of ten runs of three pairs each are those of thirty, and a delta that is hardly
  * over what is spent has no finite epsilon that spends more. */
-static void what_is_spent_is_shared(void **state)
+TEST(what_is_spent_is_shared)
 {
-    (void)state;
     struct eps_phase runs = poisson(24, 0.1, 1, 10);
     struct eps_job job = training_of(&runs, 1, NAN, 1e-5, 2), stamped;
     runs.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
@@ -549,7 +522,7 @@ static void what_is_spent_is_shared(void **state)
     stamped.mechanism.n = 240;
     stamped.mechanism.matrix.stamps = 10;
     stamped.query = job.query;
-    struct eps_result *a = solve(&stamped), *b = solve(&job);
+    struct eps_result *a = solved(NULL, stamped), *b = solved(NULL, job);
     assert_agree(a, b, 2e-3);
     assert_true(fabs(b->directions[EPS_REMOVE].bad_event_share - 0.9) < 1e-3);
     eps_result_destroy(a);
@@ -558,9 +531,8 @@ static void what_is_spent_is_shared(void **state)
 
 /* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that; where little else is left, a
  * part of it too much or too little shows. */
-static void a_curve_is_what_is_left(void **state)
+TEST(a_curve_is_what_is_left)
 {
-    (void)state;
     const double spent = -14, epsilons[] = {0, 1.1, 2.5, 3, 3.5, 4};
     struct eps_phase phase = bins(40, 40, false, 2);
     struct eps_job job = training_of(&phase, 1, NAN, 1e-5, 1.5);
@@ -617,15 +589,14 @@ static double delta_of(struct eps_mechanism mechanism, size_t n, double epsilon,
     job.query.epsilon = epsilon;
     job.query.noise_multiplier = sigma;
     job.query.accountant.tolerance = 1e-6;
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     double delta = result->delta;
     eps_result_destroy(result);
     return delta;
 }
 
-static void the_largest_n_is_the_largest(void **state)
+TEST(the_largest_n_is_the_largest)
 {
-    (void)state;
     for (int groups = 1; groups <= 5; groups += 4) {
         struct eps_job job;
         eps_job_init(&job);
@@ -637,7 +608,7 @@ static void the_largest_n_is_the_largest(void **state)
         }
         job.query = (struct eps_query){
             .epsilon = 1.5, .delta = 1e-6, .noise_multiplier = 1.2, .accountant = job.query.accountant};
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         size_t n = result->largest;
         assert_int_equal(result->solved_for, EPS_SOLVE_N);
         assert_true(n > 10 && n % (size_t)groups == 0);
@@ -649,12 +620,10 @@ static void the_largest_n_is_the_largest(void **state)
 }
 
 /* What the largest n would be refused for it is refused for beforehand, whether any keeps the promise or none. */
-static void the_largest_n_is_audited_or_refused(void **state)
+TEST(the_largest_n_is_audited_or_refused)
 {
-    (void)state;
     for (int keeps = 0; keeps < 2; keeps++) {
         struct eps_job job;
-        struct eps_result *result;
         struct eps_error error = {0};
         eps_job_init(&job);
         job.mechanism.n = EPS_LARGEST;
@@ -671,18 +640,15 @@ static void the_largest_n_is_audited_or_refused(void **state)
         job.query.accountant.audit = 512;
         eps_job_defaults(&job);
         assert_int_equal(eps_job_serves(NULL, &error, &job, NULL, NULL), EPS_UNSUPPORTED);
-        error = (struct eps_error){0};
-        assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-        assert_string_equal(error.pointer, "/accountant/audit");
+        assert_refused(job, EPS_UNSUPPORTED, "/accountant/audit");
     }
 }
 
-static void the_largest_count_is_the_largest(void **state)
+TEST(the_largest_count_is_the_largest)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
     struct eps_job job = training_of(phases, 2, 2, 1e-6, 1.1);
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     size_t count = result->largest;
     assert_int_equal(result->solved_for, EPS_SOLVE_RUNS);
     assert_true(count > 2 && result->bracket_lower == (double)count && result->bracket_upper == (double)count);
@@ -692,19 +658,18 @@ static void the_largest_count_is_the_largest(void **state)
         phases[1].count = count + more;
         struct eps_job given = training_of(phases, 2, 2, NAN, 1.1);
         given.query.accountant.tolerance = 1e-6;
-        result = solve(&given);
+        result = solved(NULL, given);
         assert_true(more ? result->bracket_lower > 1e-6 : result->delta <= 1e-6);
         eps_result_destroy(result);
     }
 }
 
 /* Gaussians again: the count is the largest k with k mu^2 under what is allowed. */
-static void the_largest_count_of_gaussians(void **state)
+TEST(the_largest_count_of_gaussians)
 {
-    (void)state;
     struct eps_phase phase = unsampled(10, 1, EPS_LARGEST);
     struct eps_job job = training_of(&phase, 1, 1, 1e-6, 40);
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     size_t count = result->largest;
     __float128 sigma = 40;
     assert_true(exact_gaussian_delta(sqrtq((__float128)count) / sigma, 1) <= (__float128)1e-6);
@@ -712,19 +677,18 @@ static void the_largest_count_of_gaussians(void **state)
     eps_result_destroy(result);
     /* none at all */
     job.query.noise_multiplier = 0.5;
-    result = solve(&job);
+    result = solved(NULL, job);
     assert_int_equal(result->largest, 0);
     eps_result_destroy(result);
 }
 
 /* What stands beside it breaks the promise already: no number of runs keeps it. */
 /* Then no count keeps it: [0, 1), and the epsilon is that of the others. */
-static void what_is_beside_it_may_break_the_promise(void **state)
+TEST(what_is_beside_it_may_break_the_promise)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(2000, 0.05, 1, 1), poisson(20, 0.05, 2, EPS_LARGEST)};
     struct eps_job job = training_of(phases, 2, 1, 1e-6, 1), others = training_of(phases, 1, NAN, 1e-6, 1);
-    struct eps_result *result = solve(&job), *rest = solve(&others);
+    struct eps_result *result = solved(NULL, job), *rest = solved(NULL, others);
     assert_int_equal(result->largest, 0);
     assert_true(result->bracket_lower == 0 && result->bracket_upper == 0);
     assert_int_equal(result->phases[1].count, 0);
@@ -733,9 +697,9 @@ static void what_is_beside_it_may_break_the_promise(void **state)
     assert_non_null(strstr(result->hints[0], "no count does"));
     /* What the others cost they keep, and a hair less they do not. */
     job.query.epsilon = rest->epsilon;
-    struct eps_result *above = solve(&job);
+    struct eps_result *above = solved(NULL, job);
     job.query.epsilon = rest->bracket_lower * 0.999;
-    struct eps_result *below = solve(&job);
+    struct eps_result *below = solved(NULL, job);
     assert_true(above->epsilon == rest->epsilon && above->bracket_upper <= 2);
     assert_true(below->epsilon > job.query.epsilon && below->largest == 0 && below->bracket_upper == 0);
     eps_result_destroy(above);
@@ -746,16 +710,15 @@ static void what_is_beside_it_may_break_the_promise(void **state)
 
 /* ------------------------------------------------------------ shares, limits, refusals */
 
-static void shares_are_what_is_left_out(void **state)
+TEST(shares_are_what_is_left_out)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(300, 0.02, 1, 1), poisson(50, 0.05, 1, 1), poisson(10, 0.01, 3, 1)};
     struct eps_job job = training_of(phases, 3, NAN, 1e-6, 1);
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     for (size_t i = 0; i < 3; i++) {
         struct eps_phase left[2] = {phases[i == 0], phases[i == 2 ? 1 : 2]};
         struct eps_job rest = training_of(left, 2, NAN, 1e-6, 1);
-        struct eps_result *without = solve(&rest);
+        struct eps_result *without = solved(NULL, rest);
         assert_true(fabs(whole->phases[i].share - (1 - without->epsilon / whole->epsilon)) < 2e-3);
         eps_result_destroy(without);
     }
@@ -763,9 +726,8 @@ static void shares_are_what_is_left_out(void **state)
 }
 
 /* So many phases that shares are those of Gaussians; Gaussians are exact so. */
-static void many_shares_are_those_of_gaussians(void **state)
+TEST(many_shares_are_those_of_gaussians)
 {
-    (void)state;
     struct eps_phase phases[20];
     double squares = 0;
     for (int i = 0; i < 20; i++) {
@@ -773,21 +735,20 @@ static void many_shares_are_those_of_gaussians(void **state)
         squares += 1 / ((1 + 0.1 * i) * (1 + 0.1 * i));
     }
     struct eps_job job = training_of(phases, 20, NAN, 1e-6, 10), one;
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     eps_job_init(&one);
     one.mechanism = phases[0].mechanism;
     one.query.delta = 1e-6;
     one.query.noise_multiplier = 10 / sqrt(squares - 1); /* but for the first */
-    struct eps_result *without = solve(&one);
+    struct eps_result *without = solved(NULL, one);
     assert_true(fabs(whole->phases[0].share - (1 - without->epsilon / whole->epsilon)) < 2e-3);
     eps_result_destroy(whole);
     eps_result_destroy(without);
 }
 
 /* Of so many, each one's own epsilon has no lower end, but is a bound and within the tolerance it was sought with. */
-static void each_of_many_is_answered_alone(void **state)
+TEST(each_of_many_is_answered_alone)
 {
-    (void)state;
     struct eps_phase phases[18];
     for (int i = 0; i < 18; i++)
         phases[i] = i % 3 == 0   ? poisson(40 + (size_t)i, 0.05, 1, 1 + (size_t)i % 2)
@@ -796,11 +757,11 @@ static void each_of_many_is_answered_alone(void **state)
     for (int i = 2; i < 18; i += 3)
         phases[i].noise_scale = 1 + 0.02 * i;
     struct eps_job job = training_of(phases, 18, NAN, 1e-6, 2);
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     for (int i = 0; i < 18; i++) {
         struct eps_job one = training_of(&phases[i], 1, NAN, 1e-6, 2);
         const struct eps_result *alone = whole->phases[i].alone;
-        struct eps_result *exact = solve(&one);
+        struct eps_result *exact = solved(NULL, one);
         assert_true(alone->epsilon >= exact->bracket_lower && alone->epsilon <= exact->epsilon * 1.01);
         assert_true(alone->bracket_lower == 0 && alone->bracket_upper == alone->epsilon);
         eps_result_destroy(exact);
@@ -811,12 +772,11 @@ static void each_of_many_is_answered_alone(void **state)
 }
 
 /* Hardly anyone ever takes part: no noise is needed in all phases together, as in one of all their steps. */
-static void nobody_takes_part(void **state)
+TEST(nobody_takes_part)
 {
-    (void)state;
     struct eps_phase two[] = {poisson(60, 1e-9, 1, 1), poisson(20, 1e-9, 2, 2)};
     struct eps_job job = training_of(two, 2, 0.5, NAN, 0.1);
-    struct eps_result *result = solve(&job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->delta <= 100 * 1e-9 * (1 + 1e-6) && result->delta > 50 * 1e-9);
     eps_result_destroy(result);
     struct eps__absence whole = eps__absence_nowhere(), one = eps__sampling_absence(&two[1].mechanism);
@@ -825,47 +785,40 @@ static void nobody_takes_part(void **state)
     assert_true(exp(drawn.upper) >= 40e-9 * (1 - 1e-7) && exp(drawn.upper) <= 40e-9 * (1 + 1e-7));
     assert_true(drawn.lower <= drawn.upper && drawn.upper - drawn.lower < 1e-6);
     job = training_of(two, 2, 0.5, 1.0000001e-7, NAN);
-    result = solve(&job);
+    result = solved(NULL, job);
     assert_true(result->noise_multiplier == 0);
     eps_result_destroy(result);
 }
 
 static void refused(struct eps_job *job, enum eps_status status, const char *pointer, const char *word)
 {
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
     eps_job_defaults(job);
-    if (eps_solve(NULL, &result, &error, job) != status || strcmp(error.pointer, pointer) != 0 ||
-        !strstr(error.message, word))
-        fail_msg("%s: %s, not %s about %s", error.pointer, error.message, pointer, word);
+    struct eps_error error = assert_refused(*job, status, pointer);
+    if (!strstr(error.message, word))
+        fail_msg("%s says nothing about %s", error.message, word);
     assert_int_equal(eps_job_serves(NULL, &error, job, NULL, NULL), status);
 }
 
 /* What is found may be asked for again: of the job and of each phase it is in the range of noise multipliers. */
-static void the_noise_that_is_found_leaves_every_phase_in_its_range(void **state)
+TEST(the_noise_that_is_found_leaves_every_phase_in_its_range)
 {
-    (void)state;
     for (size_t len = 1; len <= 2; len++) {
         struct eps_phase phases[] = {unsampled(1, 10, 1), unsampled(1, 1, 1)};
         struct eps_job job = training_of(phases, len, 0, 1e-8, NAN);
-        struct eps_result *result = solve(&job);
+        struct eps_result *result = solved(NULL, job);
         job.query.noise_multiplier = result->noise_multiplier;
         job.query.epsilon = NAN;
         assert_int_equal(eps_job_check(&job, 0, NULL, NULL), 0);
         eps_result_destroy(result);
         phases[0].noise_scale = len == 1 ? 1e-6 : 1e3;
         job = training_of(phases, len, 0, 1e-8, NAN);
-        struct eps_error error = {0};
-        eps_job_defaults(&job);
-        assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNATTAINABLE);
-        assert_string_equal(error.pointer, "/delta");
+        struct eps_error error = assert_refused(job, EPS_UNATTAINABLE, "/delta");
         assert_non_null(strstr(error.message, "leaves every phase's in [1e-9, 1e9]"));
     }
 }
 
-static void what_nobody_derived_is_refused(void **state)
+TEST(what_nobody_derived_is_refused)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(10, 0.1, 1, 1), poisson(20, 0.1, 1, 1)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
@@ -907,9 +860,8 @@ static void what_nobody_derived_is_refused(void **state)
 }
 
 /* A user's examples are the job's matter: k in every phase. */
-static void groups_of_examples_compose(void **state)
+TEST(groups_of_examples_compose)
 {
-    (void)state;
     struct eps_phase two[] = {poisson(30, 0.02, 1, 1), poisson(70, 0.02, 1, 1)};
     struct eps_job single, apart = training_of(two, 2, NAN, 1e-6, 2);
     apart.mechanism.sampling.examples_per_user = 3;
@@ -918,16 +870,15 @@ static void groups_of_examples_compose(void **state)
     single.mechanism.n = 100;
     single.mechanism.sampling.examples_per_user = 3;
     single.query = apart.query;
-    struct eps_result *a = solve(&single), *b = solve(&apart);
+    struct eps_result *a = solved(NULL, single), *b = solved(NULL, apart);
     assert_agree(a, b, 1.1e-3);
     eps_result_destroy(a);
     eps_result_destroy(b);
 }
 
 /* What is spent by a step is what a job that ends there answers; the last point is the answer. */
-static void spending_is_that_of_what_was_run(void **state)
+TEST(spending_is_that_of_what_was_run)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(100, 0.02, 1, 2), unsampled(50, 6, 2)}, until[] = {phases[0], phases[0]};
     struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
     struct eps_spend_point *points = NULL;
@@ -935,7 +886,7 @@ static void spending_is_that_of_what_was_run(void **state)
     size_t len, ends = 0;
     eps_job_defaults(&job);
     assert_int_equal(eps_spend(NULL, &points, &len, &error, &job, 1, 1e-6), EPS_OK);
-    struct eps_result *whole = solve(&job);
+    struct eps_result *whole = solved(NULL, job);
     assert_true(len > 100 && points[len - 1].step == 300);
     assert_true(fabs(points[len - 1].epsilon - whole->epsilon) <= 1e-2 * whole->epsilon);
     assert_true(points[len - 1].epsilon >= whole->bracket_lower);
@@ -950,7 +901,7 @@ static void spending_is_that_of_what_was_run(void **state)
         until[1].count = 1;
         until[1].mechanism.n = points[i].step - 100 * until[0].count;
         struct eps_job partly = training_of(until + (until[0].count == 0), 1 + until[0].count, NAN, 1e-6, 1);
-        struct eps_result *result = solve(&partly);
+        struct eps_result *result = solved(NULL, partly);
         assert_true(points[i].epsilon >= result->bracket_lower && points[i].epsilon <= result->epsilon * 1.01 + 1e-6);
         eps_result_destroy(result);
     }
@@ -1004,7 +955,7 @@ static void assert_no_step_costs_more(struct eps_phase *phases, size_t len, doub
             else
                 until[i].mechanism.matrix.coefficients_len = phases[i].mechanism.matrix.coefficients_len;
             struct eps_job partly = training_of(until, i + 1, NAN, 1e-6, sigma);
-            struct eps_result *result = solve(&partly);
+            struct eps_result *result = solved(NULL, partly);
             if (spent_by(points, points_len, first + steps) < result->bracket_lower)
                 fail_msg("step %llu: %.9g, and it is %.9g", (unsigned long long)(first + steps),
                          spent_by(points, points_len, first + steps), result->epsilon);
@@ -1019,9 +970,8 @@ static void assert_no_step_costs_more(struct eps_phase *phases, size_t len, doub
 
 /* Whatever stands between two points has spent no more than the later one: in phases of correlated noise, in which there is no
  * point, and in those of which only the last iterate is released, where epsilon may fall with the number of steps. */
-static void what_is_spent_between_is_bounded_by_what_follows(void **state)
+TEST(what_is_spent_between_is_bounded_by_what_follows)
 {
-    (void)state;
     static double column[] = {1, 0.5, 0.375};
     struct eps_phase phases[] = {poisson(8, 0.1, 1, 1), poisson(9, 0.05, 1, 1), poisson(9, NAN, 1, 1)};
     for (size_t i = 1; i < 3; i++) {
@@ -1044,63 +994,20 @@ static void what_is_spent_between_is_bounded_by_what_follows(void **state)
 }
 
 /* The curve of a training runs through its answers. */
-static void the_curve_is_that_of_the_whole(void **state)
+TEST(the_curve_is_that_of_the_whole)
 {
-    (void)state;
     struct eps_phase phases[] = {poisson(200, 0.02, 1, 1), unsampled(5, 6, 2)};
     struct eps_job job = training_of(phases, 2, NAN, NAN, 1), at;
     job.query.curve = true;
-    struct eps_result *curve = solve(&job);
+    struct eps_result *curve = solved(NULL, job);
     assert_int_equal(curve->curve_len, 201);
     for (size_t i = 20; i < 201; i += 60) {
         const struct eps_curve_point *point = &curve->curve[i];
         at = training_of(phases, 2, point->epsilon, NAN, 1);
-        struct eps_result *result = solve(&at);
+        struct eps_result *result = solved(NULL, at);
         assert_true(point->lower <= result->bracket_upper && result->bracket_lower <= point->delta);
         assert_true(point->delta <= result->delta * 1.01);
         eps_result_destroy(result);
     }
     eps_result_destroy(curve);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_noise_that_is_found_leaves_every_phase_in_its_range),
-        cmocka_unit_test(one_phase_is_its_mechanism),
-        cmocka_unit_test(a_delta_of_1_has_no_epsilon),
-        cmocka_unit_test(the_scale_is_the_phases),
-        cmocka_unit_test(a_phase_in_two_is_the_phase),
-        cmocka_unit_test(the_order_does_not_matter),
-        cmocka_unit_test(gaussians_have_a_closed_form),
-        cmocka_unit_test(mixed_phases_compose),
-        cmocka_unit_test(poisson_phases_compose),
-        cmocka_unit_test(poisson_phases_are_the_peers),
-        cmocka_unit_test(epochs_as_phases_are_drawn_anew),
-        cmocka_unit_test(steps_beside_bins),
-        cmocka_unit_test(sampled_steps_beside_bins),
-        cmocka_unit_test(curves_of_all_sizes_compose),
-        cmocka_unit_test(truncated_phases_compose),
-        cmocka_unit_test(parts_compose),
-        cmocka_unit_test(bad_events_add_up),
-        cmocka_unit_test(mmcc_phases_hold_against_enumeration),
-        cmocka_unit_test(rows_are_run_again),
-        cmocka_unit_test(what_is_spent_is_shared),
-        cmocka_unit_test(a_curve_is_what_is_left),
-        cmocka_unit_test(the_largest_n_is_the_largest),
-        cmocka_unit_test(the_largest_n_is_audited_or_refused),
-        cmocka_unit_test(the_largest_count_is_the_largest),
-        cmocka_unit_test(the_largest_count_of_gaussians),
-        cmocka_unit_test(what_is_beside_it_may_break_the_promise),
-        cmocka_unit_test(shares_are_what_is_left_out),
-        cmocka_unit_test(many_shares_are_those_of_gaussians),
-        cmocka_unit_test(each_of_many_is_answered_alone),
-        cmocka_unit_test(nobody_takes_part),
-        cmocka_unit_test(what_nobody_derived_is_refused),
-        cmocka_unit_test(groups_of_examples_compose),
-        cmocka_unit_test(spending_is_that_of_what_was_run),
-        cmocka_unit_test(what_is_spent_between_is_bounded_by_what_follows),
-        cmocka_unit_test(the_curve_is_that_of_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,12 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/epsilon.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 #include "tests/unit/trainings.h"
 
 static struct eps_phase banded(struct eps_phase phase, size_t bands)
@@ -34,7 +31,7 @@ static struct eps_phase apart(size_t n, double p, size_t separation)
 static double epsilon_of(struct eps_phase *phases, size_t len, double delta, double sigma)
 {
     struct eps_job job = training_of(phases, len, NAN, delta, sigma);
-    struct eps_result *result = solve_training(NULL, &job);
+    struct eps_result *result = solved(NULL, job);
     double epsilon = result->epsilon;
     eps_result_destroy(result);
     return epsilon;
@@ -44,9 +41,8 @@ static double epsilon_of(struct eps_phase *phases, size_t len, double delta, dou
 
 /* At most the sum of the phases' epsilons at half of delta each (basic composition), and at least the larger of the
  * two at delta. What is said of a phase is what a job of that phase alone says. */
-static void phases_cost_no_more_than_their_parts(void **unused)
+TEST(phases_cost_no_more_than_their_parts)
 {
-    (void)unused;
     struct eps_phase trainings[][2] = {
         {banded(apart(60, 0.02, 8), 8), poisson_phase(60, 0.02)},
         {banded(poisson_phase(6, 0.02), 3), poisson_phase(60, 0.02)},
@@ -55,7 +51,7 @@ static void phases_cost_no_more_than_their_parts(void **unused)
     const double delta = 1e-4, sigma = 1.2;
     for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++) {
         struct eps_job job = training_of(trainings[i], 2, NAN, delta, sigma);
-        struct eps_result *result = solve_training(NULL, &job);
+        struct eps_result *result = solved(NULL, job);
         double parts = 0, larger = 0;
         for (size_t k = 0; k < 2; k++) {
             parts += epsilon_of(&trainings[i][k], 1, delta / 2, sigma);
@@ -67,7 +63,7 @@ static void phases_cost_no_more_than_their_parts(void **unused)
             assert_null(strstr(result->hints[k], "monte_carlo")); /* which phases refuse */
         for (size_t k = 0; k < 2; k++) {
             struct eps_job alone = training_of(&trainings[i][k], 1, NAN, delta, sigma);
-            struct eps_result *own = solve_training(NULL, &alone);
+            struct eps_result *own = solved(NULL, alone);
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
                 assert_int_equal(result->phases[k].alone->directions[d].accountant, own->directions[d].accountant);
                 assert_true(result->phases[k].alone->directions[d].value == own->directions[d].value);
@@ -79,9 +75,8 @@ static void phases_cost_no_more_than_their_parts(void **unused)
 }
 
 /* BandMF, then DP-SGD: epsilon was 30.27 where only gaussian composed b_min_sep. */
-static void bandmf_and_then_dp_sgd(void **unused)
+TEST(bandmf_and_then_dp_sgd)
 {
-    (void)unused;
     struct eps_phase phases[] = {phase_of(500, EPS_SCHEME_B_MIN_SEP), phase_of(500, EPS_SCHEME_POISSON)};
     for (size_t k = 0; k < 2; k++) {
         phases[k].mechanism.sampling.batch_size = 256;
@@ -90,7 +85,7 @@ static void bandmf_and_then_dp_sgd(void **unused)
     phases[0].mechanism.matrix.family = EPS_FAMILY_BANDED;
     phases[0].mechanism.matrix.bands = 16;
     struct eps_job job = training_of(phases, 2, NAN, 1e-5, 1.2);
-    struct eps_result *result = solve_training(NULL, &job);
+    struct eps_result *result = solved(NULL, job);
     assert_true(result->epsilon > 5.42 && result->epsilon < 5.644 + 1.264);
     assert_true(result->epsilon < 5.7); /* and far less than their sum */
     assert_int_equal(result->phases[0].composed[EPS_REMOVE], EPS_ACCOUNTANT_RENYI);
@@ -99,9 +94,8 @@ static void bandmf_and_then_dp_sgd(void **unused)
 }
 
 /* What the composed accountant assumes is said exactly once; of a curve, too, which answers no phase alone. */
-static void what_is_composed_is_assumed(void **unused)
+TEST(what_is_composed_is_assumed)
 {
-    (void)unused;
     struct eps_phase phases[] = {banded(bins_phase(8, 4), 2), poisson_phase(24, 0.05)};
     const enum eps_accountant methods[] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
                                            EPS_ACCOUNTANT_AUTO, EPS_ACCOUNTANT_RENYI};
@@ -111,7 +105,7 @@ static void what_is_composed_is_assumed(void **unused)
         phases[0].count = i == 1 ? 2 : 1;
         job.query.accountant.method = methods[i];
         job.query.accountant.tolerance = 1e-2;
-        struct eps_result *result = solve_training(NULL, &job);
+        struct eps_result *result = solved(NULL, job);
         size_t said = 0;
         for (size_t k = 0; k < result->assumptions_len; k++)
             said += strstr(result->assumptions[k], "released in causal order") != NULL;
@@ -123,13 +117,12 @@ static void what_is_composed_is_assumed(void **unused)
 /* ------------------------------------------------------------ what is left out */
 
 /* What steps may leave out does not bound delta from below. */
-static void small_deltas_are_found(void **unused)
+TEST(small_deltas_are_found)
 {
-    (void)unused;
     struct eps_phase phases[] = {poisson_phase(12, 0.05), bins_phase(8, 4)};
     struct eps_job job = training_of(phases, 2, 9, NAN, 1.5), alone = training_of(&phases[1], 1, 9, NAN, 1.5);
     job.query.accountant.tolerance = alone.query.accountant.tolerance = 1e-2;
-    struct eps_result *whole = solve_training(NULL, &job), *larger = solve_training(NULL, &alone);
+    struct eps_result *whole = solved(NULL, job), *larger = solved(NULL, alone);
     assert_true(whole->delta < 1e-16 && whole->delta > 0.9 * larger->delta && whole->delta < 1e9 * larger->delta);
     eps_result_destroy(whole);
     eps_result_destroy(larger);
@@ -146,16 +139,15 @@ static bool count(void *user)
 
 /* A curve of 201 points in two directions takes no more than six times the polls of a job: the phases' points are
  * kept, and a composition serves many points. */
-static void a_curve_is_the_work_of_a_few_jobs(void **unused)
+TEST(a_curve_is_the_work_of_a_few_jobs)
 {
-    (void)unused;
     struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(12, 4), 2)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-4, 1.5);
     size_t of_job = 0, of_curve = 0, len;
     struct eps_context counting = {.user = &of_job, .canceled = count};
     struct eps_curve_point *points;
     struct eps_error error = {0};
-    struct eps_result *result = solve_training(&counting, &job);
+    struct eps_result *result = solved(&counting, job);
     counting.user = &of_curve;
     assert_int_equal(eps_privacy_curve(&counting, &points, &len, &error, &job, 1.5), EPS_OK);
     assert_int_equal(len, 201);
@@ -168,14 +160,4 @@ static void a_curve_is_the_work_of_a_few_jobs(void **unused)
     assert_true(points[after - 1].delta >= result->delta * 0.98 && points[after].lower <= result->delta);
     eps_result_destroy(result);
     free(points);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_cost_no_more_than_their_parts), cmocka_unit_test(bandmf_and_then_dp_sgd),
-        cmocka_unit_test(what_is_composed_is_assumed),          cmocka_unit_test(small_deltas_are_found),
-        cmocka_unit_test(a_curve_is_the_work_of_a_few_jobs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/monte_carlo/law.h"
 #include "lib/sampling/participations.h"
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 14 };
 
@@ -145,9 +141,8 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     eps__setting_close(&setting);
 }
 
-static void losses_are_those_of_all_patterns(void **unused)
+TEST(losses_are_those_of_all_patterns)
 {
-    (void)unused;
     struct example example;
     for (int i = 0; i < 90; i++) {
         size_t n = 2 + draw_below(&state, 9);
@@ -162,9 +157,8 @@ static void losses_are_those_of_all_patterns(void **unused)
 }
 
 /* e to thousands: more than doubles hold, by exponents of their own. */
-static void little_noise_is_followed_too(void **unused)
+TEST(little_noise_is_followed_too)
 {
-    (void)unused;
     struct example example;
     for (int i = 0; i < 40; i++) {
         random_example(&example, 8, 1 + draw_below(&state, 4));
@@ -174,9 +168,8 @@ static void little_noise_is_followed_too(void **unused)
 }
 
 /* Of many draws, how many take part at each step, and together with each other step. */
-static void participations_have_their_probabilities(void **unused)
+TEST(participations_have_their_probabilities)
 {
-    (void)unused;
     enum { DRAWS = 100000 };
     for (int i = 0; i < 6; i++) {
         struct eps__b_min_sep_steps steps = {.n = 7,
@@ -216,14 +209,4 @@ static void participations_have_their_probabilities(void **unused)
         double pair = steps.examples == 2 ? steps.p * steps.p / any : 0;
         assert_true(fabs(both - all * pair) <= 4.5 * sqrt(all * pair * (1 - pair)) + 1e-9);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_are_those_of_all_patterns),
-        cmocka_unit_test(little_noise_is_followed_too),
-        cmocka_unit_test(participations_have_their_probabilities),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

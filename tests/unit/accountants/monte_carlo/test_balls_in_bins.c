@@ -4,14 +4,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 #include <string.h>
 
 #include "lib/accountants/monte_carlo/laws/factor.h"
@@ -24,6 +19,7 @@
 #include "tests/unit/draw.h"
 #include "tests/unit/matrices.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { BINS_MOST = 32, ROWS_MOST = 128 };
 static const uint64_t seed = 11235;
@@ -51,7 +47,7 @@ static const struct design designs[] = {
 };
 enum { DESIGNS = sizeof designs / sizeof *designs };
 
-static struct eps_job job_of(const struct design *design)
+static struct eps_job job_for(const struct design *design)
 {
     struct eps_job job;
     eps_job_init(&job);
@@ -79,7 +75,7 @@ struct columns {
 
 static struct columns columns_of(const struct design *design, double sigma)
 {
-    struct eps_job job = job_of(design);
+    struct eps_job job = job_for(design);
     struct eps_strategy *strategy = strategy_new(&job.mechanism);
     struct matrix c = part_matrix(strategy, EPS_PART_ENCODER);
     struct columns m = {.rows = c.rows, .bins = design->bins};
@@ -203,12 +199,11 @@ static void assert_near(const char *what, struct mean own, struct mean other, do
 /* ------------------------------------------------------------ tests */
 
 /* A30: both sides of every entry. */
-static void the_factor_dominates(void **unused)
+TEST(the_factor_dominates)
 {
-    (void)unused;
     for (size_t d = 0; d < DESIGNS; d++)
         for (double sigma = 0.3; sigma < 30; sigma *= 5) {
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct columns m = columns_of(&designs[d], sigma);
             struct eps__setting setting;
             struct eps__bin_gram bins;
@@ -243,11 +238,10 @@ static void the_factor_dominates(void **unused)
 }
 
 /* Bands stay bands, and the corners of a cyclic one are full rows at its end alone. */
-static void the_factor_is_narrow(void **unused)
+TEST(the_factor_is_narrow)
 {
-    (void)unused;
     for (size_t d = 0; d < 4; d++) {
-        struct eps_job job = job_of(&designs[d]);
+        struct eps_job job = job_for(&designs[d]);
         struct eps__setting setting;
         struct eps__bin_gram bins;
         struct eps__mc_factor factor;
@@ -266,13 +260,12 @@ static void the_factor_is_narrow(void **unused)
 }
 
 /* A30: at points of all sizes, far beyond what exponentials hold, in the law's own coordinates. */
-static void the_ratio_is_that_of_its_definition(void **unused)
+TEST(the_ratio_is_that_of_its_definition)
 {
-    (void)unused;
     uint64_t state = seed;
     for (size_t d = 0; d < DESIGNS; d++)
         for (double sigma = 0.01; sigma < 30; sigma *= 10) {
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct eps__setting setting;
             struct eps__bin_gram bins;
             struct eps__mc_factor factor;
@@ -309,14 +302,13 @@ static void the_ratio_is_that_of_its_definition(void **unused)
 }
 
 /* A plain draw's loss is that of its own normals and its own bin. */
-static void every_draw_has_its_own_bin(void **unused)
+TEST(every_draw_has_its_own_bin)
 {
-    (void)unused;
     const struct eps__stream stream = {.key = {3, 4}, .chunk = 5};
     const uint32_t first = 32;
     for (size_t d = 0; d < DESIGNS; d++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct eps__setting setting;
             struct eps__bin_gram bins;
             struct eps__mc_factor factor;
@@ -342,13 +334,12 @@ static void every_draw_has_its_own_bin(void **unused)
         }
 }
 
-static void plain_draws_are_of_the_mechanism(void **unused)
+TEST(plain_draws_are_of_the_mechanism)
 {
-    (void)unused;
     for (size_t d = 0; d + 1 < DESIGNS; d++)
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             double sigma = d % 2 ? 1.5 : 1, eps = 0.3;
-            struct eps_job job = job_of(&designs[d]);
+            struct eps_job job = job_for(&designs[d]);
             struct columns m = columns_of(&designs[d], sigma);
             struct eps__setting setting;
             assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
@@ -360,16 +351,15 @@ static void plain_draws_are_of_the_mechanism(void **unused)
 }
 
 /* Against the exact law where bins share no row. */
-static void plain_draws_agree_with_the_exact_law(void **unused)
+TEST(plain_draws_agree_with_the_exact_law)
 {
-    (void)unused;
     for (size_t d = 0; d < 2; d++) {
-        struct eps_job job = job_of(&designs[d]);
+        struct eps_job job = job_for(&designs[d]);
         struct eps__setting setting;
         double exact[EPS_DIRECTIONS], sigma = 0.8, eps = 1;
         job.query.accountant.method = EPS_ACCOUNTANT_PLD;
         eps_job_defaults(&job);
-        solved_deltas(exact, &job, sigma, eps);
+        solved_deltas(exact, job, sigma, eps);
         assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
         for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
             struct eps__mc_law *law = law_of(&setting, sigma, direction, false, NAN);
@@ -381,9 +371,8 @@ static void plain_draws_agree_with_the_exact_law(void **unused)
 }
 
 /* A31: no item is drawn less often than its weight says, and the sum is that of the weights. */
-static void a_cumulative_table_is_never_short(void **unused)
+TEST(a_cumulative_table_is_never_short)
 {
-    (void)unused;
     uint64_t state = seed;
     for (int c = 0; c < 2000; c++) {
         double weight[200], ends[200];
@@ -427,7 +416,7 @@ struct tilt {
 
 static void tilt_of(struct tilt *tilt, const struct design *design, double sigma, double eps)
 {
-    struct eps_job job = job_of(design);
+    struct eps_job job = job_for(design);
     struct eps__setting setting;
     struct eps__bin_gram bins;
     struct eps__orders orders;
@@ -485,9 +474,8 @@ static double fill_weights(double *weight, const struct tilt *tilt)
 }
 
 /* A32: multisets as often as they ought to be, and ln Z from both sides. */
-static void multisets_have_their_weights(void **unused)
+TEST(multisets_have_their_weights)
 {
-    (void)unused;
     static const struct design small[] = {{"identity", EPS_FAMILY_IDENTITY, 4, 4, {0}, 0},
                                           {"band", EPS_FAMILY_TOEPLITZ, 4, 4, {1, 0.6}, 2},
                                           {"cyclic", EPS_FAMILY_TOEPLITZ, 12, 4, {0.5, 0.4}, 2},
@@ -528,9 +516,8 @@ static void multisets_have_their_weights(void **unused)
 }
 
 /* The same where most bins meet: pairs. */
-static void pairs_have_their_weights(void **unused)
+TEST(pairs_have_their_weights)
 {
-    (void)unused;
     static const struct design full = {"full", EPS_FAMILY_SQUARE_ROOT, 64, 32, {0}, 0};
     struct tilt tilt;
     double count[BINS_MOST][BINS_MOST] = {{0}}, total = 0;
@@ -555,9 +542,8 @@ static void pairs_have_their_weights(void **unused)
 }
 
 /* A32: of a full matrix, of which only a band is summed over, draws with their factors are as often as they ought to be. */
-static void a_cut_matrix_is_told(void **unused)
+TEST(a_cut_matrix_is_told)
 {
-    (void)unused;
     static const double epses[] = {1, 2, 4};
     static const struct design full = {"full", EPS_FAMILY_SQUARE_ROOT, 60, 30, {0}, 0};
     int cut = 0, compared = 0;
@@ -596,9 +582,8 @@ static void a_cut_matrix_is_told(void **unused)
 }
 
 /* A32: ln Z against the moments, or bounds on them, that other code finds. */
-static void the_moment_is_that_of_the_orders(void **unused)
+TEST(the_moment_is_that_of_the_orders)
 {
-    (void)unused;
     int compared = 0;
     for (size_t d = 0; d + 1 < DESIGNS; d++)
         for (double eps = 0.2; eps < 6; eps *= 2) {
@@ -616,16 +601,15 @@ static void the_moment_is_that_of_the_orders(void **unused)
 }
 
 /* The prototype's figures: b = 100, one epoch, sigma 0.6, eps 4. */
-static void tilted_draws_are_few(void **unused)
+TEST(tilted_draws_are_few)
 {
-    (void)unused;
     struct design design = {"prototype", EPS_FAMILY_IDENTITY, 100, 100, {0}, 0};
-    struct eps_job job = job_of(&design);
+    struct eps_job job = job_for(&design);
     struct eps__setting setting;
     double exact[EPS_DIRECTIONS];
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     eps_job_defaults(&job);
-    solved_deltas(exact, &job, 0.6, 4);
+    solved_deltas(exact, job, 0.6, 4);
     assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
     struct eps__mc_law *law = law_of(&setting, 0.6, EPS_REMOVE, true, 4);
     struct mean own = drawn(law, 4, 20000);
@@ -645,15 +629,14 @@ static void tilted_draws_are_few(void **unused)
 }
 
 /* A32: against plain draws, and against the exact law where bins share no row; and what a value is at most is nearly met. */
-static void tilted_draws_are_of_the_mechanism(void **unused)
+TEST(tilted_draws_are_of_the_mechanism)
 {
-    (void)unused;
     static const double sigmas[] = {0.5, 0.8, 2}, epses[] = {3, 1, 0.4};
     int compared = 0;
     for (size_t d = 0; d < DESIGNS; d++)
         for (size_t k = 0; k < 3; k++)
             for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-                struct eps_job job = job_of(&designs[d]);
+                struct eps_job job = job_for(&designs[d]);
                 struct eps__setting setting;
                 assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
                 struct eps__mc_law *plain = law_of(&setting, sigmas[k], direction, false, NAN),
@@ -668,7 +651,7 @@ static void tilted_draws_are_of_the_mechanism(void **unused)
                     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
                     eps_job_defaults(&job);
                     if (d < 2) {
-                        solved_deltas(exact, &job, sigmas[k], epses[k]);
+                        solved_deltas(exact, job, sigmas[k], epses[k]);
                         assert_near(designs[d].name, own, (struct mean){.value = exact[direction]}, 0.1);
                     }
                 }
@@ -680,15 +663,14 @@ static void tilted_draws_are_of_the_mechanism(void **unused)
 }
 
 /* A far tail, which plain draws do not reach. */
-static void tilted_draws_reach_far(void **unused)
+TEST(tilted_draws_reach_far)
 {
-    (void)unused;
-    struct eps_job job = job_of(&designs[1]);
+    struct eps_job job = job_for(&designs[1]);
     struct eps__setting setting;
     double exact[EPS_DIRECTIONS], sigma = 3, eps = 2;
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
     eps_job_defaults(&job);
-    solved_deltas(exact, &job, sigma, eps);
+    solved_deltas(exact, job, sigma, eps);
     assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         struct eps__mc_law *law = law_of(&setting, sigma, direction, true, eps);
@@ -703,11 +685,10 @@ static void tilted_draws_reach_far(void **unused)
     eps__setting_close(&setting);
 }
 
-static void what_is_not_derived_is_declined(void **unused)
+TEST(what_is_not_derived_is_declined)
 {
-    (void)unused;
     struct design design = designs[3];
-    struct eps_job job = job_of(&design);
+    struct eps_job job = job_for(&design);
     struct eps__setting setting;
     struct eps_error error = {0};
     assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
@@ -716,26 +697,4 @@ static void what_is_not_derived_is_declined(void **unused)
     assert_false(eps__mc_balls_in_bins.serves(&setting, &error));
     assert_string_equal(error.pointer, "/sampling/redraw");
     eps__setting_close(&setting);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_factor_dominates),
-        cmocka_unit_test(the_factor_is_narrow),
-        cmocka_unit_test(the_ratio_is_that_of_its_definition),
-        cmocka_unit_test(every_draw_has_its_own_bin),
-        cmocka_unit_test(plain_draws_are_of_the_mechanism),
-        cmocka_unit_test(plain_draws_agree_with_the_exact_law),
-        cmocka_unit_test(a_cumulative_table_is_never_short),
-        cmocka_unit_test(multisets_have_their_weights),
-        cmocka_unit_test(pairs_have_their_weights),
-        cmocka_unit_test(a_cut_matrix_is_told),
-        cmocka_unit_test(the_moment_is_that_of_the_orders),
-        cmocka_unit_test(tilted_draws_are_few),
-        cmocka_unit_test(tilted_draws_are_of_the_mechanism),
-        cmocka_unit_test(tilted_draws_reach_far),
-        cmocka_unit_test(what_is_not_derived_is_declined),
-    };
-    return cmocka_run_group_tests_name("mc_balls_in_bins", tests, NULL, NULL);
 }

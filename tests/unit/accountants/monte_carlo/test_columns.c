@@ -4,17 +4,12 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <math.h>
+#include <stdlib.h>
 
 #include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/job/setting.h"
+#include "tests/unit/test.h"
 
 static double *room(size_t len)
 {
@@ -75,19 +70,10 @@ static void check(size_t n, size_t bands, bool by_fft)
     eps__setting_close(&setting);
 }
 
-static void products_are_those_of_all_rows(void **state)
+TEST(products_are_those_of_all_rows)
 {
-    (void)state;
     const size_t cases[][2] = {{1, 1},     {77, 5},     {640, 64},   {200, 96},  {97, 97},
                                {300, 100}, {1001, 129}, {1024, 256}, {2600, 700}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check(cases[i][0], cases[i][1], cases[i][1] > 96);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_those_of_all_rows),
-    };
-    return cmocka_run_group_tests_name("mc_columns", tests, NULL, NULL);
 }

@@ -3,22 +3,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
+#include <gsl/gsl_cdf.h>
+#include <math.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-#include <gsl/gsl_cdf.h>
-
-#include <math.h>
-
 #include "lib/accountants/monte_carlo/guarantee.h"
+#include "tests/unit/test.h"
 
 /* Bernoulli draws are values in [0, 1]: no bound is under their exact tail, and none is far above it. */
-static void failures_are_those_of_bernoulli_draws(void **unused)
+TEST(failures_are_those_of_bernoulli_draws)
 {
-    (void)unused;
     for (double samples = 10; samples <= 1e5; samples *= 10)
         for (double d = 0.5; d > 1 / samples; d /= 3)
             for (double share = 0; share < 1; share += 0.25) {
@@ -43,9 +37,8 @@ static void failures_are_those_of_bernoulli_draws(void **unused)
     assert_true(near < -0.99 * 1e30 * 1e-5 * 1e-18 / 2 && near > -1.01 * 1e30 * 1e-5 * 1e-18 / 2);
 }
 
-static void the_guarantee_is_the_least(void **unused)
+TEST(the_guarantee_is_the_least)
 {
-    (void)unused;
     for (double samples = 1e2; samples <= 1e9; samples *= 10)
         for (double t = 0; t<1e-2; t = t> 0 ? 10 * t : 1e-7) {
             double failure, own = eps__mc_guarantee(samples, t, 1, &failure), least = 1;
@@ -60,9 +53,8 @@ static void the_guarantee_is_the_least(void **unused)
     assert_true(eps__mc_guarantee(1e6, 0.5, 0.5, NULL) == 0.5 && eps__mc_guarantee(0, 0, 0.25, NULL) == 0.25);
 }
 
-static void samples_are_as_many_as_needed(void **unused)
+TEST(samples_are_as_many_as_needed)
 {
-    (void)unused;
     for (double delta = 1e-2; delta > 1e-9; delta /= 10)
         for (double most = 1; most >= 2 * delta && most > 1e-5; most /= 100) {
             const struct eps__mc_promise promise = {delta, NAN};
@@ -74,9 +66,8 @@ static void samples_are_as_many_as_needed(void **unused)
 }
 
 /* A candidate keeps the promise where its failure and the delta that is left come to no more than delta, and nearly wherever they do. */
-static void a_candidate_keeps_what_is_left(void **unused)
+TEST(a_candidate_keeps_what_is_left)
 {
-    (void)unused;
     for (double delta = 1e-2; delta > 1e-9; delta /= 10)
         for (double share = 0.1; share < 1; share += 0.222)
             for (double most = 1; most >= 0.9 * delta; most /= 30) {
@@ -100,9 +91,8 @@ static void a_candidate_keeps_what_is_left(void **unused)
 }
 
 /* The worst ladder: all of its candidates are over what is left by nothing, and cost all that their values can be. */
-static void a_ladder_costs_no_more_than_delta(void **unused)
+TEST(a_ladder_costs_no_more_than_delta)
 {
-    (void)unused;
     enum { CANDIDATES = 12 };
     for (double delta = 1e-2; delta > 1e-8; delta /= 100)
         for (double most = 1e-3; most >= delta; most /= 10)
@@ -122,9 +112,8 @@ static void a_ladder_costs_no_more_than_delta(void **unused)
 }
 
 /* For Bernoulli draws, the lower end is under the truth as often as it says: by exact tails. */
-static void what_the_truth_is_at_least(void **unused)
+TEST(what_the_truth_is_at_least)
 {
-    (void)unused;
     const double failures[] = {0.1, 1e-3, 1e-9};
     for (double samples = 50; samples <= 5e4; samples *= 10)
         for (double d = 0.7; d > 1 / samples; d /= 4)
@@ -142,14 +131,4 @@ static void what_the_truth_is_at_least(void **unused)
     double least = eps__mc_least(1e6, 1e-3, 1e-3);
     assert_true(least < 1e-3 && least > 0.85e-3 && eps__mc_least(0, 0.5, 1e-3) == 0 &&
                 eps__mc_least(1e6, 0, 1e-3) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failures_are_those_of_bernoulli_draws), cmocka_unit_test(the_guarantee_is_the_least),
-        cmocka_unit_test(samples_are_as_many_as_needed),         cmocka_unit_test(a_candidate_keeps_what_is_left),
-        cmocka_unit_test(a_ladder_costs_no_more_than_delta),     cmocka_unit_test(what_the_truth_is_at_least),
-    };
-    return cmocka_run_group_tests_name("mc_guarantee", tests, NULL, NULL);
 }

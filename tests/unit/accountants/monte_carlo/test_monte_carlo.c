@@ -3,22 +3,19 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <gsl/gsl_cdf.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-#include <gsl/gsl_cdf.h>
-
-#include <math.h>
 
 #include "lib/accountants/monte_carlo/draws.h"
 #include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/numerics/bound.h"
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 /* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known, and of which
  * monte_carlo serves one example a user, so that this one is drawn as it is asked. */
@@ -34,16 +31,6 @@ static struct eps_job poisson_like(size_t n, double p)
     job.mechanism.sampling.warm_start = false;
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     return job;
-}
-
-static struct eps_result *solve(const struct eps_context *context, struct eps_job job)
-{
-    struct eps_result *result = NULL;
-    struct eps_error error = {0};
-    eps_job_defaults(&job);
-    if (eps_solve(context, &result, &error, &job) != EPS_OK)
-        fail_msg("%s: %s", error.pointer, error.message);
-    return result;
 }
 
 /* By the accountant alone, from a bound that is said to be proven. */
@@ -70,7 +57,7 @@ static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, doubl
     eps_job_init(&plain);
     job.query = (struct eps_query){eps, NAN, sigma, false, plain.query.accountant};
     job.query.accountant.method = EPS_ACCOUNTANT_PLD;
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
         found[d] = result->directions[d].value;
     eps_result_destroy(result);
@@ -78,14 +65,13 @@ static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, doubl
 
 /* ------------------------------------------------------------ beside exact answers */
 
-static void answers_are_over_the_truth_and_near_it(void **unused)
+TEST(answers_are_over_the_truth_and_near_it)
 {
-    (void)unused;
     double exact[EPS_DIRECTIONS];
     struct eps_job job = poisson_like(16, 0.2);
     job.query.noise_multiplier = 1.1;
     job.query.epsilon = 1;
-    struct eps_result *result = solve(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     exact_deltas(exact, job, 1, 1.1);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         const struct eps_draws *draws = &result->draws[d];
@@ -100,7 +86,7 @@ static void answers_are_over_the_truth_and_near_it(void **unused)
     eps_result_destroy(result);
 
     job.query = (struct eps_query){NAN, 1e-2, 1.1, false, job.query.accountant};
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     exact_deltas(exact, job, result->epsilon, 1.1);
     assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_ADD] <= 1e-2);
     assert_true(fmax(exact[EPS_REMOVE], exact[EPS_ADD]) >= 0.3e-2);
@@ -115,7 +101,7 @@ static void answers_are_over_the_truth_and_near_it(void **unused)
     assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_REMOVE] >= 0.3e-2);
 
     job.query = (struct eps_query){1, 1e-2, NAN, false, job.query.accountant};
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     exact_deltas(exact, job, 1, result->noise_multiplier);
     assert_true(exact[EPS_REMOVE] <= 1e-2 && exact[EPS_ADD] <= 1e-2);
     assert_true(fmax(exact[EPS_REMOVE], exact[EPS_ADD]) >= 0.3e-2);
@@ -126,9 +112,8 @@ static void answers_are_over_the_truth_and_near_it(void **unused)
 /* ------------------------------------------------------------ how often it fails */
 
 /* 500 seeds: at a delta that the draws' mean is often under, no more are told less than the truth than may be. */
-static void it_fails_no_more_often_than_it_says(void **unused)
+TEST(it_fails_no_more_often_than_it_says)
 {
-    (void)unused;
     enum { SEEDS = 500 };
     double exact[EPS_DIRECTIONS];
     unsigned failures = 0, near = 0;
@@ -164,9 +149,8 @@ static void it_fails_no_more_often_than_it_says(void **unused)
 }
 
 /* What the bound is made of: of 500 means, those at most t over a truth of d are no more than e^(-s KL) allows. */
-static void low_means_are_as_rare_as_chernoff_says(void **unused)
+TEST(low_means_are_as_rare_as_chernoff_says)
 {
-    (void)unused;
     enum { SEEDS = 500 };
     double exact[EPS_DIRECTIONS], thresholds[] = {0.7, 0.8, 0.9, 1};
     unsigned under[4] = {0};
@@ -214,9 +198,8 @@ static void low_means_are_as_rare_as_chernoff_says(void **unused)
 /* ------------------------------------------------------------ sums, and what is read off them */
 
 /* The mean over many draws at every point, by their definition. */
-static void sums_are_those_of_the_draws(void **unused)
+TEST(sums_are_those_of_the_draws)
 {
-    (void)unused;
     enum { DRAWS = 64 * EPS__LANES, POINTS = 9 };
     struct eps__mc_law law = {.tilted = true, .loss_error = 0.03, .log_weight_error = 0.01};
     struct eps__mc_grid grid = {0.25, 0.37, POINTS};
@@ -255,9 +238,8 @@ static void sums_are_those_of_the_draws(void **unused)
 }
 
 /* A27: where a loss is a cell's start, or a hair more, a division may take it for one of the cell before. */
-static void losses_are_in_the_last_cell_that_they_reach(void **unused)
+TEST(losses_are_in_the_last_cell_that_they_reach)
 {
-    (void)unused;
     enum { POINTS = 500 };
     const struct eps__mc_law law = {.tilted = true};
     uint64_t state = 7;
@@ -284,9 +266,8 @@ static void losses_are_in_the_last_cell_that_they_reach(void **unused)
 }
 
 /* The noise that is used is one whose own draws passed. */
-static void the_ladder_ends_before_the_first_failure(void **unused)
+TEST(the_ladder_ends_before_the_first_failure)
 {
-    (void)unused;
     struct eps_job job = poisson_like(16, 0.2);
     job.query.epsilon = 1;
     job.query.delta = 5e-2;
@@ -303,15 +284,14 @@ static void the_ladder_ends_before_the_first_failure(void **unused)
 }
 
 /* What is used where no draws verified anything: proven for the delta that the failures of those that might have passed leave. */
-static void a_ladder_without_a_candidate_is_proven_for_what_is_left(void **unused)
+TEST(a_ladder_without_a_candidate_is_proven_for_what_is_left)
 {
-    (void)unused;
     struct eps_job job = poisson_like(16, 0.2);
     job.query.epsilon = 1;
     job.query.delta = 5e-2;
     job.query.accountant.max_seconds = 1e-3;
     job.query.accountant.samples = 1 << 30; /* over before they are drawn */
-    struct eps_result *result = solve(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         if (result->directions[d].value < result->noise_multiplier)
             continue;
@@ -324,7 +304,7 @@ static void a_ladder_without_a_candidate_is_proven_for_what_is_left(void **unuse
             proving.query.accountant = plain.query.accountant;
             proving.query.accountant.method = result->directions[d].accountant;
             proving.query.delta = deltas[i];
-            struct eps_result *proven = solve(NULL, proving);
+            struct eps_result *proven = solved(NULL, proving);
             found[i] = proven->directions[d].value;
             eps_result_destroy(proven);
         }
@@ -334,9 +314,8 @@ static void a_ladder_without_a_candidate_is_proven_for_what_is_left(void **unuse
     eps_result_destroy(result);
 }
 
-static void an_audit_is_under_the_truth(void **unused)
+TEST(an_audit_is_under_the_truth)
 {
-    (void)unused;
     double exact[EPS_DIRECTIONS];
     struct eps_job job = poisson_like(16, 0.2);
     struct eps_job plain;
@@ -346,7 +325,7 @@ static void an_audit_is_under_the_truth(void **unused)
     job.query.noise_multiplier = 1.1;
     job.query.epsilon = 1;
     exact_deltas(exact, job, 1, 1.1);
-    struct eps_result *result = solve(NULL, job);
+    struct eps_result *result = solved(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         const struct eps_audit *audit = &result->audit[d];
         assert_true(audit->lower <= exact[d] && audit->lower >= 0.9 * exact[d] && audit->samples >= 300000);
@@ -357,20 +336,17 @@ static void an_audit_is_under_the_truth(void **unused)
 
     job.query.epsilon = NAN;
     job.query.delta = exact[EPS_REMOVE];
-    result = solve(NULL, job);
+    result = solved(NULL, job);
     const struct eps_audit *audit = &result->audit[EPS_REMOVE];
     assert_true(audit->lower <= 1.001 && audit->lower >= 0.97 && audit->ratio == result->epsilon / audit->lower);
     assert_true(result->audit[EPS_ADD].lower < 1);
     eps_result_destroy(result);
 
-    struct eps_error error = {0};
     job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nobody draws */
     job.mechanism.sampling.separation = 0;
     job.mechanism.sampling.p = NAN;
     job.mechanism.sampling.examples_per_user = 1;
-    eps_job_defaults(&job);
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_UNSUPPORTED);
-    assert_string_equal(error.pointer, "/accountant/audit");
+    assert_refused(job, EPS_UNSUPPORTED, "/accountant/audit");
 }
 
 /* ------------------------------------------------------------ the same bits */
@@ -450,9 +426,8 @@ static void assert_same(const struct eps__answer *a, const struct eps__answer *b
     assert_true(a->draws.samples == b->draws.samples && a->draws.seed == b->draws.seed && a->draws.samples > 0);
 }
 
-static void bits_do_not_depend_on_who_draws(void **unused)
+TEST(bits_do_not_depend_on_who_draws)
 {
-    (void)unused;
     struct eps_job job = poisson_like(48, 0.1);
     double proven[] = {3, 1, 4};
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
@@ -495,9 +470,8 @@ static void bits_do_not_depend_on_who_draws(void **unused)
 
 /* ------------------------------------------------------------ what is refused */
 
-static void what_was_not_derived_is_refused(void **unused)
+TEST(what_was_not_derived_is_refused)
 {
-    (void)unused;
     struct eps_job job = poisson_like(16, 0.2);
     struct eps_result *result = NULL;
     struct eps_error error = {0};
@@ -509,8 +483,7 @@ static void what_was_not_derived_is_refused(void **unused)
     job.mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
     job.query.accountant.samples = 4096;
     job.query.accountant.threshold_share = 0.7; /* and both */
-    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_INVALID);
-    assert_string_equal(error.pointer, "/accountant/threshold_share");
+    assert_refused(job, EPS_INVALID, "/accountant/threshold_share");
     job.query.accountant.threshold_share = 0.5;
     job.query.delta = 1e-9; /* 4096 draws say nothing of that */
     job.query.epsilon = NAN;
@@ -524,9 +497,8 @@ static void what_was_not_derived_is_refused(void **unused)
 }
 
 /* Which run is kept may not depend on what it said. */
-static void a_time_limit_is_for_one_run(void **unused)
+TEST(a_time_limit_is_for_one_run)
 {
-    (void)unused;
     for (int limited = 0; limited < 2; limited++) {
         bool told = false;
         struct eps_job job = poisson_like(16, 0.2);
@@ -534,7 +506,7 @@ static void a_time_limit_is_for_one_run(void **unused)
         job.query.epsilon = 1;
         job.query.accountant.samples = 4096;
         job.query.accountant.max_seconds = limited ? 1000 : NAN;
-        struct eps_result *result = solve(NULL, job);
+        struct eps_result *result = solved(NULL, job);
         for (size_t i = 0; i < result->assumptions_len; i++)
             told |= strstr(result->assumptions[i], "the job was run once") != NULL;
         assert_int_equal(told, limited);
@@ -543,9 +515,8 @@ static void a_time_limit_is_for_one_run(void **unused)
 }
 
 /* Also where the answer was proven without draws, so that nothing about it says that it has no curve. */
-static void who_draws_has_no_curve(void **unused)
+TEST(who_draws_has_no_curve)
 {
-    (void)unused;
     struct eps_job job;
     struct eps_curve_point *points = NULL;
     size_t len = 0;
@@ -576,23 +547,4 @@ static void who_draws_has_no_curve(void **unused)
         assert_non_null(strstr(error.message, phases ? "privacy loss distribution" : "no privacy curve"));
         assert_null(points);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_over_the_truth_and_near_it),
-        cmocka_unit_test(it_fails_no_more_often_than_it_says),
-        cmocka_unit_test(low_means_are_as_rare_as_chernoff_says),
-        cmocka_unit_test(sums_are_those_of_the_draws),
-        cmocka_unit_test(losses_are_in_the_last_cell_that_they_reach),
-        cmocka_unit_test(the_ladder_ends_before_the_first_failure),
-        cmocka_unit_test(a_ladder_without_a_candidate_is_proven_for_what_is_left),
-        cmocka_unit_test(an_audit_is_under_the_truth),
-        cmocka_unit_test(bits_do_not_depend_on_who_draws),
-        cmocka_unit_test(what_was_not_derived_is_refused),
-        cmocka_unit_test(who_draws_has_no_curve),
-        cmocka_unit_test(a_time_limit_is_for_one_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/accountants/monte_carlo/law.h"
@@ -21,6 +16,7 @@
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { CHUNK = 1024 };
 
@@ -147,9 +143,8 @@ static void assert_drawn(const struct eps__b_min_sep_draws *draws, const double 
         fail_msg("%d: %g of %g, %g rare of %g", trial, square, kept, rare, expected_rare);
 }
 
-static void copies_are_drawn_by_their_law(void **unused)
+TEST(copies_are_drawn_by_their_law)
 {
-    (void)unused;
     static double law[KEYS];
     uint64_t state = seed;
     for (int trial = 0; trial < 40; trial++) {
@@ -268,15 +263,13 @@ static void tilted_means_are_plain_means(enum eps_direction direction)
     assert_true(tried >= 9);
 }
 
-static void removed_means_are_plain_means(void **unused)
+TEST(removed_means_are_plain_means)
 {
-    (void)unused;
     tilted_means_are_plain_means(EPS_REMOVE);
 }
 
-static void added_means_are_plain_means(void **unused)
+TEST(added_means_are_plain_means)
 {
-    (void)unused;
     tilted_means_are_plain_means(EPS_ADD);
 }
 
@@ -305,15 +298,13 @@ static void tilted_means_are_the_truth(enum eps_direction direction)
     }
 }
 
-static void removed_means_are_the_truth(void **unused)
+TEST(removed_means_are_the_truth)
 {
-    (void)unused;
     tilted_means_are_the_truth(EPS_REMOVE);
 }
 
-static void added_means_are_the_truth(void **unused)
+TEST(added_means_are_the_truth)
 {
-    (void)unused;
     tilted_means_are_the_truth(EPS_ADD);
 }
 
@@ -329,7 +320,7 @@ static double exact_delta_of(struct eps_job job, enum eps_direction direction, d
     else
         job.mechanism.sampling = (struct eps_sampling){
             .scheme = EPS_SCHEME_BALLS_IN_BINS, .p = NAN, .bins = separation, .examples_per_user = 1};
-    solved_deltas(exact, &job, sigma, eps);
+    solved_deltas(exact, job, sigma, eps);
     return exact[direction];
 }
 
@@ -358,9 +349,8 @@ static void fewer_are_needed(enum eps_direction direction, const double sigmas[2
 }
 
 /* What a value is at most is nearly reached: by certain draws, whose ln P/Q is linear, and by those of one step. */
-static void added_values_reach_their_most(void **unused)
+TEST(added_values_reach_their_most)
 {
-    (void)unused;
     static const double column[] = {1, 0.5};
     for (int trial = 0; trial < 6; trial++) {
         bool certain = trial < 3;
@@ -376,22 +366,19 @@ static void added_values_reach_their_most(void **unused)
     }
 }
 
-static void fewer_added_are_needed(void **unused)
+TEST(fewer_added_are_needed)
 {
-    (void)unused;
     fewer_are_needed(EPS_ADD, (const double[]){2, 1}, (const double[]){1.2, 1.2}, 0.3);
 }
 
-static void fewer_removed_are_needed(void **unused)
+TEST(fewer_removed_are_needed)
 {
-    (void)unused;
     fewer_are_needed(EPS_REMOVE, (const double[]){2, 1}, (const double[]){1.5, 1.5}, 0.1);
 }
 
 /* Copies of a user with several examples, tables that are too large, columns that may meet: there is no tilt. */
-static void what_nobody_derived_is_not_tilted(void **unused)
+TEST(what_nobody_derived_is_not_tilted)
 {
-    (void)unused;
     static const double column[] = {1, 0.5};
     struct eps_job job = b_min_sep_job(20, 0.1, 3, column, 2);
     struct eps__mc_aim aim = {.sigma = 1, .direction = EPS_REMOVE, .tilted = true, .eps = 3};
@@ -406,20 +393,4 @@ static void what_nobody_derived_is_not_tilted(void **unused)
     b_min_sep = (struct eps__b_min_sep){.banded = {.len = 1, .width = 1, .p = 0.1}, .separation = 1, .examples = 1};
     assert_true(isfinite(eps__b_min_sep_draws_bytes(&b_min_sep, EPS__B_MIN_SEP_DRAWN_MAX)));
     assert_true(isinf(eps__b_min_sep_draws_bytes(&b_min_sep, EPS__B_MIN_SEP_DRAWN_MAX + 1)));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_drawn_by_their_law),
-        cmocka_unit_test(added_means_are_plain_means),
-        cmocka_unit_test(removed_means_are_plain_means),
-        cmocka_unit_test(added_means_are_the_truth),
-        cmocka_unit_test(removed_means_are_the_truth),
-        cmocka_unit_test(added_values_reach_their_most),
-        cmocka_unit_test(fewer_added_are_needed),
-        cmocka_unit_test(fewer_removed_are_needed),
-        cmocka_unit_test(what_nobody_derived_is_not_tilted),
-    };
-    return cmocka_run_group_tests_name("mc_tilted", tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/monte_carlo/law.h"
 #include "lib/numerics/binomial.h"
@@ -20,6 +15,7 @@
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 8, OTHERS_MAX = 5 };
 
@@ -235,9 +231,8 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
     close_law(&opened);
 }
 
-static void losses_are_those_of_all_patterns(void **unused)
+TEST(losses_are_those_of_all_patterns)
 {
-    (void)unused;
     struct example example;
     int full = 0;
     for (int i = 0; i < 80; i++) {
@@ -251,9 +246,8 @@ static void losses_are_those_of_all_patterns(void **unused)
 }
 
 /* E [Q/P] = 1 under P, and E [P/Q] = 1 under Q: draws are of the law that the loss is computed for. */
-static void draws_are_of_the_law(void **unused)
+TEST(draws_are_of_the_law)
 {
-    (void)unused;
     struct example example;
     for (int i = 0; i < 12; i++) {
         random_example(&example, 4, 1 + draw_below(&state, 3));
@@ -308,9 +302,8 @@ static void law_of_counts(double *cells, const struct eps__b_min_sep_steps *step
     }
 }
 
-static void counts_are_those_of_examples(void **unused)
+TEST(counts_are_those_of_examples)
 {
-    (void)unused;
     enum { DRAWS = 60000 };
     for (int i = 0; i < 8; i++) {
         struct eps__b_min_sep_steps steps = {.n = COUNTS_STEPS,
@@ -341,9 +334,8 @@ static void counts_are_those_of_examples(void **unused)
 }
 
 /* Evenly spaced uniforms: each number comes as often as its probability says, but for two of them. */
-static void binomial_numbers_have_their_probabilities(void **unused)
+TEST(binomial_numbers_have_their_probabilities)
 {
-    (void)unused;
     enum { POINTS = 200000, FIRST = 3000 };
     static const struct {
         double size, p;
@@ -370,9 +362,8 @@ static void binomial_numbers_have_their_probabilities(void **unused)
 }
 
 /* S8: about the sums of probabilities at which the number changes, found by another form of them. */
-static void rounding_decides_no_binomial_number(void **unused)
+TEST(rounding_decides_no_binomial_number)
 {
-    (void)unused;
     static const struct {
         double size;
         eps__quad p;
@@ -432,9 +423,8 @@ static double grid_delta(const struct example *example, double sigma, enum eps_d
     return total * width * width / (2 * M_PI);
 }
 
-static void means_are_those_of_the_definition(void **unused)
+TEST(means_are_those_of_the_definition)
 {
-    (void)unused;
     for (int i = 0; i < 4; i++) {
         struct example example = {.rows = {0.9, 0, i % 2 ? 0.6 : 0, 0.8}};
         eps_job_init(&example.job);
@@ -453,9 +443,8 @@ static void means_are_those_of_the_definition(void **unused)
 
 /* Separation 1 is truncated Poisson, whose accountant shows only whether the others fill a batch, and has another pair where it is better: no more
  * than ours, and the same where they fill it in one way alone, and seldom. */
-static void separation_one_is_poisson(void **unused)
+TEST(separation_one_is_poisson)
 {
-    (void)unused;
     for (uint64_t limit = 3; limit <= 5; limit++) {
         struct example example = {.rows = {1, 0, 0, 0, 1, 0, 0, 0, 1}};
         double known[EPS_DIRECTIONS];
@@ -469,7 +458,7 @@ static void separation_one_is_poisson(void **unused)
             .family = EPS_FAMILY_IDENTITY, .normalization = EPS_NORMALIZATION_MAX_COLUMN, .stamps = 1};
         other.query.accountant.method = EPS_ACCOUNTANT_PLD;
         eps_job_defaults(&other);
-        solved_deltas(known, &other, 1, 0.4);
+        solved_deltas(known, other, 1, 0.4);
         for (enum eps_direction direction = EPS_REMOVE; direction <= EPS_ADD; direction++) {
             struct means means = mean_of(&example, 1, direction, 0.4, 65536);
             double off = means.delta - known[direction];
@@ -481,9 +470,8 @@ static void separation_one_is_poisson(void **unused)
     }
 }
 
-static void a_limit_of_all_is_none(void **unused)
+TEST(a_limit_of_all_is_none)
 {
-    (void)unused;
     for (int i = 0; i < 10; i++) {
         struct example example;
         random_example(&example, 6, 1 + draw_below(&state, 3));
@@ -513,9 +501,8 @@ static void a_limit_of_all_is_none(void **unused)
     }
 }
 
-static void what_is_not_derived_is_declined(void **unused)
+TEST(what_is_not_derived_is_declined)
 {
-    (void)unused;
     struct example example = {.rows = {1, 0, 0, 1, 1, 0, 0, 1, 1}};
     struct eps_error error = {0};
     struct eps__setting setting;
@@ -542,20 +529,4 @@ static void what_is_not_derived_is_declined(void **unused)
             assert_false(known && class->exact(&setting));
             eps__setting_close(&setting);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_are_those_of_all_patterns),
-        cmocka_unit_test(draws_are_of_the_law),
-        cmocka_unit_test(counts_are_those_of_examples),
-        cmocka_unit_test(binomial_numbers_have_their_probabilities),
-        cmocka_unit_test(rounding_decides_no_binomial_number),
-        cmocka_unit_test(means_are_those_of_the_definition),
-        cmocka_unit_test(separation_one_is_poisson),
-        cmocka_unit_test(a_limit_of_all_is_none),
-        cmocka_unit_test(what_is_not_derived_is_declined),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,16 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <setjmp.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 
 #include "lib/accountants/monte_carlo/law.h"
 #include "lib/accountants/monte_carlo/laws/b_min_sep_minorant.h"
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/test.h"
 
 enum { STEPS_MAX = 10 };
 
@@ -195,9 +191,8 @@ static void hold_remove(const struct example *example, double sigma, size_t band
     eps__setting_close(&setting);
 }
 
-static void whole_columns_are_over_the_ratio(void **unused)
+TEST(whole_columns_are_over_the_ratio)
 {
-    (void)unused;
     struct example example;
     double apart = 0;
     for (int i = 0; i < 90; i++) {
@@ -240,9 +235,8 @@ static double log_minorant(const struct eps__b_min_sep_minorant *minorant, doubl
     return log(minorant->never + (1 - minorant->never) * exp(minorant->slope * z - minorant->level));
 }
 
-static void the_minorant_is_under_the_ratio(void **unused)
+TEST(the_minorant_is_under_the_ratio)
 {
-    (void)unused;
     struct example example;
     double least = INFINITY;
     for (int i = 0; i < 80; i++) {
@@ -276,9 +270,8 @@ static void the_minorant_is_under_the_ratio(void **unused)
 }
 
 /* The law's draws: the minorant at a standard normal, and delta in closed form. */
-static void a_draw_is_one_normal(void **unused)
+TEST(a_draw_is_one_normal)
 {
-    (void)unused;
     enum { DRAWS = 65536 };
     for (int i = 0; i < 6; i++) {
         struct example example;
@@ -316,14 +309,4 @@ static void a_draw_is_one_normal(void **unused)
         eps__mc_law_class_of(&example.job.mechanism)->destroy(law); /* by the table's row, too */
         eps__setting_close(&setting);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_columns_are_over_the_ratio),
-        cmocka_unit_test(the_minorant_is_under_the_ratio),
-        cmocka_unit_test(a_draw_is_one_normal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
