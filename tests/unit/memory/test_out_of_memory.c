@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
+#include "lib/base/members.h"
 #include "lib/numerics/lanes/lanes.h"
 #include "lib/numerics/fft/convolve.h"
 #include "lib/numerics/fft/fft.h"
@@ -405,6 +406,64 @@ TEST(every_allocation_of_a_job_may_fail)
     fclose(file);
     print_message("# %zu jobs, %zu runs\n", jobs, runs);
     assert_true(jobs > 30 && runs > 5000);
+}
+
+/* ------------------------------------------------------------ members */
+
+/* Bytes of a workload with an array, and what was read from them. */
+struct stored {
+    unsigned char bytes[256];
+    size_t len, at;
+    struct eps_workload workload;
+    bool read;
+};
+
+static void store(void *to, const void *bytes, size_t len)
+{
+    struct stored *stored = to;
+    assert_true(len <= sizeof stored->bytes - stored->len);
+    memcpy(stored->bytes + stored->len, bytes, len);
+    stored->len += len;
+}
+
+static bool fetch(void *from, void *bytes, size_t len)
+{
+    struct stored *stored = from;
+    if (len > stored->len - stored->at)
+        return false;
+    if (bytes) {
+        memcpy(bytes, stored->bytes + stored->at, len);
+        stored->at += len;
+    }
+    return true;
+}
+
+static void read_members(void *user)
+{
+    struct stored *stored = user;
+    stored->at = 0;
+    stored->read = eps__members_get(&eps__workload_object, &stored->workload, fetch, stored);
+}
+
+static void check_members(void *user, bool struck)
+{
+    struct stored *stored = user;
+    assert_true(stored->read != struck);
+    assert_true(!stored->read || stored->workload.coefficients[2] == 0.25);
+    eps__members_free(&eps__workload_object, &stored->workload);
+}
+
+TEST(members_are_read_whole_or_not)
+{
+    const double numbers[] = {1, 0.5, 0.25};
+    static struct stored stored;
+    struct eps_workload workload;
+    eps__members_init(&eps__workload_object, &workload);
+    workload.type = EPS_WORKLOAD_TOEPLITZ;
+    workload.coefficients = numbers;
+    workload.coefficients_len = 3;
+    eps__members_put(&eps__workload_object, &workload, false, store, &stored);
+    assert_true(scarcity_each(read_members, check_members, &stored, SCARCITY_WHOLE) > 0);
 }
 
 /* ------------------------------------------------------------ batches */

@@ -221,7 +221,7 @@ TEST(steps_that_need_not_wait_are_poisson)
     /* What is told is what was asked. */
     bool told = false;
     for (size_t i = 0; i < result->assumptions_len; i++)
-        told |= strstr(result->assumptions[i], "but not in the 0 steps after") != NULL;
+        told |= strstr(result->assumptions[i], "except in the 0 steps after") != NULL;
     assert_true(told && result->p == 0.01);
     eps_result_destroy(result);
 
