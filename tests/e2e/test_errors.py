@@ -162,7 +162,7 @@ def test_every_foreign_name_stands_for_one_of_ours():
     ("/sampling/batch_size", {"n": 1000, "sampling": {"scheme": "balls_in_bins", "batch_size": 64,
                                                       "dataset_size": 60000}}, ["works is 937"]),
     ("/matrix/stamps", {"n": 11, "matrix": {"family": "identity", "stamps": 3}, "sampling": {"scheme": "none"}},
-     ["that is: 12"]),
+     ["nearest n that is one is 12"]),
 ])
 def test_sizes_that_do_not_divide_get_the_nearest_that_do(server, pointer, job, words):
     told = detail(check_problem(server.post(dict(job, noise_multiplier=1, delta=1e-6)), 422, "invalid-job", pointer),
