@@ -1,10 +1,11 @@
 /*
- * The tables of fields.h. Those of a job's parts are the library's (lib/base/members.c). Here is how a job and a phase put these
- * parts together in JSON, in canonical order; a unit test holds that no member of the library is missing.
+ * The tables of fields.h. Those of a job's parts are the library's (lib/base/members.c). Here is how a job and a
+ * phase put these parts together in JSON, in canonical order; a unit test holds that no member of the library is
+ * missing.
  *
- * Ranges of integers are checked by the codec, because 0 means "absent" in the structs. Ranges of reals and all rules between
- * members are eps_job_check()'s. A member that the family, scheme or accountant does not take is unknown, and unknown members
- * are errors.
+ * Ranges of integers are checked by the codec, because 0 means "absent" in the structs. Ranges of reals and all rules
+ * between members are eps_job_check()'s. A member that the family, scheme or accountant does not take is unknown, and
+ * unknown members are errors.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * A job and other requests as tables of members (lib/base/members.h). Decoder and encoder walk the same rows, so that what is
- * written is what is read, and a new member is one row. Internal to the codec.
+ * A job and other requests as tables of members (lib/base/members.h). Decoder and encoder walk the same rows, so that
+ * what is written is what is read, and a new member is one row. Internal to the codec.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
- * Times the draws of Monte Carlo for the bench, on one core, and what they would take at least: the roofline is the time of
- * n bands multiply-adds and n normals, each at the peak that this machine shows in a loop of nothing else. Prints one JSON
- * line, rates a second; each is the best of many short runs.
+ * Times the draws of Monte Carlo for the bench, on one core, and what they would take at least: the roofline is the
+ * time of n bands multiply-adds and n normals, each at the peak that this machine shows in a loop of nothing else.
+ * Prints one JSON line, rates a second; each is the best of many short runs.
  *
  *     bench_draws n bands p seconds
  *

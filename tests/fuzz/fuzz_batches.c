@@ -1,6 +1,6 @@
 /*
- * Requests for batches, and lists of users behind them, under arbitrary bytes: whatever is refused says why, and what is
- * accepted and small is formed to its end, with batches that are what they are promised to be.
+ * Requests for batches, and lists of users behind them, under arbitrary bytes: whatever is refused says why, and what
+ * is accepted and small is formed to its end, with batches that are what they are promised to be.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

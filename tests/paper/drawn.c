@@ -1,7 +1,7 @@
 /*
- * See drawn.h. A few draws find about where to look; others then prove it, from there upwards in steps until they fail once. As
- * delta falls with sigma, whatever is claimed wrongly was claimed at the first step that is enough, so that one time in a
- * thousand errs however many steps there are.
+ * See drawn.h. A few draws find about where to look; others then prove it, from there upwards in steps until they
+ * fail once. As delta falls with sigma, whatever is claimed wrongly was claimed at the first step that is enough, so
+ * that one time in a thousand errs however many steps there are.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,15 +1,17 @@
 /*
- * b-min-sep subsampling (Dong and Ganesh 2026), section 7.1: figures 2 and 3, the mean squared error of prefix sums by b-min-sep
- * over that by cyclic Poisson and by balls in bins, n = 1024 steps, delta 1e-3, each with its best BandMF of at most 32 bands; and section 7.4, a
- * production run: the least noise that is certified, with and without truncation, and what it took.
+ * b-min-sep subsampling (Dong and Ganesh 2026), section 7.1: figures 2 and 3, the mean squared error of prefix sums
+ * by b-min-sep over that by cyclic Poisson and by balls in bins, n = 1024 steps, delta 1e-3, each with its best
+ * BandMF of at most 32 bands; and section 7.4, a production run: the least noise that is certified, with and without
+ * truncation, and what it took.
  *
- * Cyclic Poisson is answered by pld; the others by draws (`monte_carlo`, which verifies what it releases), as in the paper, on
- * noise multipliers 1% apart: two errors may be 2% apart for that alone. b-min-sep has a warm start, so that every batch is as large as
- * the others'. Less than 1 means that b-min-sep is better.
+ * Cyclic Poisson is answered by pld; the others by draws (`monte_carlo`, which verifies what it releases), as in the
+ * paper, on noise multipliers 1% apart: two errors may be 2% apart for that alone. b-min-sep has a warm start, so
+ * that every batch is as large as the others'. Less than 1 means that b-min-sep is better.
  *
  *     [POINTS=1] [GRID=1] reproduce_b_min_sep [figures|production]
  *
- * POINTS: all the paper's epochs and epsilons, not some of them; GRID: all its bands and separations, too, which takes hours.
+ * POINTS: all the paper's epochs and epsilons, not some of them; GRID: all its bands and separations, too, which
+ * takes hours.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

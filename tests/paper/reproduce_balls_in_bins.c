@@ -1,13 +1,13 @@
 /*
- * Random allocation without sampling (Schuchardt and Kalinin 2026), figures 2 and 3: sigma over epsilon at delta 1e-5 for
- * balls in bins, by renyi and by conditional_composition, and by auto, which takes for each direction the best of all that
- * serve. Beside them stands what the truth is at least: the lower end of the exact law's bracket for DP-SGD, else what draws
- * prove, but for one point in a thousand (drawn.h). Of each panel is said where the two accountants cross, by how much each is over the truth at
- * most, and the processor time it took. A guarantee under the truth, or one looser than it was, is a failure. The points of all panels are shared
- * out among the processors.
+ * Random allocation without sampling (Schuchardt and Kalinin 2026), figures 2 and 3: sigma over epsilon at delta 1e-5
+ * for balls in bins, by renyi and by conditional_composition, and by auto, which takes for each direction the best of
+ * all that serve. Beside them stands what the truth is at least: the lower end of the exact law's bracket for DP-SGD,
+ * else what draws prove, but for one point in a thousand (drawn.h). Of each panel is said where the two accountants
+ * cross, by how much each is over the truth at most, and the processor time it took. A guarantee under the truth, or
+ * one looser than it was, is a failure. The points of all panels are shared out among the processors.
  *
- * C is as its family defines it, not normalised, as in the paper; its optimised ones are ours (ratios to its sigmas are not
- * compared).
+ * C is as its family defines it, not normalised, as in the paper; its optimised ones are ours (ratios to its sigmas
+ * are not compared).
  *
  *     [POINTS=7] reproduce_allocation [panel ...]
  *
@@ -101,8 +101,8 @@ static struct eps_job job_of(const struct panel *panel, double epsilon, enum eps
     return job;
 }
 
-/* One solve; NAN, and a message, where there is none. *own: by accountant, of what each said of both directions; NAN of those that
- * were not asked. */
+/* One solve; NAN, and a message, where there is none. *own: by accountant, of what each said of both directions;
+ * NAN of those that were not asked. */
 static double sigma_of(const struct panel *panel, double epsilon, enum eps_accountant way, double *own)
 {
     struct eps_job job = job_of(panel, epsilon, way);
@@ -144,7 +144,8 @@ static double exact_of(const struct panel *panel, double epsilon)
     return sigma;
 }
 
-/* Of each way: auto's answer has the others' where it asks them for both directions, else they are asked by themselves. */
+/* Of each way: auto's answer has the others' where it asks them for both directions, else they are asked by
+ * themselves. */
 static void solve(struct point *point)
 {
     double found[EPS_ACCOUNTANT_COUNT], begin = processor_seconds(), ignored[EPS_ACCOUNTANT_COUNT];
@@ -238,7 +239,8 @@ static void say_ratios(const struct point *points, size_t len)
                way + 1 < WAYS ? "," : "\n");
 }
 
-/* No guarantee is under the truth; the draws are under the exact law, and near it; and auto is not looser than the panel's. */
+/* No guarantee is under the truth; the draws are under the exact law, and near it; and auto is not looser than the
+ * panel's. */
 static bool is_true(const struct point *point)
 {
     double least = least_of(point);

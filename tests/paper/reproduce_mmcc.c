@@ -125,8 +125,8 @@ static bool draw(const struct improvements *figure, bool root)
                                      .curves_len = 2 * MULTIPLIERS});
 }
 
-/* The paper's claims, for its c: the larger c, the larger the ratios (also from 5 on) and the straighter their line; and
- * from some c on (20) it rises with n, all of it above 1. */
+/* The paper's claims, for its c: the larger c, the larger the ratios (also from 5 on) and the straighter their
+ * line; and from some c on (20) it rises with n, all of it above 1. */
 static bool as_claimed(const struct improvements *figure)
 {
     double x[SIZES], before = 0;

@@ -271,8 +271,9 @@ TEST(free_mixtures)
 
 /* ------------------------------------------------------------ truncated batches */
 
-/* dp_accounting's pair is ours for replace_one. For add_remove it takes the same pair for full batches, which is looser:
- * ours lie at or below, and far below in the add direction, where an example that is not there cannot be seen much. */
+/* dp_accounting's pair is ours for replace_one. For add_remove it takes the same pair for full batches, which is
+ * looser: ours lie at or below, and far below in the add direction, where an example that is not there cannot be
+ * seen much. */
 static size_t check_truncated(const struct row *row)
 {
     struct eps_job job;

@@ -1,6 +1,6 @@
 /*
- * The ranges stand here once more, as api/openapi.yaml states them, and not as lib/base/check.c does: one is held against the
- * other.
+ * The ranges stand here once more, as api/openapi.yaml states them, and not as lib/base/check.c does: one is held
+ * against the other.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -73,7 +73,8 @@ static const char *follow_curve(struct following *following, const struct eps_jo
 
 /* ------------------------------------------------------------ what was spent */
 
-/* Of a job without phases or of them, whether one releases its last iterate alone: which may cost less than one before it. */
+/* Of a job without phases or of them, whether one releases its last iterate alone: which may cost less than one
+ * before it. */
 static bool is_last_iterate(const struct eps_job *job)
 {
     bool last = job->mechanism.sampling.last_iterate;
@@ -323,7 +324,8 @@ static const char *follow_statement(struct following *following, const struct ep
 
 /* ------------------------------------------------------------ all of it */
 
-/* As it was answered: the largest number in its place, and phases that are never run left out. False: nothing is left. */
+/* As it was answered: the largest number in its place, and phases that are never run left out. False: nothing is
+ * left. */
 static bool settle(struct eps_job *job, struct eps_phase *phases, const struct eps_result *result)
 {
     size_t kept = 0;

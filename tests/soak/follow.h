@@ -1,6 +1,6 @@
 /*
- * What is asked of a job once it is answered: its curve, what was spent on the way, its matrices, its error step by step, noise,
- * batches and the statement, by the calls that the service makes for GET and POST.
+ * What is asked of a job once it is answered: its curve, what was spent on the way, its matrices, its error step by
+ * step, noise, batches and the statement, by the calls that the service makes for GET and POST.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,14 +1,14 @@
 /*
- * Wild jobs: whatever is asked, the answer is a sound document or an error that says what to change; the hooks are polled,
- * and a call ends soon after one of them says so; limits hold; a number out of its range is refused, and told the range; and
- * so it is with all that is asked of a job once it is answered (follow.h). Under the sanitizers, in `make soak`, a hundred
- * thousand extreme ones and as many others (soak_jobs.py); some thousands in every `make test`.
+ * Wild jobs: whatever is asked, the answer is a sound document or an error that says what to change; the hooks are
+ * polled, and a call ends soon after one of them says so; limits hold; a number out of its range is refused, and told
+ * the range; and so it is with all that is asked of a job once it is answered (follow.h). Under the sanitizers, in
+ * `make soak`, a hundred thousand extreme ones and as many others (soak_jobs.py); some thousands in every `make
+ * test`.
  *
- *   SOAK_FIRST, SOAK_COUNT   which seeds
- *   SOAK_SECONDS             of processor time, after which a job's deadline has passed
- *   SOAK_HANG                seconds after which a job that polls nothing is aborted, with its seed
- *   SOAK_VERBOSE             every job before it runs, and how it ended
- *   SOAK_AT                  a file that always holds the seed at work
+ *   SOAK_FIRST, SOAK_COUNT   which seeds   SOAK_SECONDS             of processor time, after which a job's deadline
+ * has passed   SOAK_HANG                seconds after which a job that polls nothing is aborted, with its seed
+ * SOAK_VERBOSE             every job before it runs, and how it ended   SOAK_AT                  a file that always
+ * holds the seed at work
  *
  * Time is that of this thread's processor, so that a loaded machine changes nothing.
  *

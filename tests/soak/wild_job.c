@@ -1,6 +1,6 @@
 /*
- * Numbers are mostly drawn evenly in their logarithm over all of their range, often are an end of it or next to one, and
- * sometimes lie outside.
+ * Numbers are mostly drawn evenly in their logarithm over all of their range, often are an end of it or next to one,
+ * and sometimes lie outside.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
- * Jobs over the whole vocabulary and to the edges of every range, from a seed each; about one in twenty is no valid job. Those of
- * odd seeds are extreme: of every accountant, some of phases or for the largest number, their numbers drawn anew out to the ends
- * of what doubles hold (extremes.h).
+ * Jobs over the whole vocabulary and to the edges of every range, from a seed each; about one in twenty is no valid
+ * job. Those of odd seeds are extreme: of every accountant, some of phases or for the largest number, their numbers
+ * drawn anew out to the ends of what doubles hold (extremes.h).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

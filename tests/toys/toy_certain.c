@@ -1,6 +1,6 @@
 /*
- * An accountant for tests/check_toys.py that solves by itself, without a profile: half of what the others have proven, given
- * as an estimate that was verified.
+ * An accountant for tests/check_toys.py that solves by itself, without a profile: half of what the others have
+ * proven, given as an estimate that was verified.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

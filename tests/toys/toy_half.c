@@ -1,5 +1,6 @@
 /*
- * A scheme for tests/check_toys.py: Poisson sampling with a share of the probability that the sizes give, a half by default.
+ * A scheme for tests/check_toys.py: Poisson sampling with a share of the probability that the sizes give, a half by
+ * default.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

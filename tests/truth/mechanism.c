@@ -7,9 +7,9 @@
  * Truncated batches. For the table of pairs (TPS, as corrected in the specification): a batch is open with the public
  * probability that fewer than B of the other N - 1 examples are drawn; an open batch is Bern(p) against what the
  * adjacency makes of it, a full one twice Bern(q). A full batch under zero_out and replace_one has a second pair:
- * whether the example is in it is released, for it is the same under both data sets. Besides, the batch is coupled: then
- * the example's own shift is all that differs, and only if it is in the batch. What the mechanism really does is computed
- * too, for data sets of which all others contribute -1, 0 or 1.
+ * whether the example is in it is released, for it is the same under both data sets. Besides, the batch is coupled:
+ * then the example's own shift is all that differs, and only if it is in the batch. What the mechanism really does is
+ * computed too, for data sets of which all others contribute -1, 0 or 1.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -234,7 +234,8 @@ static size_t bins_of(const struct eps_mechanism *mechanism)
     return s->bins > 0 ? s->bins : (size_t)(s->dataset_size / s->batch_size);
 }
 
-/* Balls in bins: the number of patterns, and the steps of one of them, a bit each: the same bin in every epoch, or any. */
+/* Balls in bins: the number of patterns, and the steps of one of them, a bit each: the same bin in every epoch, or
+ * any. */
 static size_t bin_patterns(const struct eps_mechanism *mechanism)
 {
     size_t bins = bins_of(mechanism), len = bins;
@@ -336,8 +337,9 @@ static long double probability(const struct eps_mechanism *mechanism)
 }
 
 /*
- * b-min-sep sampling: the user's examples wait, or sit out the steps before `step` of those that follow a drawing. A path
- * ends where no step is left; each is an atom, if there is a mixture to take it. How many there are, as long as that is no more than PATTERNS_MOST.
+ * b-min-sep sampling: the user's examples wait, or sit out the steps before `step` of those that follow a drawing. A
+ * path ends where no step is left; each is an atom, if there is a mixture to take it. How many there are, as long as
+ * that is no more than PATTERNS_MOST.
  */
 static size_t b_min_sep_paths(const struct truth *truth, size_t step, long double log_weight, const size_t *taken,
                               struct mixture *mixture, size_t at, double scale)
@@ -550,7 +552,8 @@ static void scales_of(const struct truth *truth, size_t part, double sigma, stru
     }
 }
 
-/* Each step of one is matched with one of the other of at least its scale: noise added to the latter gives the former. */
+/* Each step of one is matched with one of the other of at least its scale: noise added to the latter gives the
+ * former. */
 static bool is_noisier(const struct steps *steps, const struct steps *than)
 {
     bool noisier = steps->len <= than->len;

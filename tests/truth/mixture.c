@@ -201,8 +201,8 @@ static long double excess(const struct lines *lines, long double t, long double 
     return value - lines->eps;
 }
 
-/* Where the loss on the line at hand is eps: INFINITY or -INFINITY where it never or always exceeds it. Newton's steps as
- * long as they stay inside of what is known. */
+/* Where the loss on the line at hand is eps: INFINITY or -INFINITY where it never or always exceeds it. Newton's
+ * steps as long as they stay inside of what is known. */
 static long double crossing(struct lines *lines)
 {
     long double low = lines->least - (long double)REACH_LIMIT, high = lines->most + (long double)REACH_LIMIT, slope;

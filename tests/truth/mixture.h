@@ -45,11 +45,11 @@ long double log_normal_tail(long double x);
 #define TRUTH_EPSILON_MOST 5000.0L
 
 /*
- * int (over - e^eps under)_+ . There must be a direction along which no atom of `over` lies below the origin and none of
- * `under` above it, as with atoms C x against -C x' for C with non-negative inner products of its columns: along it the
- * privacy loss rises, and the integral has a closed form.
- * Up to quadrature_most dimensions both ends are within the convergence of a trapezoid sum, and a millionth; beyond, lower holds but
- * with probability 1e-10, and upper is 1.
+ * int (over - e^eps under)_+ . There must be a direction along which no atom of `over` lies below the origin and none
+ * of `under` above it, as with atoms C x against -C x' for C with non-negative inner products of its columns: along
+ * it the privacy loss rises, and the integral has a closed form. Up to quadrature_most dimensions both ends are
+ * within the convergence of a trapezoid sum, and a millionth; beyond, lower holds but with probability 1e-10, and
+ * upper is 1.
  */
 struct enclosure mixture_delta(const struct mixture *over, const struct mixture *under, long double eps,
                                const struct effort *effort);

@@ -1,9 +1,10 @@
 /*
  * The curve of one step, a -> int (over - a under)_+, is convex. Its chords between the points of a grid of ln a lie
- * above it, and a polygon with its corners at the same points, none of them above the tangents in the middle of the two
- * cells beside it, lies below it. Both polygons are curves of laws of losses on the grid, whose composition is that of
- * sums: a product of transforms, tilted towards eps so that what is left of them keeps its digits. Both ends are rigorous
- * but for rounding, and meet as the square of the spacing; extended precision leaves rounding far below that.
+ * above it, and a polygon with its corners at the same points, none of them above the tangents in the middle of the
+ * two cells beside it, lies below it. Both polygons are curves of laws of losses on the grid, whose composition is
+ * that of sums: a product of transforms, tilted towards eps so that what is left of them keeps its digits. Both ends
+ * are rigorous but for rounding, and meet as the square of the spacing; extended precision leaves rounding far below
+ * that.
  *
  * A shape whose loss does not rise with the output is cut into small cells of outputs: merging outputs lowers every
  * divergence, so the lower polygon is drawn below the merged law's curve.
@@ -139,8 +140,8 @@ static void tails_free(struct tails *tails)
     free(tails->under);
 }
 
-/* What lies beyond the window counts in neither law's cells: above it as mass of infinite loss, below it as mass left out.
- * `under` may have most of its mass down there, which would draw the chord of the lowest cell too low. */
+/* What lies beyond the window counts in neither law's cells: above it as mass of infinite loss, below it as mass
+ * left out. `under` may have most of its mass down there, which would draw the chord of the lowest cell too low. */
 static void add_rising(struct tails *tails, const struct branch *branch, long double scale, long double floor)
 {
     struct window window = window_of(branch, scale, floor);

@@ -1,7 +1,8 @@
 /*
- * Balls in bins where no quadrature reaches: what each accountant proves, beside plain draws. An example in bin i moves the
- * outputs by m_i, the sum of C's columns of that bin over sigma, and of the outputs only their products with the m count:
- * coordinates in the span of the m, by Cholesky, are drawn instead. One set of draws serves every accountant and epsilon.
+ * Balls in bins where no quadrature reaches: what each accountant proves, beside plain draws. An example in bin i
+ * moves the outputs by m_i, the sum of C's columns of that bin over sigma, and of the outputs only their products
+ * with the m count: coordinates in the span of the m, by Cholesky, are drawn instead. One set of draws serves every
+ * accountant and epsilon.
  *
  * 100,000 draws a direction; REPRODUCE=1: 10 million, and so ten times nearer.
  *

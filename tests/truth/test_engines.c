@@ -1,6 +1,6 @@
 /*
- * The truth's own truth: its three ways agree where two of them know an answer, and with a fourth, the Laplace inversion
- * of tests/unit/exact.c.
+ * The truth's own truth: its three ways agree where two of them know an answer, and with a fourth, the Laplace
+ * inversion of tests/unit/exact.c.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -206,8 +206,8 @@ TEST(far_shifts_are_seen)
     }
 }
 
-/* Of far shifts the law below has most of its mass where the one above has next to none. That mass is in no cell: drawn into
- * the lowest one it took large losses down by a spacing a step, and the upper end under the truth. */
+/* Of far shifts the law below has most of its mass where the one above has next to none. That mass is in no cell:
+ * drawn into the lowest one it took large losses down by a spacing a step, and the upper end under the truth. */
 TEST(what_only_the_other_law_reaches_is_in_no_cell)
 {
     for (uint64_t seed = 0; seed < 24; seed++) {
@@ -248,8 +248,8 @@ static long double half_line(long double a, long double log_c)
 }
 
 /*
- * p of N(a, 1) beside N(0, 1) along one axis, the same mixture of `across` signs along each other one in both laws: the other axes cancel,
- * and a closed form is left. What is enclosed holds it, and tells when it is off.
+ * p of N(a, 1) beside N(0, 1) along one axis, the same mixture of `across` signs along each other one in both laws:
+ * the other axes cancel, and a closed form is left. What is enclosed holds it, and tells when it is off.
  */
 TEST(quadrature_is_within_its_error)
 {

@@ -115,8 +115,8 @@ TEST(answers_agree_among_themselves)
     assert_true(answered > count / 2);
 }
 
-/* Whoever asks for more digits gets no fewer: where a fine grid loses by its rounding, a coarser one answers. The first job
- * was cut short at 5.9e-9 when it was asked for 1e-9; the others were wider at 1e-9 than at 1e-8. */
+/* Whoever asks for more digits gets no fewer: where a fine grid loses by its rounding, a coarser one answers. The
+ * first job was cut short at 5.9e-9 when it was asked for 1e-9; the others were wider at 1e-9 than at 1e-8. */
 TEST(finer_tolerances_are_no_wider)
 {
     const struct {

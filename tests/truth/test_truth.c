@@ -176,8 +176,8 @@ TEST(random_mechanisms_are_never_too_low_nor_too_loose)
 
 /* ------------------------------------------------------------ those that were wrong */
 
-/* Each was answered too low, above its bracket's truth, too loose or not at all, in the version named; or would be, by one of
- * tests/mutants. */
+/* Each was answered too low, above its bracket's truth, too loose or not at all, in the version named; or would be,
+ * by one of tests/mutants. */
 static const char *const defects[] = {
     /* 3: a cut row of blocks was counted zero times; more groups than steps were answered by epsilon 0 */
     "{'n':8,'matrix':{'family':'toeplitz','coefficients':[1,1,1,0.01],'normalization':'none'},'noise_multiplier':3,"

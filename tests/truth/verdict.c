@@ -1,7 +1,8 @@
 /*
- * What an answer claims: in each direction delta(eps) <= delta, at the epsilon and the noise multiplier that were given or
- * found for that direction. The lower end of a bracket that is exact, and `least`, claim that nothing under it would do. And an answer of auto
- * is never worse than the bound that needs no accountant: the unamplified Gaussian of the worst pattern.
+ * What an answer claims: in each direction delta(eps) <= delta, at the epsilon and the noise multiplier that were
+ * given or found for that direction. The lower end of a bracket that is exact, and `least`, claim that nothing under
+ * it would do. And an answer of auto is never worse than the bound that needs no accountant: the unamplified Gaussian
+ * of the worst pattern.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -59,7 +60,8 @@ static struct claim claim_of(const struct eps_result *result, double value)
     return claim;
 }
 
-/* delta(eps) at the claim's point, or its lower end alone; without noise it is the probability that outputs tell the data sets apart. */
+/* delta(eps) at the claim's point, or its lower end alone; without noise it is the probability that outputs tell
+ * the data sets apart. */
 static struct enclosure truth_at(const struct truth *truth, enum eps_direction direction, const struct claim *claim,
                                  const struct effort *effort, bool lower_only)
 {
@@ -104,7 +106,8 @@ static void check_under(struct verdict *verdict, const struct truth *truth, cons
             name, result->bracket_lower, result->bracket_upper, value, claim.eps, claim.sigma, most, claim.delta);
 }
 
-/* The lower end where it is told, or known here, that the truth is inside; and what the truth is said to be at least. */
+/* The lower end where it is told, or known here, that the truth is inside; and what the truth is said to be at
+ * least. */
 static void check_lower_ends(struct verdict *verdict, const struct truth *truth, const struct eps_result *result,
                              bool tight, const struct effort *effort)
 {

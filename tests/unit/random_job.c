@@ -150,8 +150,8 @@ static json_t *random_matrix(uint64_t *state, const char *family, size_t n, bool
     return matrix;
 }
 
-/* p, or the sizes that give it; always small enough for `parts` of the data. True with truncated batches, to which nothing
- * else may be added. */
+/* p, or the sizes that give it; always small enough for `parts` of the data. True with truncated batches, to which
+ * nothing else may be added. */
 static bool participation(uint64_t *state, json_t *sampling, size_t parts)
 {
     bool sizes = coin(state);

@@ -1,6 +1,6 @@
 /*
- * The main() of the test programs: runs the registered tests, or those whose names match the pattern in TEST_FILTER (with
- * * and ?). The group has the name of the program.
+ * The main() of the test programs: runs the registered tests, or those whose names match the pattern in TEST_FILTER
+ * (with * and ?). The group has the name of the program.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

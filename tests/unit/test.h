@@ -18,8 +18,8 @@
 /* TEST(name) { ... }: a test, which runs after those above it in the file. */
 #define TEST(name) TEST_DEFINE(name, NULL, NULL, void **unused)
 
-/* The same between cmocka's set_up(&state) and tear_down(&state), either of which may be NULL. The body sees what set_up
- * left as *state. */
+/* The same between cmocka's set_up(&state) and tear_down(&state), either of which may be NULL. The body sees what
+ * set_up left as *state. */
 #define TEST_WITH(name, set_up, tear_down) TEST_DEFINE(name, set_up, tear_down, void **state)
 
 #define TEST_DEFINE(name, set_up, tear_down, parameter)                                    \

@@ -1,6 +1,6 @@
 /*
- * Truncated batches under b-min-sep, by renyi: never under what draws of the truncated mechanism say, and near what whole batches are answered
- * where few are cut.
+ * Truncated batches under b-min-sep, by renyi: never under what draws of the truncated mechanism say, and near what
+ * whole batches are answered where few are cut.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

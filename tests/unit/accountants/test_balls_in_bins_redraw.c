@@ -1,7 +1,7 @@
 /*
- * Epochs of balls in bins in which the bin is drawn anew, and a Gaussian beside them: the composition of curves against
- * closed forms, quadrature, samples, the one epoch there may be, and against what must hold of any of them; and the points of a
- * curve, connected, against the curve, also where they are known badly.
+ * Epochs of balls in bins in which the bin is drawn anew, and a Gaussian beside them: the composition of curves
+ * against closed forms, quadrature, samples, the one epoch there may be, and against what must hold of any of them;
+ * and the points of a curve, connected, against the curve, also where they are known badly.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

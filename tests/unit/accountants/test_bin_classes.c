@@ -1,6 +1,7 @@
 /*
- * pld for balls in bins where bins share rows: the classes against the supports of the columns, delta against quadrature in
- * a few dimensions, importance samples and plain draws beyond, in both directions, and the noise against the true one.
+ * pld for balls in bins where bins share rows: the classes against the supports of the columns, delta against
+ * quadrature in a few dimensions, importance samples and plain draws beyond, in both directions, and the noise
+ * against the true one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -244,8 +245,8 @@ TEST(delta_is_never_under_the_truth)
     assert_true(widest[EPS_REMOVE] < 3 && widest[EPS_ADD] < 3);
 }
 
-/* Random strategies of a few steps: three dimensions by quadrature, more by importance samples, at deltas that plain draws do
- * not see. */
+/* Random strategies of a few steps: three dimensions by quadrature, more by importance samples, at deltas that
+ * plain draws do not see. */
 TEST(small_deltas_are_never_under_the_truth)
 {
     uint64_t state = seed;

@@ -1,7 +1,7 @@
 /*
- * Conditional composition against what it bounds: the mixture of b <= 3 Gaussians by quadrature, bad events by drawing
- * outputs and computing every bin's exact share, the weights of a row by their definition; and beside that the values of
- * reference.json, identities, and what is counted.
+ * Conditional composition against what it bounds: the mixture of b <= 3 Gaussians by quadrature, bad events by
+ * drawing outputs and computing every bin's exact share, the weights of a row by their definition; and beside that
+ * the values of reference.json, identities, and what is counted.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -39,7 +39,8 @@ static void coordinates(const double gram[], size_t bins, double at[])
         }
 }
 
-/* delta(eps) of (1/b) sum_i N(m_i, 1) against N(0, 1), both directions, by a trapezoid sum over at most three coordinates. */
+/* delta(eps) of (1/b) sum_i N(m_i, 1) against N(0, 1), both directions, by a trapezoid sum over at most three
+ * coordinates. */
 static void truth(const double gram[], size_t bins, double eps, double delta[EPS_DIRECTIONS])
 {
     static const size_t cells_of[] = {0, 20000, 600, 90};
@@ -401,8 +402,8 @@ static double true_log_odds(const struct eps__cc_steps *steps, const struct boun
     return -log(against);
 }
 
-/* A9: each bound fails with its own probability at most, under P (remove) and under Q (add), and all together within the
- * budget; and none is so loose that it hardly ever does where it is the only way to fail. */
+/* A9: each bound fails with its own probability at most, under P (remove) and under Q (add), and all together
+ * within the budget; and none is so loose that it hardly ever does where it is the only way to fail. */
 TEST(bad_events_are_within_their_budget)
 {
     enum { DRAWS = 6000, CASES = 16 };
@@ -558,7 +559,8 @@ TEST(shares_are_taken_from_the_top)
 
 /* ------------------------------------------------------------ classes of bins */
 
-/* delta(eps) of one epoch of `bins` with this first column, by draws from P (remove) or Q (add); *deviation: of the mean. */
+/* delta(eps) of one epoch of `bins` with this first column, by draws from P (remove) or Q (add); *deviation: of the
+ * mean. */
 static double sampled(const double *column, size_t bands, size_t bins, double sigma, double eps,
                       enum eps_direction direction, double *deviation)
 {
@@ -744,7 +746,8 @@ TEST(runs_of_rows_are_independent)
     }
 }
 
-/* So much noise that rows hardly differ: from 65 rows on they are composed as few, which more than 64 bins make up for. */
+/* So much noise that rows hardly differ: from 65 rows on they are composed as few, which more than 64 bins make up
+ * for. */
 TEST(rows_that_are_alike_cost_little)
 {
     double values[2];

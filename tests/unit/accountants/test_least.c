@@ -11,8 +11,8 @@
 #include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
-/* Six steps of square_root with 3 bands in 3 bins at noise 1: of delta 1e-5 the exact epsilon is 5.5495, by enumeration of the bins
- * and quadrature. */
+/* Six steps of square_root with 3 bands in 3 bins at noise 1: of delta 1e-5 the exact epsilon is 5.5495, by
+ * enumeration of the bins and quadrature. */
 #define TRUE_EPSILON 5.5495
 #define TRUE_ROUNDING 1e-4
 

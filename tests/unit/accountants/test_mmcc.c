@@ -1,6 +1,6 @@
 /*
- * MMCC against what it bounds. The truth is sampled: for n <= 8 (trees: 16 leaves) the likelihood ratio of an output is a
- * sum over all patterns of participation, so delta is a mean of numbers in [0, 1], and no reported delta may lie
+ * MMCC against what it bounds. The truth is sampled: for n <= 8 (trees: 16 leaves) the likelihood ratio of an output
+ * is a sum over all patterns of participation, so delta is a mean of numbers in [0, 1], and no reported delta may lie
  * under it. Beside that, what must hold of any answer: identities, both code paths for one matrix, monotone, and
  * never worse for having chosen the bad events' share.
  *
@@ -554,7 +554,8 @@ TEST(next_to_no_noise_hides_nothing)
     }
 }
 
-/* Measured: six minutes of one core. An estimate twenty times that made auto answer 1107, the noise without sampling. */
+/* Measured: six minutes of one core. An estimate twenty times that made auto answer 1107, the noise without
+ * sampling. */
 TEST(thousands_of_steps_fit_the_limits)
 {
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 4096, 0.01, NAN);
@@ -578,8 +579,8 @@ static void count_wide(void *user, size_t count, void (*body)(void *arg, size_t 
         body(arg, i);
 }
 
-/* Of full bands, rows of hundreds of participations had 160 atoms by a bound of their own, wider than the tolerance, which
- * no finer grid mended and every one was tried for. */
+/* Of full bands, rows of hundreds of participations had 160 atoms by a bound of their own, wider than the
+ * tolerance, which no finer grid mended and every one was tried for. */
 TEST(many_participations_are_composed_once)
 {
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 192, 0.01, 2);

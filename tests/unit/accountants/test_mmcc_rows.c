@@ -296,8 +296,8 @@ static struct eps_strategy *triangle_of(size_t n, double value)
     return strategy;
 }
 
-/* Where the probability that may be left out is above a half, the quantile is negative, and a norm that was rounded up to
- * what may have underflowed must not take it further down (A2). */
+/* Where the probability that may be left out is above a half, the quantile is negative, and a norm that was rounded
+ * up to what may have underflowed must not take it further down (A2). */
 TEST(large_probabilities_leave_tails_at_0)
 {
     struct eps_strategy *strategy = triangle_of(5, 1e-160);
@@ -344,8 +344,9 @@ TEST(squares_that_underflow_upwards_are_counted)
     eps_strategy_destroy(strategy);
 }
 
-/* One weight w with probability p, and a norm that is 0 but may be up to sqrt(tiny): nothing under w leaves less than p. With
- * the norm taken as that, w - T is a few deviations, and nearly a half of what is above T seems to be under it (A2). */
+/* One weight w with probability p, and a norm that is 0 but may be up to sqrt(tiny): nothing under w leaves less
+ * than p. With the norm taken as that, w - T is a few deviations, and nearly a half of what is above T seems to be
+ * under it (A2). */
 TEST(a_norm_from_above_leaves_less)
 {
     const double p = 1e-3;

@@ -1,6 +1,6 @@
 /*
- * Trainings of several phases on the wire: what is refused and where, what is filled in, and what is one job; and that jobs
- * of one mechanism are still what they were before there were phases.
+ * Trainings of several phases on the wire: what is refused and where, what is filled in, and what is one job; and
+ * that jobs of one mechanism are still what they were before there were phases.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * Plans: which mechanisms are tried, that each of them is a job that is served, and that what is said of a candidate before it
- * is solved holds once it is.
+ * Plans: which mechanisms are tried, that each of them is a job that is served, and that what is said of a candidate
+ * before it is solved holds once it is.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -63,8 +63,8 @@ static int by_bands(const void *x, const void *y)
     return (own > other) - (own < other);
 }
 
-/* Those that are tried, or cost too much, of a family under a scheme; the bands or buffers of each, ascending, with a space
- * behind, into `list`. */
+/* Those that are tried, or cost too much, of a family under a scheme; the bands or buffers of each, ascending, with
+ * a space behind, into `list`. */
 static size_t count(const struct eps_plan_candidate *candidates, size_t len, enum eps_scheme scheme,
                     enum eps_family family, char list[200])
 {

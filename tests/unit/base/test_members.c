@@ -1,5 +1,6 @@
 /*
- * The tables of a job's members: nothing in a struct is left out of equality, of the canonical bytes, of defaults, or of JSON.
+ * The tables of a job's members: nothing in a struct is left out of equality, of the canonical bytes, of defaults, or
+ * of JSON.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -236,7 +237,8 @@ TEST(damaged_bytes_are_refused)
 
 /* ------------------------------------------------------------ in JSON */
 
-/* Whether the object of the codec has the member, which is at this place of its struct, with the same type and range. */
+/* Whether the object of the codec has the member, which is at this place of its struct, with the same type and
+ * range. */
 static bool has_alike(const struct eps__object *object, const struct eps__member *member, size_t base)
 {
     for (size_t i = 0; i < object->len; i++) {

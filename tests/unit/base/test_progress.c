@@ -1,6 +1,6 @@
 /*
- * Progress: what is reported never falls, never says that the end is there before it is, and moves while the long parts of
- * a job are under way.
+ * Progress: what is reported never falls, never says that the end is there before it is, and moves while the long
+ * parts of a job are under way.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -520,7 +520,8 @@ TEST(a_truncated_data_set_has_a_size_that_is_computed)
     assert_refused(&job, "");
 }
 
-/* A round of more groups than there may be steps is no round; nor is it said that n, which is asked for, is too large. */
+/* A round of more groups than there may be steps is no round; nor is it said that n, which is asked for, is too
+ * large. */
 TEST(the_largest_n_has_room_for_a_round)
 {
     struct eps_job job = valid_job(EPS_SCHEME_CYCLIC_POISSON);

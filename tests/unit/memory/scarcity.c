@@ -1,6 +1,7 @@
 /*
- * Every allocation is known by the stack that it was asked from. Which lines were struck is told by the return addresses,
- * through addr2line; which there are, by reading the sources. A line that asks twice must have failed at two addresses.
+ * Every allocation is known by the stack that it was asked from. Which lines were struck is told by the return
+ * addresses, through addr2line; which there are, by reading the sources. A line that asks twice must have failed at
+ * two addresses.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -371,7 +372,8 @@ static int read_source(const char *path, const struct stat *status, int type, st
     return 0;
 }
 
-/* What addr2line says of the addresses that lie in this program, a line each; each is a return address, behind its call. */
+/* What addr2line says of the addresses that lie in this program, a line each; each is a return address, behind its
+ * call. */
 static FILE *places_of(const char *const *sites, size_t len, const char *options)
 {
     extern const char __executable_start, etext;

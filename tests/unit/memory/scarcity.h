@@ -1,9 +1,9 @@
 /*
  * An allocator that fails when it is told to, for the calls of our own code: programs that are linked with the --wrap
- * options of the Makefile (SCARCE) ask here for memory wherever lib/, api/ and server/ ask. Libraries that hand a failure
- * on are asked in our name (jansson, which api/json/memory.c serves, and SQLite by its hook; GSL, LAPACKE and FFTW's planner
- * by the call that would have allocated). What FFTW and OpenBLAS allocate within is left out: FFTW exits the process and OpenBLAS waits for ever
- * or reads through NULL, and neither can be told to do otherwise.
+ * options of the Makefile (SCARCE) ask here for memory wherever lib/, api/ and server/ ask. Libraries that hand a
+ * failure on are asked in our name (jansson, which api/json/memory.c serves, and SQLite by its hook; GSL, LAPACKE and
+ * FFTW's planner by the call that would have allocated). What FFTW and OpenBLAS allocate within is left out: FFTW
+ * exits the process and OpenBLAS waits for ever or reads through NULL, and neither can be told to do otherwise.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,11 +24,11 @@ bool scarcity_struck(void);
 #define SCARCITY_WHOLE 40
 
 /*
- * Runs body() twice with all the memory it asks for, and then with an allocation that fails: for each stack from which one
- * is asked for the first, the second and the last (all, if the environment has SCARCITY_ALL); or, where stacks are told
- * apart by their innermost `depth` frames alone, the first; alone and then with all that follow it. check() sees each of these runs end, with allocations given,
- * and whether one failed. Blocks that a run leaves behind, but for the first, are a failure of the test. Returns the number
- * of runs in which one failed.
+ * Runs body() twice with all the memory it asks for, and then with an allocation that fails: for each stack from
+ * which one is asked for the first, the second and the last (all, if the environment has SCARCITY_ALL); or, where
+ * stacks are told apart by their innermost `depth` frames alone, the first; alone and then with all that follow it.
+ * check() sees each of these runs end, with allocations given, and whether one failed. Blocks that a run leaves
+ * behind, but for the first, are a failure of the test. Returns the number of runs in which one failed.
  */
 size_t scarcity_each(void (*body)(void *user), void (*check)(void *user, bool struck), void *user, size_t depth);
 

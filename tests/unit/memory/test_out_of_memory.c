@@ -1,8 +1,8 @@
 /*
- * The library without memory: for each allocation of a job that could not be had there is EPS_NO_MEMORY and a message, or the
- * answer that there is with it; nothing is lost, nothing crashes, no other number comes out, and the same question asked
- * again is answered. The jobs of out_of_memory.jsonl, most from the corpus, were chosen such that together they ask for memory
- * at every line of lib/ that does; a line that none of them strikes is a failure.
+ * The library without memory: for each allocation of a job that could not be had there is EPS_NO_MEMORY and a
+ * message, or the answer that there is with it; nothing is lost, nothing crashes, no other number comes out, and the
+ * same question asked again is answered. The jobs of out_of_memory.jsonl, most from the corpus, were chosen such that
+ * together they ask for memory at every line of lib/ that does; a line that none of them strikes is a failure.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

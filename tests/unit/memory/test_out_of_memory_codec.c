@@ -1,6 +1,6 @@
 /*
- * The codec without memory, jansson's included: whatever cannot be had, a text that comes out is the whole one, a job is
- * refused with a reason, and nothing is lost.
+ * The codec without memory, jansson's included: whatever cannot be had, a text that comes out is the whole one, a job
+ * is refused with a reason, and nothing is lost.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

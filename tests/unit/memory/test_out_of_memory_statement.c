@@ -1,5 +1,6 @@
 /*
- * A statement without memory: it is the whole one, or none. A card that leaves a caveat out would be worse than no card.
+ * A statement without memory: it is the whole one, or none. A card that leaves a caveat out would be worse than no
+ * card.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

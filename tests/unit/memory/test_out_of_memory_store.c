@@ -1,6 +1,6 @@
 /*
- * The store without memory, SQLite's included: each call succeeds with what was written, or says that it failed; what was
- * acknowledged is in the database that opens afterwards, whole, and nothing is lost.
+ * The store without memory, SQLite's included: each call succeeds with what was written, or says that it failed; what
+ * was acknowledged is in the database that opens afterwards, whole, and nothing is lost.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

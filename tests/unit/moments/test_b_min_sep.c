@@ -404,8 +404,8 @@ static void deltas_as_asked(double found[EPS_DIRECTIONS], const struct eps_job *
     eps__setting_close(&setting);
 }
 
-/* b = 1: never under pld of Poisson sampling, as near as renyi is there, and for add under the geometric mean of the draws as they
- * are. */
+/* b = 1: never under pld of Poisson sampling, as near as renyi is there, and for add under the geometric mean of
+ * the draws as they are. */
 TEST(rarer_draws_are_below)
 {
     static const double one = 1;

@@ -545,8 +545,8 @@ TEST(degenerate_laws_are_bounded)
     eps__moments_clear(&moments);
 }
 
-/* Half of X at 1 - t, half at 1 + t: what is known of t^2 beside 1 is an upper bound, whichever way it rounds; of what comes after
- * it nothing is known. */
+/* Half of X at 1 - t, half at 1 + t: what is known of t^2 beside 1 is an upper bound, whichever way it rounds; of
+ * what comes after it nothing is known. */
 TEST(a_variance_that_rounding_hides_is_bounded)
 {
     const eps__quad last = 2 * EPS__QUAD_ROUNDOFF;

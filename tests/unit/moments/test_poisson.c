@@ -186,7 +186,8 @@ TEST(errors_are_counted)
     free(gram);
 }
 
-/* By long doubles the same but for what is counted, and that is not more than it must be; few steps and many, alike or not. */
+/* By long doubles the same but for what is counted, and that is not more than it must be; few steps and many, alike
+ * or not. */
 TEST(long_doubles_know_their_error)
 {
     uint64_t state = seed;
@@ -410,7 +411,8 @@ TEST(extremes_are_sound)
     assert_true(loosest >= 1 && loosest < 3);
 }
 
-/* Independent steps beside pld, which knows their law to its tolerance: down to deltas far under what quadrature sees. */
+/* Independent steps beside pld, which knows their law to its tolerance: down to deltas far under what quadrature
+ * sees. */
 TEST(tails_are_sound)
 {
     static const double one = 1, banded[] = {1e-4, 0.3, 0.999}, sigmas[] = {0.3, 1, 5}, epsilons[] = {0.2, 1.5, 8};

@@ -36,8 +36,8 @@ static void assert_block(const uint8_t key[32], uint64_t stream, size_t block, c
     assert_string_equal(text, hex);
 }
 
-/* RFC 8439, appendix A.1: the vectors whose counter is small. The last four bytes of its nonce are the upper half of the
- * stream. */
+/* RFC 8439, appendix A.1: the vectors whose counter is small. The last four bytes of its nonce are the upper half
+ * of the stream. */
 TEST(key_stream_is_that_of_the_rfc)
 {
     uint8_t zero[32] = {0}, one[32] = {0}, ff[32] = {0};
@@ -108,7 +108,8 @@ TEST(integers_under_a_limit_are_equally_likely)
     for (size_t i = 0; i < 100; i++)
         assert_int_equal(eps__chacha_below(&chacha, 1), 0);
     size_t few[CELLS] = {0}, many[CELLS] = {0}, thirds[3] = {0};
-    /* Where 2^64 words share 3 2^62 results, every third result has two of them, the others one: but for the rejection. */
+    /* Where 2^64 words share 3 2^62 results, every third result has two of them, the others one: but for the
+     * rejection. */
     const uint64_t limit = UINT64_C(3) << 62;
     for (size_t i = 0; i < DRAWS; i++) {
         few[eps__chacha_below(&chacha, CELLS)]++;

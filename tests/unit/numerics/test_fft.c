@@ -191,7 +191,8 @@ extern __float128 cosq(__float128 x);
 extern __float128 sinq(__float128 x);
 extern __float128 acosq(__float128 x);
 
-/* X_k = sum x_j w^(jk), w = roots[stride], n = 2^k times 1, 3 or 5: by halves, and by sums. x is read with that stride. */
+/* X_k = sum x_j w^(jk), w = roots[stride], n = 2^k times 1, 3 or 5: by halves, and by sums. x is read with that
+ * stride. */
 static void transform_direct(struct quad *out, const struct quad *x, const struct quad *roots, size_t n, size_t stride)
 {
     struct quad *half = n % 2 == 0 && n > 2 ? malloc(n * sizeof *half) : NULL;

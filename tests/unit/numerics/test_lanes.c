@@ -1,6 +1,7 @@
 /*
- * Lanes of random numbers: every compilation that this machine can run gives the bits of the plain loops written here and of
- * Random123's Philox; normals and uniforms have their laws; e^x and ln x are as near to quadruple precision as is claimed.
+ * Lanes of random numbers: every compilation that this machine can run gives the bits of the plain loops written here
+ * and of Random123's Philox; normals and uniforms have their laws; e^x and ln x are as near to quadruple precision as
+ * is claimed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
- * Dense linear algebra in blocks: every routine, at a size of several blocks and a part of one, against what defines its
- * result, entry by entry; eigenvectors of matrices most of which deflates, all of which deflates, and nothing of which
- * does; and that each routine asks between its blocks, stops when told, and says so.
+ * Dense linear algebra in blocks: every routine, at a size of several blocks and a part of one, against what defines
+ * its result, entry by entry; eigenvectors of matrices most of which deflates, all of which deflates, and nothing of
+ * which does; and that each routine asks between its blocks, stops when told, and says so.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -83,7 +83,8 @@ TEST(the_gaussian_profile_is_within_its_error)
     assert_true(widest < 1e-9);
 }
 
-/* Epsilons far under 0, of which a lower end of a bound may be: 1 - e^eps, and no NaN, as the error of either way is known. */
+/* Epsilons far under 0, of which a lower end of a bound may be: 1 - e^eps, and no NaN, as the error of either way
+ * is known. */
 TEST(the_gaussian_profile_of_negative_epsilons)
 {
     uint64_t state = seed;

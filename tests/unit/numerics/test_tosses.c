@@ -1,6 +1,6 @@
 /*
- * Coins and runs of tails from ChaCha20: their frequencies against the law, for every size of p, and the integers that doubles
- * leave in doubt against quadruple precision.
+ * Coins and runs of tails from ChaCha20: their frequencies against the law, for every size of p, and the integers
+ * that doubles leave in doubt against quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

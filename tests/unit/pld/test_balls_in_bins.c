@@ -1,6 +1,6 @@
 /*
- * The mean of lognormals: its law on a grid against closed forms, two and three bins against quadrature, more of them against
- * importance samples, against numbers that others computed, and against what must hold of any of them.
+ * The mean of lognormals: its law on a grid against closed forms, two and three bins against quadrature, more of them
+ * against importance samples, against numbers that others computed, and against what must hold of any of them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -150,8 +150,8 @@ TEST(three_bins_are_a_double_integral)
             }
 }
 
-/* mpmath, 50 digits: quad() over z of phi(z) times the closed form of the other lognormal, cut at 25 points around where it
- * bends. */
+/* mpmath, 50 digits: quad() over z of phi(z) times the closed form of the other lognormal, cut at 25 points around
+ * where it bends. */
 TEST(small_deltas_are_as_precise)
 {
     static const struct {
@@ -193,8 +193,8 @@ TEST(others_found_the_same)
     }
 }
 
-/* Twenty bins: under P the first lognormal's mean is moved by s^2, and delta_remove = E_P[(1 - K/S)_+]; for delta_add all are
- * moved downwards. */
+/* Twenty bins: under P the first lognormal's mean is moved by s^2, and delta_remove = E_P[(1 - K/S)_+]; for
+ * delta_add all are moved downwards. */
 TEST(twenty_bins_are_sampled)
 {
     enum { BINS = 20, DRAWS = 30000 };

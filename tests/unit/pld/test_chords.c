@@ -1,6 +1,6 @@
 /*
- * Chords (lib/pld/known/chords.c) against curves with a formula: with imprecise points, with questions in any order, and
- * against the number of points that a grid of questions has.
+ * Chords (lib/pld/known/chords.c) against curves with a formula: with imprecise points, with questions in any order,
+ * and against the number of points that a grid of questions has.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

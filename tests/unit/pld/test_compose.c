@@ -346,8 +346,8 @@ static __float128 two_atoms_delta(double p, double high, uint64_t count, double 
     return total;
 }
 
-/* A loss so rare that the window leaves it out: where it wraps around to is often under epsilon, where it counts nothing.
- * What lies beyond is added, once. */
+/* A loss so rare that the window leaves it out: where it wraps around to is often under epsilon, where it counts
+ * nothing. What lies beyond is added, once. */
 TEST(what_lies_beyond_the_window_is_added)
 {
     uint64_t state = seed + 5;
@@ -427,8 +427,9 @@ TEST(log_moments_know_their_error)
     assert_true(widest < 1e-12);
 }
 
-/* P5: knots from -k to k, all of the mass at the lowest, and a scale that takes the sum to 1: an exponent that is large at both
- * ends and in nothing else. The exponent, k spacings, their product and each factor are all rounded by nearly a unit. */
+/* P5: knots from -k to k, all of the mass at the lowest, and a scale that takes the sum to 1: an exponent that is
+ * large at both ends and in nothing else. The exponent, k spacings, their product and each factor are all rounded
+ * by nearly a unit. */
 TEST(exponents_that_cancel_are_rounded_all_the_same)
 {
     enum { K = 9, LEN = 2 * K + 1 };

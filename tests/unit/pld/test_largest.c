@@ -52,8 +52,9 @@ static __float128 integrand(const struct eps__pair *pair, double eps, double z)
     return density * exact_delta(pair, (__float128)eps - exact_loss(pair, z));
 }
 
-/* ln delta of two equal steps: the mean over the first one's loss of what the second one leaves, by the trapezoid rule, which
- * is as good as exact for such functions; and by the midpoint rule about where the first loss alone is eps, nearly a kink. */
+/* ln delta of two equal steps: the mean over the first one's loss of what the second one leaves, by the trapezoid
+ * rule, which is as good as exact for such functions; and by the midpoint rule about where the first loss alone is
+ * eps, nearly a kink. */
 static double two_steps(const struct eps__pair *pair, double eps)
 {
     const double step = 0.06, fine = 0.005;
@@ -190,8 +191,8 @@ TEST(rare_participations_are_answered)
     eps_result_destroy(result);
 }
 
-/* Work is told by polls, which loops make every so many cells: a job that takes more than these is stopped, whatever the
- * machine. Each bound is a few times what is taken now. */
+/* Work is told by polls, which loops make every so many cells: a job that takes more than these is stopped,
+ * whatever the machine. Each bound is a few times what is taken now. */
 static bool spent(void *left)
 {
     return (*(long *)left)-- <= 0;
@@ -224,8 +225,8 @@ static void check_epsilon(uint64_t n, double p, double sigma, double delta, long
     eps_result_destroy(result);
 }
 
-/* Losses over many decades, of which none alone decides: the first was answered with 4.6 times epsilon, once panels had been out
- * of reach at another epsilon; the others took a minute, for the wrong slope of delta. */
+/* Losses over many decades, of which none alone decides: the first was answered with 4.6 times epsilon, once panels
+ * had been out of reach at another epsilon; the others took a minute, for the wrong slope of delta. */
 TEST(heavy_tails_are_answered)
 {
     check_epsilon(10, 6.8762480806902195e-06, 0.6756075688467744, 7.583646285136392e-07, 30000);

@@ -78,8 +78,8 @@ TEST(the_estimates_enclose_the_profile)
     assert_true(checked > CASES / 2);
 }
 
-/* P2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is the best, and
- * much of P may lie between. */
+/* P2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is
+ * the best, and much of P may lie between. */
 TEST(a_crossing_that_is_not_known_is_counted)
 {
     uint64_t state = seed;

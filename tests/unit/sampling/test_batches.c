@@ -1,8 +1,9 @@
 /*
- * Batches against the laws that are accounted: each example's pattern of participation, pairs of examples, truncated batches and
- * shared users by enumerating the definitions; and the promises that hold in every draw.
+ * Batches against the laws that are accounted: each example's pattern of participation, pairs of examples, truncated
+ * batches and shared users by enumerating the definitions; and the promises that hold in every draw.
  *
- * Keys are fixed. Pearson's statistic is compared with its mean and eight of its deviations, which luck exceeds once in 10^12 or so.
+ * Keys are fixed. Pearson's statistic is compared with its mean and eight of its deviations, which luck exceeds once
+ * in 10^12 or so.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -277,7 +278,8 @@ TEST(who_was_drawn_sits_out)
             }
         }
         eps_batcher_destroy(batcher);
-        /* From a warm start every batch is expected to be as large; from a cold one the first is p times the data set. */
+        /* From a warm start every batch is expected to be as large; from a cold one the first is p times the data
+         * set. */
         double steady = DATASET * 0.02 / (1 + (APART - 1) * 0.02), spread = 8 * sqrt(steady);
         for (size_t t = 0; t < STEPS; t++)
             if (warm)

@@ -1,5 +1,6 @@
 /*
- * Steps at which one example takes part: of lanes at a time they are those of each draw alone, and there as many as there should be.
+ * Steps at which one example takes part: of lanes at a time they are those of each draw alone, and there as many as
+ * there should be.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -36,7 +37,8 @@ static void check(struct eps__b_min_sep_steps steps)
             total += expected;
         }
     }
-    /* From a warm start each step has q/(1 + (b - 1) q) of them, q that of an example that waits; without a separation, q. */
+    /* From a warm start each step has q/(1 + (b - 1) q) of them, q that of an example that waits; without a
+     * separation, q. */
     double q = -expm1(steps.log_keep), each = q / (1 + (double)(steps.separation - 1) * q);
     double mean = (double)steps.n * each * DRAWS;
     if (steps.separation == 1 || (steps.warm && steps.examples == 1))

@@ -1,6 +1,6 @@
 /*
- * Samplings that are plainer ones in special cases: the same law, by enumeration from their definitions, and the same answers; and
- * samplings that are not, which are left as they are.
+ * Samplings that are plainer ones in special cases: the same law, by enumeration from their definitions, and the same
+ * answers; and samplings that are not, which are left as they are.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,7 +45,8 @@ static void walk(double *law, const struct eps_mechanism *mechanism, size_t i, s
     }
 }
 
-/* Of all patterns of one example's steps. From a warm start: what a chain of the steps it sits out tends to, found by running it. */
+/* Of all patterns of one example's steps. From a warm start: what a chain of the steps it sits out tends to, found
+ * by running it. */
 static void b_min_sep_law(double *law, const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;

@@ -1,6 +1,6 @@
 /*
- * Truncated batches and cyclic sampling: the binomial figures against quadruple precision, one step of a truncated batch
- * against the mixture of its two pairs evaluated exactly, and what must come out the same by two ways.
+ * Truncated batches and cyclic sampling: the binomial figures against quadruple precision, one step of a truncated
+ * batch against the mixture of its two pairs evaluated exactly, and what must come out the same by two ways.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -334,8 +334,8 @@ TEST(truncation_keeps_an_example_out)
     assert_true(checked > 30);
 }
 
-/* Every direction of every scheme and addition, where the probability of taking part is all that there is: as much as that,
- * and no less than a union bound allows. */
+/* Every direction of every scheme and addition, where the probability of taking part is all that there is: as much
+ * as that, and no less than a union bound allows. */
 TEST(nothing_exceeds_the_probability_of_taking_part)
 {
     static const enum eps_adjacency adjacencies[] = {EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE,
@@ -430,8 +430,8 @@ TEST(a_rare_full_batch_changes_nothing)
     }
 }
 
-/* From never to always full, by the number of full steps where they are rare and as a mixture where not: the two agree at
- * the seam, and delta is the mean over how many steps were full (P1). */
+/* From never to always full, by the number of full steps where they are rare and as a mixture where not: the two
+ * agree at the seam, and delta is the mean over how many steps were full (P1). */
 static double choose(uint64_t n, uint64_t k)
 {
     double ways = 1;

@@ -1,7 +1,8 @@
 /*
- * Compares the table of figures (api/codec/figures.h) with everything that shows or stores figures: the result object,
- * the columns of a migrated database, the points of a sweep in JSON and CSV, the candidates of a plan, and the schemas of
- * api/openapi.yaml. The test fails if one of them lacks a figure of the table, or has one that the table lacks.
+ * Compares the table of figures (api/codec/figures.h) with everything that shows or stores figures: the result
+ * object, the columns of a migrated database, the points of a sweep in JSON and CSV, the candidates of a plan, and
+ * the schemas of api/openapi.yaml. The test fails if one of them lacks a figure of the table, or has one that the
+ * table lacks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

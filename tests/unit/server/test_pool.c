@@ -484,8 +484,8 @@ static void slice(struct pool_task *task)
     sem_post(slicer->ended);
 }
 
-/* Two long tasks in the background, and short ones: each long one goes on after one other task, those that have not begun and
- * those that have take turns, and none waits for the end of another. */
+/* Two long tasks in the background, and short ones: each long one goes on after one other task, those that have not
+ * begun and those that have take turns, and none waits for the end of another. */
 TEST(long_tasks_take_turns)
 {
     enum { SLICES = 12, SHORT = 4 };
@@ -527,7 +527,8 @@ TEST(long_tasks_take_turns)
     sem_destroy(&ended);
 }
 
-/* Who yields is no worker less to those who need not be asked: with a task that must be alone in the queue it goes on and ends. */
+/* Who yields is no worker less to those who need not be asked: with a task that must be alone in the queue it goes
+ * on and ends. */
 TEST(who_yields_is_in_no_ones_way)
 {
     char out[64] = "";

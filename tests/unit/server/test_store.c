@@ -362,8 +362,9 @@ static struct job_record answered_new(int64_t ago, size_t bytes)
     return record;
 }
 
-/* What is posted again and again while its result is cached does not fill the database: of one job 500 records are kept, and
- * those of the last minute; the oldest go, with their keys, and what was computed or posted otherwise stays. */
+/* What is posted again and again while its result is cached does not fill the database: of one job 500 records are
+ * kept, and those of the last minute; the oldest go, with their keys, and what was computed or posted otherwise
+ * stays. */
 TEST_WITH(answers_from_the_cache_are_bounded, set_up, tear_down)
 {
     enum { KEPT = 500, MORE = 40 };
@@ -507,8 +508,8 @@ static void stubborn_done(struct store_write *write, enum store_status status)
     atomic_fetch_add(&((struct stubborn *)write)->done, 1);
 }
 
-/* One write that never succeeds holds up neither another that is held nor those that come later; it is told once that it
- * is held, and that it failed when the store closes. */
+/* One write that never succeeds holds up neither another that is held nor those that come later; it is told once
+ * that it is held, and that it failed when the store closes. */
 TEST_WITH(what_must_not_fail_is_tried_again, set_up, tear_down)
 {
     struct store *store = open_store(*state, 1 << 20, 0);

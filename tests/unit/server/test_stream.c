@@ -1,6 +1,7 @@
 /*
- * Replies of unknown length over real sockets: all of it arrives in order however it was made, no more than the ring is made
- * ahead, and whatever ends early (the maker, the client, the service) ends at once, is seen as cut off, and is released once.
+ * Replies of unknown length over real sockets: all of it arrives in order however it was made, no more than the ring
+ * is made ahead, and whatever ends early (the maker, the client, the service) ends at once, is seen as cut off, and
+ * is released once.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
- * Tasks that do not end: who is due and does not poll is given up, counted and replaced, and answered for; who polls, is not due
- * or waits for its turn is left alone; there is an end to the threads. Then the same of jobs and curves, with a library that
- * does not come back: linked with --wrap=eps_solve and --wrap=eps_privacy_curve.
+ * Tasks that do not end: who is due and does not poll is given up, counted and replaced, and answered for; who polls,
+ * is not due or waits for its turn is left alone; there is an end to the threads. Then the same of jobs and curves,
+ * with a library that does not come back: linked with --wrap=eps_solve and --wrap=eps_privacy_curve.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

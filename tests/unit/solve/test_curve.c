@@ -1,6 +1,6 @@
 /*
- * The privacy curve of a mechanism against jobs: a point of a curve says what a job says that asks for delta at its epsilon, in
- * both directions, to the last point.
+ * The privacy curve of a mechanism against jobs: a point of a curve says what a job says that asks for delta at its
+ * epsilon, in both directions, to the last point.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,8 +17,8 @@
 
 enum { EVERY = 20 };
 
-/* A bound that is as good as the job's: neither may be off by more than its tolerance. Past what doubles tell apart both are at
- * the least. */
+/* A bound that is as good as the job's: neither may be off by more than its tolerance. Past what doubles tell apart
+ * both are at the least. */
 static void assert_as_good(const char *name, double epsilon, double curve, double job)
 {
     if (!(curve <= job * (1 + 2 * TOLERANCE) && curve >= job * (1 - 2 * TOLERANCE)))

@@ -1,6 +1,6 @@
 /*
- * Jobs that are allowed and probably not meant: the hint is there, with numbers that are right; and it is not there where the
- * job is what it should be.
+ * Jobs that are allowed and probably not meant: the hint is there, with numbers that are right; and it is not there
+ * where the job is what it should be.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -177,7 +177,8 @@ static bool stop(void *user)
     return *polls > 0 && --*polls == 0;
 }
 
-/* At whatever poll a job is told to stop, the comparison's included, it is canceled, and not answered without its hint. */
+/* At whatever poll a job is told to stop, the comparison's included, it is canceled, and not answered without its
+ * hint. */
 TEST(a_comparison_is_canceled_with_its_job)
 {
     struct eps_job job = job_of("{" BANDS_16 "," SAMPLED "," NOISE "}");

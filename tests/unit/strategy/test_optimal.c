@@ -704,8 +704,8 @@ TEST(progress_rises_and_cancels)
     }
 }
 
-/* At a size of several blocks an evaluation of the dual, and the proof, are left at any block: between two polls there is a
- * small part of their work. */
+/* At a size of several blocks an evaluation of the dual, and the proof, are left at any block: between two polls
+ * there is a small part of their work. */
 TEST(long_steps_are_left)
 {
     struct setting setting = {700, 4, 175, 0, false, false, 0.1};

@@ -540,7 +540,8 @@ static struct eps_mechanism shuffled_mechanism(enum eps_family family, size_t n,
     return m;
 }
 
-/* Every pattern by enumeration, for kinds of every shape; what follows from distances alone is looser, and no more than that. */
+/* Every pattern by enumeration, for kinds of every shape; what follows from distances alone is looser, and no more
+ * than that. */
 TEST(once_in_every_epoch)
 {
     static const enum eps_family families[] = {EPS_FAMILY_IDENTITY, EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE,
@@ -575,7 +576,8 @@ TEST(once_in_every_epoch)
     assert_true(s.exact && s.value == 32 && s.lower == 32);
 }
 
-/* Long Toeplitz matrices go by distances: over what the Gram matrix says of short ones, and over a pattern found by hand. */
+/* Long Toeplitz matrices go by distances: over what the Gram matrix says of short ones, and over a pattern found by
+ * hand. */
 TEST(long_epochs_go_by_distances)
 {
     struct eps_mechanism m = shuffled_mechanism(EPS_FAMILY_SQUARE_ROOT, 1200000, 4, 300000);

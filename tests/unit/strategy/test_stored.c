@@ -355,8 +355,8 @@ TEST(test_what_is_served_does_not_depend_on_the_cache)
     assert_true(refused > 0);
 }
 
-/* One band of an inverse, and steps that nothing adds up, of one participation: the optimum is diagonal, and who serves that serves the
- * job. */
+/* One band of an inverse, and steps that nothing adds up, of one participation: the optimum is diagonal, and who
+ * serves that serves the job. */
 TEST(test_a_diagonal_optimum_is_served)
 {
     double once = 0.9;

@@ -85,7 +85,8 @@ TEST(gradients_are_the_slopes)
     }
 }
 
-/* The square for entries of both signs is the sum of |X_ij| over the first pattern, also where the stream cuts columns. */
+/* The square for entries of both signs is the sum of |X_ij| over the first pattern, also where the stream cuts
+ * columns. */
 TEST(squares_of_either_sign_sum_the_gram_matrix)
 {
     static const size_t ns[] = {40, 40, 40, 37, 12}, ks[] = {3, 7, 40, 5, 12}, bs[] = {12, 5, 1, 9, 1};

@@ -1,6 +1,6 @@
 /*
- * Trainings of several phases against one mechanism that is the same, closed forms, compositions by another method (exact.h) and
- * enumeration; and the largest n and count against jobs that give theirs.
+ * Trainings of several phases against one mechanism that is the same, closed forms, compositions by another method
+ * (exact.h) and enumeration; and the largest n and count against jobs that give theirs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -272,7 +272,8 @@ TEST(poisson_phases_compose)
     }
 }
 
-/* dp_accounting 0.6's composition of the same three (remove, on a grid of 1e-4, rounded up) lies within the bracket and its grid. */
+/* dp_accounting 0.6's composition of the same three (remove, on a grid of 1e-4, rounded up) lies within the bracket
+ * and its grid. */
 TEST(poisson_phases_are_the_peers)
 {
     const double deltas[] = {1e-4, 1e-6, 1e-9}, peers[] = {0.8944171012, 1.2783707630, 1.8683781338};
@@ -313,7 +314,8 @@ TEST(steps_beside_bins)
     eps_result_destroy(b);
 }
 
-/* Poisson steps beside a Gaussian, which is a bin by itself: once by the curve of the steps, whose directions differ, once as steps. */
+/* Poisson steps beside a Gaussian, which is a bin by itself: once by the curve of the steps, whose directions
+ * differ, once as steps. */
 TEST(sampled_steps_beside_bins)
 {
     static const struct {
@@ -335,8 +337,8 @@ TEST(sampled_steps_beside_bins)
     }
 }
 
-/* A Gaussian by its curve beside others of so much more noise that no grid serves both: composed they are one Gaussian, which the answer
- * is near to where they are few, and never under. */
+/* A Gaussian by its curve beside others of so much more noise that no grid serves both: composed they are one
+ * Gaussian, which the answer is near to where they are few, and never under. */
 TEST(curves_of_all_sizes_compose)
 {
     const double scales[] = {400, 1e4, 400, 1e3};
@@ -362,7 +364,8 @@ TEST(curves_of_all_sizes_compose)
     }
 }
 
-/* Truncated batches go by their profiles: at every loss the better of two pairs, where the mechanism takes one of them throughout. */
+/* Truncated batches go by their profiles: at every loss the better of two pairs, where the mechanism takes one of
+ * them throughout. */
 TEST(truncated_phases_compose)
 {
     struct eps_phase two[2] = {poisson(60, 0.01, 1, 1), poisson(40, 0.01, 1, 1)};
@@ -388,8 +391,8 @@ TEST(truncated_phases_compose)
     eps_result_destroy(c);
 }
 
-/* Of each run another part of the data set may be the worst: no less than where it is one part throughout, and no more than a Gaussian
- * of the largest norms would do. */
+/* Of each run another part of the data set may be the worst: no less than where it is one part throughout, and no
+ * more than a Gaussian of the largest norms would do. */
 TEST(parts_compose)
 {
     static const double rows[16] = {1, 0, 0, 0, 0, 0.9, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0.8};
@@ -418,8 +421,8 @@ TEST(parts_compose)
     eps_result_destroy(b);
 }
 
-/* Bad events of both accountants add up: no less than the law that is known, and not much more than conditional composition makes
- * of one. */
+/* Bad events of both accountants add up: no less than the law that is known, and not much more than conditional
+ * composition makes of one. */
 TEST(bad_events_add_up)
 {
     struct eps_phase phases[] = {bins(100, 100, false, 1), unsampled(5, 3, 1)};
@@ -441,8 +444,8 @@ TEST(bad_events_add_up)
 /* ------------------------------------------------------------ mmcc, by enumeration */
 
 /*
- * Two steps of a strategy of two bands under Poisson sampling, so that there are four patterns, and then a Gaussian. The truth is a
- * double integral over the first mechanism's outputs of the second one's closed form.
+ * Two steps of a strategy of two bands under Poisson sampling, so that there are four patterns, and then a Gaussian.
+ * The truth is a double integral over the first mechanism's outputs of the second one's closed form.
  */
 TEST(mmcc_phases_hold_against_enumeration)
 {
@@ -507,8 +510,8 @@ TEST(rows_are_run_again)
     eps_result_destroy(b);
 }
 
-/* Half of delta is spent, whoever spends it: the bad events of ten runs of three pairs each are those of thirty, and a delta that is hardly
- * over what is spent has no finite epsilon that spends more. */
+/* Half of delta is spent, whoever spends it: the bad events of ten runs of three pairs each are those of thirty,
+ * and a delta that is hardly over what is spent has no finite epsilon that spends more. */
 TEST(what_is_spent_is_shared)
 {
     struct eps_phase runs = poisson(24, 0.1, 1, 10);
@@ -529,8 +532,8 @@ TEST(what_is_spent_is_shared)
     eps_result_destroy(b);
 }
 
-/* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that; where little else is left, a
- * part of it too much or too little shows. */
+/* The curve of a phase that spends: its profile's bound, less what is spent, and no more than that; where little
+ * else is left, a part of it too much or too little shows. */
 TEST(a_curve_is_what_is_left)
 {
     const double spent = -14, epsilons[] = {0, 1.1, 2.5, 3, 3.5, 4};
@@ -935,7 +938,8 @@ static double on_the_line(const struct eps_spend_point *points, size_t len, uint
     return before.epsilon + share * (after - before.epsilon);
 }
 
-/* At every step of the short phases, against the job of the training up to there. lines_fail: whether a straight line falls below it somewhere. */
+/* At every step of the short phases, against the job of the training up to there. lines_fail: whether a straight
+ * line falls below it somewhere. */
 static void assert_no_step_costs_more(struct eps_phase *phases, size_t len, double sigma, bool lines_fail)
 {
     struct eps_phase until[4];
@@ -968,8 +972,9 @@ static void assert_no_step_costs_more(struct eps_phase *phases, size_t len, doub
     free(points);
 }
 
-/* Whatever stands between two points has spent no more than the later one: in phases of correlated noise, in which there is no
- * point, and in those of which only the last iterate is released, where epsilon may fall with the number of steps. */
+/* Whatever stands between two points has spent no more than the later one: in phases of correlated noise, in which
+ * there is no point, and in those of which only the last iterate is released, where epsilon may fall with the
+ * number of steps. */
 TEST(what_is_spent_between_is_bounded_by_what_follows)
 {
     static double column[] = {1, 0.5, 0.375};

@@ -1,6 +1,7 @@
 /*
- * Draws under b-min-sep: the loss of each beside the sum over all patterns at the same y, for random banded strategies, cold, warm, with several
- * examples of one user, and where numbers need exponents of their own; and who takes part beside the probabilities of all patterns.
+ * Draws under b-min-sep: the loss of each beside the sum over all patterns at the same y, for random banded
+ * strategies, cold, warm, with several examples of one user, and where numbers need exponents of their own; and who
+ * takes part beside the probabilities of all patterns.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -52,7 +53,8 @@ static void random_example(struct example *example, size_t n, size_t bands)
     eps_job_defaults(&example->job);
 }
 
-/* The sum over all patterns that go on from this step, of weight times N(C x)/N(0) at y: a sum of exponentials of `shift`. */
+/* The sum over all patterns that go on from this step, of weight times N(C x)/N(0) at y: a sum of exponentials of
+ * `shift`. */
 static long double sum_from(const struct example *example, const double *y, double sigma, double *cx, size_t step,
                             size_t barred, long double weight)
 {

@@ -1,6 +1,7 @@
 /*
- * What Monte Carlo draws under balls in bins, against the strategy's own columns, step by step: the Gram matrix that is drawn from,
- * P/Q at a point, and means of what is drawn against direct draws of all steps and the exact law where bins share no row.
+ * What Monte Carlo draws under balls in bins, against the strategy's own columns, step by step: the Gram matrix that
+ * is drawn from, P/Q at a point, and means of what is drawn against direct draws of all steps and the exact law where
+ * bins share no row.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -541,7 +542,8 @@ TEST(pairs_have_their_weights)
     tilt_clear(&tilt);
 }
 
-/* A32: of a full matrix, of which only a band is summed over, draws with their factors are as often as they ought to be. */
+/* A32: of a full matrix, of which only a band is summed over, draws with their factors are as often as they ought
+ * to be. */
 TEST(a_cut_matrix_is_told)
 {
     static const double epses[] = {1, 2, 4};
@@ -628,7 +630,8 @@ TEST(tilted_draws_are_few)
     eps__setting_close(&setting);
 }
 
-/* A32: against plain draws, and against the exact law where bins share no row; and what a value is at most is nearly met. */
+/* A32: against plain draws, and against the exact law where bins share no row; and what a value is at most is
+ * nearly met. */
 TEST(tilted_draws_are_of_the_mechanism)
 {
     static const double sigmas[] = {0.5, 0.8, 2}, epses[] = {3, 1, 0.4};

@@ -65,7 +65,8 @@ TEST(samples_are_as_many_as_needed)
     assert_true(eps__mc_samples(&(struct eps__mc_promise){0.6, NAN}, 0.1, 0.5) == 0);
 }
 
-/* A candidate keeps the promise where its failure and the delta that is left come to no more than delta, and nearly wherever they do. */
+/* A candidate keeps the promise where its failure and the delta that is left come to no more than delta, and nearly
+ * wherever they do. */
 TEST(a_candidate_keeps_what_is_left)
 {
     for (double delta = 1e-2; delta > 1e-9; delta /= 10)

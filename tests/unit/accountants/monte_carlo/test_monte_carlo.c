@@ -1,5 +1,6 @@
 /*
- * Monte Carlo as an accountant: its answers beside exact ones, how often they fail beside how often they may, and the same bits whoever draws.
+ * Monte Carlo as an accountant: its answers beside exact ones, how often they fail beside how often they may, and the
+ * same bits whoever draws.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,8 +18,8 @@
 #include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
-/* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known, and of which
- * monte_carlo serves one example a user, so that this one is drawn as it is asked. */
+/* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known,
+ * and of which monte_carlo serves one example a user, so that this one is drawn as it is asked. */
 static struct eps_job poisson_like(size_t n, double p)
 {
     struct eps_job job;
@@ -283,7 +284,8 @@ TEST(the_ladder_ends_before_the_first_failure)
         }
 }
 
-/* What is used where no draws verified anything: proven for the delta that the failures of those that might have passed leave. */
+/* What is used where no draws verified anything: proven for the delta that the failures of those that might have
+ * passed leave. */
 TEST(a_ladder_without_a_candidate_is_proven_for_what_is_left)
 {
     struct eps_job job = poisson_like(16, 0.2);
@@ -353,7 +355,8 @@ TEST(an_audit_is_under_the_truth)
 
 enum { KEPT_MAX = 4096 };
 
-/* A caller that keeps what it is offered, gives it back, runs loops backwards, and gives up when it has kept so much. */
+/* A caller that keeps what it is offered, gives it back, runs loops backwards, and gives up when it has kept so
+ * much. */
 struct caller {
     struct {
         uint8_t key[32];

@@ -320,7 +320,8 @@ TEST(caps_are_rarely_met)
     }
 }
 
-/* The forms of one draw: with an exponent for each number, and without. Long runs go over many tiles, and scale up and down. */
+/* The forms of one draw: with an exponent for each number, and without. Long runs go over many tiles, and scale up
+ * and down. */
 TEST(both_forms_agree)
 {
     static const double coefficients[] = {1, 0.5, 0.375, 0.3125, 0.2734375};
@@ -499,7 +500,8 @@ TEST(ratios_have_mean_one)
 
 /* ------------------------------------------------------------ tilted */
 
-/* Draws aimed at `aim` show delta at eps, their values are within the bound, and the bound is near the largest that there is. */
+/* Draws aimed at `aim` show delta at eps, their values are within the bound, and the bound is near the largest that
+ * there is. */
 static void check_tilted(const struct eps_job *job, double sigma, double aim, double eps, double exact)
 {
     struct opened opened;

@@ -1,6 +1,6 @@
 /*
- * Tilted draws of b-min-sep sampling: their means beside those of plain draws and beside exact answers, their values under what
- * they are said to be at most, and how many fewer of them are needed.
+ * Tilted draws of b-min-sep sampling: their means beside those of plain draws and beside exact answers, their values
+ * under what they are said to be at most, and how many fewer of them are needed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -324,7 +324,8 @@ static double exact_delta_of(struct eps_job job, enum eps_direction direction, d
     return exact[direction];
 }
 
-/* Where delta is small fewer draws are needed than plain ones, this share of them or less, and their mean is the truth. */
+/* Where delta is small fewer draws are needed than plain ones, this share of them or less, and their mean is the
+ * truth. */
 static void fewer_are_needed(enum eps_direction direction, const double sigmas[2], const double epsilons[2],
                              double share)
 {

@@ -1,6 +1,7 @@
 /*
- * Draws under b-min-sep sampling with truncated batches: the loss of each beside sums over all patterns at the same y and counts; the
- * counts beside those of examples one by one; means beside a quadrature of the definition, and beside the accountant of truncated Poisson.
+ * Draws under b-min-sep sampling with truncated batches: the loss of each beside sums over all patterns at the same y
+ * and counts; the counts beside those of examples one by one; means beside a quadrature of the definition, and beside
+ * the accountant of truncated Poisson.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -259,7 +260,8 @@ TEST(draws_are_of_the_law)
     }
 }
 
-/* The numbers of examples that are drawn at each step, each a pattern of its own: ever[which way] of the first `len` steps. */
+/* The numbers of examples that are drawn at each step, each a pattern of its own: ever[which way] of the first
+ * `len` steps. */
 static double ways_of(const struct eps__b_min_sep_steps *steps, unsigned pattern)
 {
     double barred = (double)(steps->separation - 1), total = 0;
@@ -441,8 +443,8 @@ TEST(means_are_those_of_the_definition)
     }
 }
 
-/* Separation 1 is truncated Poisson, whose accountant shows only whether the others fill a batch, and has another pair where it is better: no more
- * than ours, and the same where they fill it in one way alone, and seldom. */
+/* Separation 1 is truncated Poisson, whose accountant shows only whether the others fill a batch, and has another
+ * pair where it is better: no more than ours, and the same where they fill it in one way alone, and seldom. */
 TEST(separation_one_is_poisson)
 {
     for (uint64_t limit = 3; limit <= 5; limit++) {

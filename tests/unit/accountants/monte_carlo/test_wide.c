@@ -1,6 +1,7 @@
 /*
- * b-min-sep sampling whose separation is less than the strategy's bands: beside sums over all patterns, the recursion with whole columns is over P/Q, and
- * the geometric mean under it; each is the sum that it is meant to be, and P/Q itself where the bands fit.
+ * b-min-sep sampling whose separation is less than the strategy's bands: beside sums over all patterns, the recursion
+ * with whole columns is over P/Q, and the geometric mean under it; each is the sum that it is meant to be, and P/Q
+ * itself where the bands fit.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
