@@ -26,14 +26,14 @@ only() {
     result "$found" "$5 are named in their own rows alone"
 }
 
-echo "1..7"
-# The codec says which members go with which.
+echo "1..8"
+# The table of members lists which members belong to which.
 only 'EPS_SCHEME_(NONE|[A-Z_]*POISSON|BALLS|B_MIN)' lib/sampling/schemes scheme 'lib/base/members\.c' schemes
-# `auto` is no accountant but the choice among them.
+# `auto` is not an accountant but the choice among them.
 only 'EPS_ACCOUNTANT_(GAUSSIAN|PLD|MMCC|RENYI|COND|MONTE)' lib/accountants method 'lib/base/members\.c' accountants
 only 'EPS_FAMILY_(IDENTITY|TOEPLITZ|DENSE|[A-Z_]*SQUARE_ROOT|BANDED|BLT|OPTIMAL|TREE|FOURIER|STORED)' \
     lib/strategy/families family 'lib/base/members\.c' families
-# What sets the kinds of strategies apart is in their rows.
+# The differences between kinds of strategies are in their rows.
 result "$(grep -rnE --include='*.c' 'kind [!=]= ' lib/strategy)" "nothing in lib/strategy asks which kind it has"
 # What fills a block in may use how one is held, not the other way round.
 upward='' above=''
@@ -47,3 +47,6 @@ result "$(ls migrations | awk '{ if ($0 !~ sprintf("^%04d_[a-z_]+\\.sql$", NR)) 
     "migrations are numbered consecutively from 1"
 # A mutant whose line was rewritten would not be tested.
 result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" "every mutant matches the sources, every lemma has one"
+# Sources are read in columns.
+result "$(find lib api server tests -name '*.[ch]' -exec awk 'length($0) > 120 { print FILENAME ":" FNR }' {} +)" \
+    "no line of a source is over 120 columns"

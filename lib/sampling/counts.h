@@ -12,9 +12,9 @@
 #define EPS__OTHERS_MAX 0x1p40
 
 /*
- * Of `others` <= EPS__OTHERS_MAX examples that are drawn independently of each other as `steps` say, one example a user,
- * the number that are drawn at each step, into out[0], out[stride], ... Uses 6 n uniforms of the stream, from number
- * `first` on.
+ * Of `others` <= EPS__OTHERS_MAX examples that are drawn independently of each other as `steps` say, one example a
+ * user, the number that are drawn at each step, into out[0], out[stride], ... Uses 6 n uniforms of the stream, from
+ * number `first` on.
  */
 void eps__b_min_sep_counts(double *out, size_t stride, const struct eps__b_min_sep_steps *steps, double others,
                            const struct eps__stream *stream, uint32_t draw, size_t first);

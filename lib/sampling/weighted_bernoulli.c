@@ -217,8 +217,8 @@ static double convolve_law(const struct eps__weights *weights, double spacing, d
 
 /*
  * ln Pr[S + tau Z > at], rounded up. The roundings: four for each term of S, and two sums over the cells. The normal
- * tail is evaluated at |u| < depth: 4 depth^2 units for the rounding of u, 2 depth^2 for the tail (N1), and 2 depth^2 for
- * the logarithm at the end.
+ * tail is evaluated at |u| < depth: 4 depth^2 units for the rounding of u, 2 depth^2 for the tail (N1), and 2 depth^2
+ * for the logarithm at the end.
  */
 static double log_joint_tail(const double *law, size_t cells, double spacing, double beyond, double tau, double terms,
                              double at)

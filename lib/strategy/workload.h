@@ -26,8 +26,8 @@ struct eps__workload {
 /* The default workload, which is prefix sums. */
 struct eps_workload eps__workload_default(void);
 
-/* Makes the workload of a mechanism. Release it with eps__workload_clear(), also after a failure. EPS_OK, EPS_INVALID (a
- * list of coefficients that is empty or longer than n) or EPS_NO_MEMORY. */
+/* Makes the workload of a mechanism. Release it with eps__workload_clear(), also after a failure. EPS_OK,
+ * EPS_INVALID (a list of coefficients that is empty or longer than n) or EPS_NO_MEMORY. */
 enum eps_status eps__workload_init(struct eps__workload *w, struct eps_error *error,
                                    const struct eps_mechanism *mechanism);
 /* The workload of one block of n steps, as for a job with n steps. An optimised block is optimised for it. */

@@ -1,15 +1,15 @@
 /*
- * Times the accountants of balls in bins for the bench, one core, no caches, in processor time: what they compute beside the
- * same computed as the paper writes it (RA algorithm 1 with its errata, and the distances of section 4), which is kept here.
- * Prints one JSON line.
+ * Times the accountants of balls in bins for the bench, on one core, without caches, in processor time. The rival is
+ * the algorithm as the paper writes it (RA algorithm 1 with its errata, and the distances of section 4), which is
+ * implemented here. Prints one JSON line.
  *
  *     bench_balls_in_bins orders identity|square_root|inverse_square_root n bins bands sigma order repeat
  *     bench_balls_in_bins distances identity|square_root|inverse_square_root n bins bands sigma
  *     bench_balls_in_bins epsilon|sigma identity|square_root|inverse_square_root n bins bands given accountant
  *
- * bands 0: the family's own. Of orders: ln E X^a for all a <= order. Of distances: of all pairs of bins before every row, in ours
- * of rows that are merged (reading and merging included). "apart" is by how much the two results differ, relatively where
- * they are over 1. Of epsilon and sigma, solved for at delta 1e-5: no rival here.
+ * bands 0 is the number of bands of the family. orders: ln E X^a for all a <= order. distances: those of all pairs of
+ * bins before every row; ours merges rows, and its time includes reading and merging. "apart" is the difference of the
+ * two results, relative where they are over 1. epsilon and sigma are solved for at delta 1e-5, without a rival.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -6,8 +6,9 @@
  *     bench_strategies noise n bands repeat
  *     bench_strategies minimisers n bands
  *
- * Of optimal, size is minus the decimal logarithm of the gap. root_loss is the root of the error times the squared sensitivity. Noise coefficients are those of the banded square
- * root, whose C^-1 takes the recursion; `norm` is their norm.
+ * For optimal, size is minus the decimal logarithm of the gap. root_loss is the root of the error times the squared
+ * sensitivity. Noise coefficients are those of the banded square root, whose C^-1 takes the recursion; `norm` is their
+ * norm.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -113,10 +113,10 @@ unsigned eps__chain_fit(struct eps__chain chain, unsigned highest, double operat
 
 /*
  * An error bound of a sum in units of roundoff (M10). The counts r and s of two bins give a power e^{g r s}, with 6
- * units for each of its factors e^g; a term has at most most^2/2 of these factors. A draw adds 9 units. Each bin adds at
- * most 2 q + 2 products to a term and a sum of most + 1 numbers. At the end there is a sum over the states of each prefix
- * and one over the prefixes. Groups of bins add the sums of powers of series, and the factors e^own of pairs within one
- * bin (M15).
+ * units for each of its factors e^g; a term has at most most^2/2 of these factors. A draw adds 9 units. Each bin adds
+ * at most 2 q + 2 products to a term and a sum of most + 1 numbers. At the end there is a sum over the states of each
+ * prefix and one over the prefixes. Groups of bins add the sums of powers of series, and the factors e^own of pairs
+ * within one bin (M15).
  */
 static double units_of(const struct eps__chain *chain)
 {
