@@ -373,6 +373,8 @@ static size_t missed_of(const struct eps__object *object, void (*tell)(const cha
     size_t missed = 0;
     for (size_t i = 0; i < object->len; i++) {
         const struct eps__member *field = &object->members[i];
+        if (!api__has(object, field, EPS__ALL)) /* a group is the rows of the object that holds it */
+            continue;
         if (is_number(field)) {
             const struct known *of = know(field);
             /* a share may be "auto", and 0 stands for every integer that is absent */
