@@ -558,7 +558,9 @@ static void check_number(struct eps__check *check, const char *object, const str
 
 void eps__check_members(struct eps__check *check, const struct eps__object *object, const void *base)
 {
-    uint32_t variant = object->has_variants ? BIT(eps__members_variant(object, base)) : EPS__ALL;
+    unsigned own = eps__members_variant(object, base);
+    assert(own < 32); /* the caller has checked the name */
+    uint32_t variant = object->has_variants ? BIT(own) : EPS__ALL;
     const struct eps__object *group = NULL; /* the current group, if it is given */
     for (size_t i = 0; i < object->len; i++) {
         const struct eps__member *member = &object->members[i];

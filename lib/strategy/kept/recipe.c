@@ -37,7 +37,7 @@ static struct eps_matrix unscaled(const struct eps_matrix *matrix)
     struct eps_matrix plain = *matrix;
     plain.normalization = EPS_NORMALIZATION_NONE;
     plain.stamps = matrix->stamps ? matrix->stamps : 1;
-    plain.stored_id[0] = '\0';
+    memset(plain.stored_id, 0, sizeof plain.stored_id); /* all of its bytes are part of the record */
     return plain;
 }
 
