@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A family, a scheme and an accountant are one file and one row, and so is a member that only they have: a toy of each is added
-to a copy of the tree under build/, which is built and asked jobs with it, by `solve` and over HTTP. Prints TAP.
+"""Checks that a family, a scheme and an accountant are one file and one row each, and that a member of theirs is one
+line and one row. A toy of each is added to a copy of the tree under build/, which is built and then solves jobs that use it, by
+`solve` and over HTTP. Prints TAP.
 
-tests/toys/NAME.c is put into its room, its wire name in it; one line goes into the table of the room; and since C numbers what
-it selects by, one value into the enum of lib/epsilon.h. A member is one line in its struct there, and one row in
-lib/base/members.c. No other line is touched, and CONTRIBUTING.md names each of these files. The published contract
-(api/openapi.yaml) and the form of the page are not shown here.
+Adding one means: tests/toys/NAME.c is copied into its room and contains its name in JSON; one line is added to the
+table of the room; and, because C selects by number, one value is added to the enum of lib/epsilon.h. A member is one line in
+its struct there and one row in lib/base/members.c. No other line changes, and CONTRIBUTING.md names each of these
+files. Not tested: the published contract (api/openapi.yaml) and the form of the page.
 
 From the environment: CC, JOBS.
 """

@@ -1,6 +1,7 @@
 """Feldman and Shenfeld's accountant (PLD_accounting) on the bench's cases: one JSON line in, one JSON line out.
 
-Run by balls_in_bins.py with the Python of a virtual environment that has it; imports and numba's compilation are not timed.
+Run by balls_in_bins.py with the Python of a virtual environment that has it. Imports and the compilation by numba are
+not timed.
 It is asked for its bracket of epsilon at the accuracy that is its default, both directions.
 
 SPDX-License-Identifier: GPL-3.0-or-later

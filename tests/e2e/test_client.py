@@ -768,8 +768,8 @@ def test_what_the_readme_shows_is_so(server):
 
 def test_the_page_on_drawing_scales_the_noise_as_it_is_accounted(client):
     """
-    The loop of api/DRAWING.md, with gradients of 0: what is left of 4 steps is their noise, each row times the clip norm, over the
-    expected batch size; and the rows have the noise multiplier's deviation.
+    The training loop of api/DRAWING.md with gradients of 0. The result of 4 steps is their noise, each row times the
+    clip norm, divided by the expected batch size; the rows have the standard deviation of the noise multiplier.
     """
     text = (ROOT / "api/DRAWING.md").read_text()
     (loop,) = re.findall(r"\*\*How to scale it\.\*\*.*?^```python\n(.*?)^```$", text, re.M | re.S)
