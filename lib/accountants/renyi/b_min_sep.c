@@ -12,6 +12,7 @@
 #include "lib/accountants/renyi/poisson.h"
 #include "lib/base/error.h"
 #include "lib/moments/laws/b_min_sep.h"
+#include "lib/moments/laws/raw.h"
 #include "lib/numerics/binomial.h"
 #include "lib/sampling/scheme.h"
 
@@ -21,7 +22,8 @@ enum {
 };
 
 #define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
-#define FURTHER 1e8          /* the most for all orders */
+#define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
+#define FURTHER 4e9          /* the most for all orders */
 #define PACE 3.0             /* nanoseconds per operation */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
@@ -29,6 +31,7 @@ struct b_min_sep_law {
     struct eps__renyi_law base;
     const struct eps__setting *setting;
     struct eps__b_min_sep b_min_sep;
+    struct eps__b_min_sep_moments known[EPS_DIRECTIONS];
 };
 
 static bool concerns(const struct eps__setting *setting)
@@ -50,26 +53,22 @@ static struct eps__b_min_sep b_min_sep_of(const struct eps__setting *setting)
                                    .warm = mechanism->sampling.warm_start};
 }
 
-/* The largest order within the limits; 1 if there is none. *budget is the limit on operations, *spent their number. In
- * the add direction few moments improve on the geometric mean. */
-static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *budget, double *spent)
+/* The orders within the limits. In the add direction few moments improve on the geometric mean. */
+static struct eps__b_min_sep_plan plan_of(const struct eps__setting *setting, enum eps_direction direction)
 {
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
     unsigned max_order = setting->job->query.accountant.max_order,
              low = max_order > 0 && max_order < FEW ? max_order : FEW;
-    *budget = direction == EPS_REMOVE ? FURTHER : FURTHER / 4;
-    unsigned most = eps__b_min_sep_fits(&b_min_sep, *budget, max_order, spent);
-    if (most >= FEW)
-        return most;
-    *budget = direction == EPS_REMOVE ? LOW : FURTHER;
-    return eps__b_min_sep_fits(&b_min_sep, *budget, low, spent);
+    bool remove = direction == EPS_REMOVE;
+    double at_once = remove ? AT_ONCE : AT_ONCE / 4;
+    struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&b_min_sep, at_once, remove ? FURTHER : 0, max_order);
+    return plan.most >= FEW ? plan : eps__b_min_sep_plan_of(&b_min_sep, remove ? LOW : AT_ONCE, 0, low);
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    double budget, spent;
     if (setting->job->query.accountant.bandwidth > 0)
         return eps__decline(error, "/accountant/bandwidth", "renyi uses all bands under b_min_sep: remove bandwidth");
     if (!eps__strategy_lower_triangular(setting->strategy) ||
@@ -79,7 +78,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return eps__decline(
             error, "/sampling/separation",
             "renyi under b_min_sep needs a separation of at least the number of bands: increase it or use fewer bands");
-    if (fits(setting, EPS_REMOVE, &budget, &spent) < 2)
+    if (plan_of(setting, EPS_REMOVE).most < 2)
         return eps__decline(
             error, "/sampling/separation",
             "renyi would need too many operations for this mechanism: use fewer steps, fewer examples per user or a "
@@ -95,10 +94,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     *operations = opened * n * bands * bands;
     *bytes = 24 * n * bands;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-        double budget, spent, numbers;
-        unsigned most = fits(setting, direction, &budget, &spent);
-        *operations += opened * PACE * spent;
-        (void)eps__b_min_sep_operations(&b_min_sep, most, &numbers);
+        double numbers;
+        struct eps__b_min_sep_plan plan = plan_of(setting, direction);
+        *operations += opened * PACE * (plan.spent + plan.further);
+        (void)eps__b_min_sep_operations(&b_min_sep, plan.limit, &numbers);
         *bytes += 32 * numbers;
     }
 }
@@ -193,6 +192,8 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
     law->base.class = &eps__renyi_b_min_sep;
     law->setting = setting;
     law->b_min_sep = b_min_sep_of(setting);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        law->known[direction] = eps__b_min_sep_none;
     enum eps_status status = eps__banded_make(&law->b_min_sep.banded, setting, sigma);
     if (status == EPS_OK)
         status = make_geometrics(law);
@@ -206,13 +207,43 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
 
 static enum eps_status know(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws)
 {
-    const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
-    double budget, spent;
-    unsigned most = fits(law->setting, orders ? EPS_REMOVE : EPS_ADD, &budget, &spent);
-    enum eps_status status = eps__b_min_sep_moments(law->setting->context, orders, laws, &law->b_min_sep, budget, most);
+    struct b_min_sep_law *law = (struct b_min_sep_law *)base;
+    enum eps_direction direction = orders ? EPS_REMOVE : EPS_ADD;
+    struct eps__b_min_sep_moments *known = &law->known[direction];
+    struct eps__b_min_sep_plan plan = plan_of(law->setting, direction);
+    enum eps_status status =
+        eps__b_min_sep_extend(law->setting->context, known, &law->b_min_sep, plan.exact, plan.most);
     if (status == EPS_OK)
-        eps__meter_add(law->setting->meter, PACE * spent);
+        status = eps__raw_tell(orders, laws, known->raw, known->units, plan.most, EPS__B_MIN_SEP_ORDERS_MAX);
+    if (status == EPS_OK)
+        eps__meter_add(law->setting->meter, PACE * plan.spent);
     return status;
+}
+
+static enum eps_status know_more(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws,
+                                 bool *more)
+{
+    struct b_min_sep_law *law = (struct b_min_sep_law *)base;
+    struct eps__b_min_sep_moments *known = &law->known[EPS_REMOVE];
+    struct eps__b_min_sep_plan plan = plan_of(law->setting, EPS_REMOVE);
+    struct eps__orders further;
+    struct eps__laws higher;
+    double numbers;
+    unsigned next = orders->len + 1;
+    *more = next <= plan.limit;
+    if (!*more)
+        return EPS_OK;
+    enum eps_status status = eps__b_min_sep_extend(law->setting->context, known, &law->b_min_sep, plan.exact, next);
+    if (status == EPS_OK)
+        status = eps__raw_tell(&further, &higher, known->raw, known->units, next, EPS__B_MIN_SEP_ORDERS_MAX);
+    if (status != EPS_OK)
+        return status;
+    eps__orders_clear(orders);
+    eps__laws_clear(laws);
+    *orders = further;
+    *laws = higher;
+    eps__meter_add(law->setting->meter, PACE * eps__b_min_sep_operations(&law->b_min_sep, next, &numbers));
+    return EPS_OK;
 }
 
 /* The approximation for Poisson sampling, with p replaced by the long-run rate at which the user is drawn. */
@@ -221,9 +252,9 @@ static enum eps_status approximate_orders(const struct eps__renyi_law *base, str
 {
     const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
     const struct eps__banded_gram *banded = &law->b_min_sep.banded;
-    double budget, spent, at_all = -expm1(law->b_min_sep.examples * log1p(-fmin(banded->p, 1 - 1e-9)));
+    double at_all = -expm1(law->b_min_sep.examples * log1p(-fmin(banded->p, 1 - 1e-9)));
     double rate = fmin(at_all / (1 + (double)(law->b_min_sep.separation - 1) * at_all), 1 - 1e-9);
-    unsigned most = fits(law->setting, EPS_REMOVE, &budget, &spent);
+    unsigned most = plan_of(law->setting, EPS_REMOVE).limit;
     double *mean = malloc(banded->width * sizeof *mean);
     enum eps_status status = mean ? EPS_OK : EPS_NO_MEMORY;
     if (status == EPS_OK && orders)
@@ -244,5 +275,6 @@ const struct eps__renyi_law_class eps__renyi_b_min_sep = {.concerns = concerns,
                                                           .least_sigma = least_sigma,
                                                           .open = open_law,
                                                           .know = know,
+                                                          .know_more = know_more,
                                                           .approximate_orders = approximate_orders,
                                                           .destroy = destroy};

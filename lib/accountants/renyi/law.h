@@ -45,7 +45,11 @@ struct eps__renyi_law_class {
     /* Computes bounds on ln E X^a for integers a (orders may be NULL), and exact moments of dominating laws. The caller
      * clears both; on failure nothing is allocated. */
     enum eps_status (*know)(const struct eps__renyi_law *law, struct eps__orders *orders, struct eps__laws *laws);
-    /* The same for one level, if the law has levels; then know() is NULL. */
+    /* Computes one order more than *orders and *laws hold, and puts it into both; to remove only. *more: false if the
+     * limits allow none, and nothing changes. NULL: know() computes all. */
+    enum eps_status (*know_more)(const struct eps__renyi_law *law, struct eps__orders *orders, struct eps__laws *laws,
+                                 bool *more);
+    /* The same as know() for one level, if the law has levels; then know() is NULL. */
     enum eps_status (*know_level)(const struct eps__renyi_law *law, size_t level, struct eps__orders *orders,
                                   struct eps__laws *laws);
     /* Fast approximations for a starting point: some orders (orders may be NULL), and the variance of X. The variance

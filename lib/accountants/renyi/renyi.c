@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,11 +20,13 @@
 #include "lib/sampling/scheme.h"
 
 #define EPS_MOST 1e6    /* the largest epsilon of a guess */
+#define GAIN 0.05       /* further orders are computed while the last two lower ln delta by more than this */
 #define CLOSED_UNITS 64 /* the rounding of a closed form of moments, in units of roundoff */
 
 /* One direction, computed on first use; thread-compatible. */
 struct side {
     bool known, quickly_known;
+    unsigned at_once; /* the highest order that know() computes */
     struct eps__orders orders[EPS__LEVELS_MAX], quick; /* remove only; quick holds approximations */
     struct eps__laws laws[EPS__LEVELS_MAX];
     double variance;            /* of X, approximately */
@@ -74,6 +77,7 @@ static enum eps_status know(struct renyi_profile *renyi, enum eps_direction dire
                                  : law->class->know(law, orders, &side->laws[level]);
     }
     side->known = status == EPS_OK;
+    side->at_once = status == EPS_OK && direction == EPS_REMOVE ? side->orders[0].len : 0;
     return status;
 }
 
@@ -136,6 +140,48 @@ static enum eps_status ask_moments(struct least *least, const struct renyi_profi
     return EPS_OK;
 }
 
+/* Lowers *least to what a level's orders and moments up to `order` prove. */
+static enum eps_status ask_level(struct least *least, const struct renyi_profile *renyi, size_t level, unsigned order,
+                                 enum eps_direction direction, double eps)
+{
+    const struct side *side = &renyi->sides[direction];
+    double rare = renyi->law->rare[level];
+    enum eps_status status = EPS_OK;
+    if (direction == EPS_REMOVE) {
+        struct eps__orders orders = side->orders[level];
+        orders.len = orders.len < order ? orders.len : order;
+        ask_orders(least, &orders, rare, eps);
+    }
+    for (size_t i = 0; status == EPS_OK && i < side->laws[level].len; i++) {
+        struct eps__moments moments = side->laws[level].items[i];
+        moments.len = moments.len < order ? moments.len : order;
+        if (moments.len >= 2)
+            status = ask_moments(least, renyi, &moments, rare, direction, eps);
+    }
+    return status;
+}
+
+/* Computes orders beyond those that are known at once, one by one, while they lower the bound. What is asked for at one
+ * epsilon does not change the answer at another. */
+static enum eps_status ask_further(struct least *least, struct renyi_profile *renyi, double eps)
+{
+    struct side *side = &renyi->sides[EPS_REMOVE];
+    double before = INFINITY, last = least->upper;
+    bool more = renyi->law->class->know_more != NULL;
+    enum eps_status status = EPS_OK;
+    for (unsigned order = side->at_once + 1; more && before - least->upper > GAIN; order++) {
+        if (side->orders[0].len < order)
+            status = renyi->law->class->know_more(renyi->law, &side->orders[0], &side->laws[0], &more);
+        if (status == EPS_OK && more)
+            status = ask_level(least, renyi, 0, order, EPS_REMOVE, eps);
+        if (status != EPS_OK)
+            return status;
+        before = last;
+        last = least->upper;
+    }
+    return EPS_OK;
+}
+
 /* The least bound for batches without truncation, and what gave it. */
 static enum eps_status ask_whole(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
                                  double eps)
@@ -149,16 +195,13 @@ static enum eps_status ask_whole(struct least *least, struct renyi_profile *reny
         least->upper = geometric_log_delta(renyi->law, EPS__UPPER, eps);
         least->lower = geometric_log_delta(renyi->law, EPS__LOWER, eps);
     }
-    for (size_t level = 0; level < levels_of(renyi->law); level++) {
-        double rare = renyi->law->rare[level];
-        if (direction == EPS_REMOVE)
-            ask_orders(least, &side->orders[level], rare, eps);
-        for (size_t i = 0; status == EPS_OK && i < side->laws[level].len; i++)
-            if (side->laws[level].items[i].len >= 2)
-                status = ask_moments(least, renyi, &side->laws[level].items[i], rare, direction, eps);
-        if (status != EPS_OK)
-            return status;
-    }
+    unsigned at_once = direction == EPS_REMOVE && renyi->law->class->know_more ? side->at_once : UINT_MAX;
+    for (size_t level = 0; status == EPS_OK && level < levels_of(renyi->law); level++)
+        status = ask_level(least, renyi, level, at_once, direction, eps);
+    if (status == EPS_OK && direction == EPS_REMOVE)
+        status = ask_further(least, renyi, eps);
+    if (status != EPS_OK)
+        return status;
     least->upper = fmin(least->upper, 0);
     least->lower = fmin(least->lower, least->upper);
     return EPS_OK;

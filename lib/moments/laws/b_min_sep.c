@@ -1,5 +1,5 @@
 /*
- * See b_min_sep.h. Sums over the paths of copies from state to state, forward in time.
+ * See b_min_sep.h. Sums over the paths of copies from state to state, backward in time.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,6 @@
 #include "lib/base/progress.h"
 #include "lib/moments/laws/b_min_sep_layout.h"
 #include "lib/moments/laws/multisets.h"
-#include "lib/moments/laws/raw.h"
 #include "lib/numerics/bound.h"
 
 enum {
@@ -25,27 +24,25 @@ enum {
     CONVERGING = 2 /* convergence is tested every CONVERGING separations */
 };
 
-#define TRANSITIONS_MAX 4e6
-#define NUMBERS_MAX 5e7 /* numbers that are held at once, at most */
+#define TRANSITIONS_MAX 2e7
+#define NUMBERS_MAX 1e8 /* numbers that are held at once, at most */
 #define CACHED 3e5      /* numbers that fit into the processor's cache, approximately */
 #define MISSED 4.0      /* a step takes this many times as long if they do not fit */
-/* The rarest path has a probability of at least e^-SMALLEST (M23), so no number underflows: the range of a long double
- * ends at e^-11355. */
+/* The rarest drawing has a probability of at least e^-SMALLEST, so that it does not underflow (M23). */
 #define SMALLEST 2500.0
 
 /* The error bound of one step, in units of roundoff of its own precision (M23). */
 static double once_of(const struct eps__b_min_sep_layout *layout)
 {
-    double banded = (double)layout->copies * (4.0 * layout->b_min_sep->examples + 4);
-    return 1.01 * (6 * (double)layout->most + (double)layout->stride + banded + (double)layout->entries + 4);
+    double reach = (double)layout->reach, copies = layout->copies, pairs = 0.5 * reach * reach;
+    double drawings = (double)eps__multisets(layout->b_min_sep->examples + 1.0, layout->copies);
+    return 1.01 * (6 * pairs + reach * (copies + 1) + eps__b_min_sep_base_units(layout) + drawings + 8);
 }
 
-/* The error bound of E X^a: that of all steps, of the first weights, and of the sum over the last states. */
+/* The error bound of E X^a. */
 static double units_of(const struct eps__b_min_sep_layout *layout)
 {
-    double begins = 8.0 * (double)layout->copies + (double)layout->begins_len + 8;
-    double ends = (double)layout->states * (double)(layout->b_min_sep->separation + 1);
-    return (double)layout->b_min_sep->banded.len * once_of(layout) + 1.01 * (begins + ends);
+    return (double)layout->steps * once_of(layout);
 }
 
 /* ------------------------------------------------------------ sums */
@@ -73,27 +70,21 @@ static double units_of(const struct eps__b_min_sep_layout *layout)
 double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigned a, double *numbers)
 {
     struct eps__b_min_sep_stages stages = eps__b_min_sep_stages_of(b_min_sep);
-    double p = b_min_sep->banded.p, drawings = p > 0 ? -3 * log(p) : 0;
+    double p = b_min_sep->banded.p, b = (double)b_min_sep->separation, k = b_min_sep->examples;
     double len = eps__b_min_sep_transitions((double)stages.len, b_min_sep->examples, a),
-           steps = (double)b_min_sep->banded.len;
-    /* Stages of a history before the first step exist only during the first `separation` steps. */
-    struct eps__b_min_sep lasting = *b_min_sep;
-    lasting.warm = false;
-    double first = b_min_sep->warm ? fmin((double)b_min_sep->separation, steps) : 0;
-    double last = eps__b_min_sep_transitions((double)eps__b_min_sep_stages_of(&lasting).len, b_min_sep->examples, a);
-    double changes = fmin((double)b_min_sep->banded.changes, steps);
-    double begins = b_min_sep->warm ? eps__multisets((double)b_min_sep->separation, a) : 1;
-    double held = eps__multisets((double)stages.len, a - 1) * (double)(b_min_sep->separation + 1);
-    double reach = 0.5 * a * a * (double)b_min_sep->examples * (double)b_min_sep->examples;
-    *numbers = held + len * (4 + (double)a / 2) + 3 * begins + reach * (double)b_min_sep->banded.width;
-    /* Every state is reached from the likeliest one within two separations; on the way a copy is drawn at most three
-     * times (M23). */
-    double waitings = p < 1 ? -(2 * (double)b_min_sep->separation + 2) * log1p(-p) : 0;
+           states = eps__multisets((double)stages.len, a - 1), steps = (double)eps__b_min_sep_steps_of(b_min_sep);
+    double changes = fmin((double)b_min_sep->banded.changes + (b_min_sep->warm ? 2 * b : 0), steps);
+    double held = states * 2 * (b + 1);
+    *numbers = held + states * (2 + (double)a / 4) + len / 2 + a * k * (a * k + 1);
+    /* The least chance of a drawing (M23). */
+    double least = p > 0 ? log(p) - log1p((b - 1) * p) : 0;
+    if (p > 0 && p < 1)
+        least = fmin(least, log1p(-p));
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= EPS__B_MIN_SEP_COPIES_MAX ||
-        a * (double)b_min_sep->examples * (drawings + waitings) > SMALLEST)
+        -least * a * k > SMALLEST)
         return INFINITY;
     double missed = held > CACHED ? MISSED : 1;
-    return len * (BUILDING + first * missed + changes * (a + 1)) + last * (steps - first) * missed + begins * a + held;
+    return len * (BUILDING + steps * missed) + changes * states * (a + 1);
 }
 
 enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad *raw, double *units,
@@ -112,54 +103,48 @@ enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad 
     return status;
 }
 
-/* Whether an order that takes `more` operations in long double is computed in quadruple precision. That is so, from
- * order 2 on, as long as all orders together stay within `operations`. *spent: updated. */
-static bool exactly(double *spent, double more, double operations)
-{
-    *spent += (EPS__B_MIN_SEP_QUAD_COST - 1) * more;
-    return *spent <= operations;
-}
+const struct eps__b_min_sep_moments eps__b_min_sep_none = {.raw = {1, 1}, .most = 1};
 
-unsigned eps__b_min_sep_fits(const struct eps__b_min_sep *b_min_sep, double operations, unsigned max_order,
-                             double *spent)
+struct eps__b_min_sep_plan eps__b_min_sep_plan_of(const struct eps__b_min_sep *b_min_sep, double operations,
+                                                  double further, unsigned max_order)
 {
-    unsigned most = 1,
-             limit = max_order > 0 && max_order < EPS__B_MIN_SEP_ORDERS_MAX ? max_order : EPS__B_MIN_SEP_ORDERS_MAX;
-    double numbers, more;
-    *spent = 0;
+    struct eps__b_min_sep_plan plan = {1, 1, 1, 0, 0};
+    unsigned limit = max_order > 0 && max_order < EPS__B_MIN_SEP_ORDERS_MAX ? max_order : EPS__B_MIN_SEP_ORDERS_MAX;
+    double numbers;
     for (unsigned a = 2; a <= limit; a++) {
-        more = eps__b_min_sep_operations(b_min_sep, a, &numbers);
-        if (!(*spent + more <= operations))
+        double more = eps__b_min_sep_operations(b_min_sep, a, &numbers);
+        if (plan.limit == plan.most && plan.spent + more <= operations) {
+            plan.spent += more;
+            plan.most = plan.limit = a;
+        } else if (plan.spent + plan.further + more <= further) {
+            plan.further += more;
+            plan.limit = a;
+        } else {
             break;
-        *spent += more;
-        most = a;
+        }
     }
-    double with = *spent;
-    for (unsigned a = 2; a <= most; a++) {
-        more = eps__b_min_sep_operations(b_min_sep, a, &numbers);
-        if (exactly(&with, more, operations))
-            *spent = with;
+    for (unsigned a = 2; a <= plan.most; a++) {
+        double more = (EPS__B_MIN_SEP_QUAD_COST - 1) * eps__b_min_sep_operations(b_min_sep, a, &numbers);
+        if (!(plan.spent + more <= operations))
+            break;
+        plan.spent += more;
+        plan.exact = a;
     }
-    return most;
+    return plan;
 }
 
-enum eps_status eps__b_min_sep_moments(const struct eps_context *context, struct eps__orders *orders,
-                                       struct eps__laws *laws, const struct eps__b_min_sep *b_min_sep,
-                                       double operations, unsigned max_order)
+enum eps_status eps__b_min_sep_extend(const struct eps_context *context, struct eps__b_min_sep_moments *moments,
+                                      const struct eps__b_min_sep *b_min_sep, unsigned exact, unsigned most)
 {
-    eps__quad raw[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {1, 1};
-    double units[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {0}, with = 0, spent, numbers;
-    unsigned most = eps__b_min_sep_fits(b_min_sep, operations, max_order, &spent);
-    for (unsigned a = 2; a <= most; a++)
-        with += eps__b_min_sep_operations(b_min_sep, a, &numbers);
-    for (unsigned a = 2; a <= most; a++) {
-        bool exact = exactly(&with, eps__b_min_sep_operations(b_min_sep, a, &numbers), operations);
-        enum eps_status status = eps__b_min_sep_raw(context, &raw[a], &units[a], b_min_sep, a,
-                                                    exact ? EPS__B_MIN_SEP_QUAD : EPS__B_MIN_SEP_LONG);
+    assert(moments->most >= 1 && most <= EPS__B_MIN_SEP_ORDERS_MAX);
+    for (unsigned a = moments->most + 1; a <= most; a++) {
+        enum eps_status status = eps__b_min_sep_raw(context, &moments->raw[a], &moments->units[a], b_min_sep, a,
+                                                    a <= exact ? EPS__B_MIN_SEP_QUAD : EPS__B_MIN_SEP_LONG);
         if (status != EPS_OK)
             return status;
+        moments->most = a;
     }
-    return eps__raw_tell(orders, laws, raw, units, most, EPS__B_MIN_SEP_ORDERS_MAX);
+    return EPS_OK;
 }
 
 double eps__b_min_sep_waits(const struct eps__b_min_sep *b_min_sep, double q, double *waits)

@@ -37,16 +37,31 @@ enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad 
                                    const struct eps__b_min_sep *b_min_sep, unsigned a,
                                    enum eps__b_min_sep_precision precision);
 
-/* The highest order, at most max_order (0: any), up to which all take at most `operations`; 1: none. *spent: the
- * estimated operations of these orders. */
-unsigned eps__b_min_sep_fits(const struct eps__b_min_sep *b_min_sep, double operations, unsigned max_order,
-                             double *spent);
+/* Raw moments of one law: raw[a] = E X^a within units[a] units of quadruple roundoff of itself, 2 <= a <= most, and 1
+ * for a < 2. Start from eps__b_min_sep_none. */
+struct eps__b_min_sep_moments {
+    eps__quad raw[EPS__B_MIN_SEP_ORDERS_MAX + 1];
+    double units[EPS__B_MIN_SEP_ORDERS_MAX + 1];
+    unsigned most;
+};
+extern const struct eps__b_min_sep_moments eps__b_min_sep_none;
 
-/* Computes these orders, and the central moments that follow from them, as eps__raw_tell() returns them. EPS_OK,
- * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT; nothing is held unless EPS_OK. */
-enum eps_status eps__b_min_sep_moments(const struct eps_context *context, struct eps__orders *orders,
-                                       struct eps__laws *laws, const struct eps__b_min_sep *b_min_sep,
-                                       double operations, unsigned max_order);
+/* The orders that limits on operations allow. The first ones are computed in quadruple precision, those up to `most` at
+ * once, and those up to `limit` one by one where they are of use. */
+struct eps__b_min_sep_plan {
+    unsigned exact, most, limit; /* 1: none */
+    double spent, further;       /* the estimated operations up to `most`, and of the orders beyond */
+};
+
+/* Plans the orders up to max_order (0: any): as many at once as take at most `operations`, together with those that
+ * follow at most `further`. */
+struct eps__b_min_sep_plan eps__b_min_sep_plan_of(const struct eps__b_min_sep *b_min_sep, double operations,
+                                                  double further, unsigned max_order);
+
+/* Computes the moments up to the order `most`, as far as they are not known yet. Moments that were computed stay,
+ * whatever the status. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+enum eps_status eps__b_min_sep_extend(const struct eps_context *context, struct eps__b_min_sep_moments *moments,
+                                      const struct eps__b_min_sep *b_min_sep, unsigned exact, unsigned most);
 
 /*
  * waits[i]: the probability that the user waits (does not sit out) at step i < banded.len, if examples are drawn with

@@ -25,87 +25,89 @@
 
 /* ------------------------------------------------------------ tables */
 
-/* The number of states without a history before the first step. They come first in the order of multisets.h. */
-static double lasting_of(const struct eps__b_min_sep_stages *stages, unsigned copies)
-{
-    return eps__multisets((double)stages->virtual_, copies - 1);
-}
-
 double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies)
 {
     struct eps__b_min_sep_stages stages = eps__b_min_sep_stages_of(b_min_sep);
-    double n = (double)b_min_sep->banded.len, b = (double)b_min_sep->separation,
-           states = eps__multisets((double)stages.len, copies - 1);
-    double rows = fmin(n, b) * states + fmax(n - b, 0) * lasting_of(&stages, copies);
+    double steps = (double)eps__b_min_sep_steps_of(b_min_sep), states = eps__multisets((double)stages.len, copies - 1);
     double transitions = eps__b_min_sep_transitions((double)stages.len, 1, copies);
-    double begins = b_min_sep->warm ? eps__multisets(b, copies) : 1;
-    double bytes = 8 * rows + transitions * (80 + 8.0 * copies) + states * 8 + begins * 64 + 4 * n;
+    double bytes = states * (8 * steps + 16 + 4.0 * copies) + 16 * transitions + 4 * steps;
     bool served = copies >= 2 && copies <= EPS__B_MIN_SEP_DRAWN_MAX && b_min_sep->examples == 1;
     return served && bytes <= BYTES_MAX ? bytes : INFINITY;
-}
-
-/* The sums of the states at step i < n. */
-static double *row_of(const struct eps__b_min_sep_draws *draws, size_t i)
-{
-    size_t b = draws->b_min_sep.separation, states = draws->layout.states;
-    if (i < b)
-        return draws->sums + i * states;
-    return draws->sums + b * states + (i - b) * draws->lasting;
 }
 
 /* The sum of a state from step i on, without the factor 2^exponent[i]. */
 static double sum_at(const struct eps__b_min_sep_draws *draws, size_t i, size_t state)
 {
-    return i < draws->b_min_sep.banded.len ? row_of(draws, i)[state] : 1;
+    return i < draws->layout.steps ? draws->sums[i * draws->layout.states + state] : 1;
 }
 
-/* Whether the state can occur at step i. A history before the first step ends before step `separation`. */
-static bool there_is(const struct eps__b_min_sep_draws *draws, size_t i, size_t state)
+/* The index of a transition among the drawings of its state's waiting copies. */
+static size_t drawing_of(const struct eps__b_min_sep_draws *draws, size_t state, size_t t)
 {
-    return draws->history[state] == 0 || i + draws->history[state] < draws->b_min_sep.separation;
+    return draws->layout.drawings_at[draws->layout.waiting[state]] + (t - draws->layout.first[state]);
 }
 
-/* The weight of transition t at step i. */
-static double weight_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
+/* The sum of the row's entries at which an example that is drawn meets the copies that do not wait. */
+static double met_by(const struct eps__b_min_sep_draws *draws, const double *row, size_t state)
 {
-    const struct eps__b_min_sep_meeting *meeting = draws->layout.meetings + t * draws->layout.stride;
-    const double *gram = draws->b_min_sep.banded.gram + i * draws->b_min_sep.banded.width;
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    const uint32_t *others = layout->others + state * (layout->copies - 1);
     double sum = 0;
-    if (draws->layout.causes[t].meetings == 0)
-        return draws->base[t];
-    for (size_t m = 0; m < draws->layout.causes[t].meetings; m++)
-        sum += meeting[m].times * gram[meeting[m].distance];
-    return draws->base[t] * Sleef_cinz_expd1_u10purec(sum);
+    for (unsigned c = layout->waiting[state]; c < layout->copies; c++) {
+        size_t distance;
+        if (eps__b_min_sep_last(&layout->stages, *others++, &distance) > 0)
+            sum += row[distance];
+    }
+    return sum;
 }
 
-/* The step to which transition t leads from step i, at most n. */
+/* The weight of transition t from a state at step i, whose row is `row`. met: of the state. */
+static double weight_of(const struct eps__b_min_sep_draws *draws, const double *row, size_t i, size_t state, size_t t,
+                        double met)
+{
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    size_t at = drawing_of(draws, state, t);
+    const struct eps__b_min_sep_drawing *drawing = &layout->drawings[at];
+    double base = draws->base[(i < layout->lead ? i : layout->lead) * layout->drawings_len + at];
+    double sum = drawing->all * met + drawing->together * row[0];
+    return sum > 0 ? base * Sleef_cinz_expd1_u10purec(sum) : base;
+}
+
+/* The step to which transition t leads from step i, at most that after the last one. */
 static size_t arrival(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
 {
     size_t to = i + draws->layout.items[t].jump;
-    return to < draws->b_min_sep.banded.len ? to : draws->b_min_sep.banded.len;
+    return to < draws->layout.steps ? to : draws->layout.steps;
 }
 
-/* Fills in first, base and history. Every state has transitions, and they are in the order of the states. */
-static void index_states(struct eps__b_min_sep_draws *draws)
+/* The number of first steps whose rows are not those of the Gram matrix, as there was nothing before them. */
+static size_t edge_of(const struct eps__b_min_sep_layout *layout)
+{
+    return layout->lead > 0 ? layout->lead + layout->stages.width : 0;
+}
+
+/* The row of step i, as eps__b_min_sep_row() makes it. */
+static const double *row_of(const struct eps__b_min_sep_draws *draws, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = &draws->layout;
-    const struct eps__b_min_sep_stages *stages = &layout->stages;
-    size_t state = 0;
-    for (size_t t = 0; t < layout->len; t++) {
-        draws->base[t] = (double)layout->causes[t].base;
-        if (t == 0 || layout->items[t].from != layout->items[t - 1].from)
-            draws->first[state++] = (uint32_t)t;
-        assert(layout->items[t].from == state - 1);
+    size_t width = layout->stages.width;
+    return i < edge_of(layout) ? draws->edge + i * width : draws->b_min_sep.banded.gram + (i - layout->lead) * width;
+}
+
+/* Fills in base: the probabilities of every leading step, and of all others. */
+static enum eps_status make_bases(struct eps__b_min_sep_draws *draws)
+{
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    eps__quad *exact = malloc(layout->drawings_len * sizeof *exact);
+    if (!exact)
+        return EPS_NO_MEMORY;
+    for (size_t i = 0; i <= layout->lead; i++) {
+        eps__b_min_sep_bases(exact, layout, i);
+        for (size_t at = 0; at < layout->drawings_len; at++)
+            draws->base[i * layout->drawings_len + at] = (double)exact[at];
     }
-    assert(state == layout->states);
-    draws->first[state] = (uint32_t)layout->len;
-    unsigned copies[EPS__B_MIN_SEP_COPIES_MAX] = {0};
-    state = 0;
-    do {
-        unsigned last = layout->copies > 1 ? copies[layout->copies - 2] : 0;
-        draws->history[state++] = last >= stages->virtual_ ? (uint32_t)(last - stages->virtual_ + stages->meeting) : 0;
-    } while (eps__multiset_next(copies, layout->copies - 1, (unsigned)stages->len));
-    assert(state == layout->states);
+    free(exact);
+    return EPS_OK;
 }
 
 /*
@@ -121,10 +123,10 @@ static double sum_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t 
                      const double *scale, struct shares *least)
 {
     double events = 0, stays = 0;
-    for (size_t t = draws->first[state + 1]; t-- > draws->first[state];) {
+    for (size_t t = draws->layout.first[state + 1]; t-- > draws->layout.first[state];) {
         const struct eps__b_min_sep_transition *item = &draws->layout.items[t];
         double part = weight[t] * (sum_at(draws, arrival(draws, i, t), item->to) * scale[item->jump]);
-        if (t == draws->first[state]) {
+        if (t == draws->layout.first[state]) {
             stays = part;
         } else if (part > 0) {
             events += part;
@@ -139,42 +141,46 @@ static double sum_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t 
 static bool make_row(struct eps__b_min_sep_draws *draws, size_t i, const double *weight, double *scale,
                      struct shares *least)
 {
-    size_t n = draws->b_min_sep.banded.len;
-    size_t states = i < draws->b_min_sep.separation ? draws->layout.states : draws->lasting;
+    size_t n = draws->layout.steps, states = draws->layout.states;
     bool inside = true;
-    double *row = row_of(draws, i), largest = 0, smallest = INFINITY;
+    double *sums = draws->sums + i * states, largest = 0, smallest = INFINITY;
     for (size_t jump = 1; jump <= draws->b_min_sep.separation; jump++)
         scale[jump] = ldexp(1, draws->exponent[i + jump < n ? i + jump : n] - draws->exponent[i + 1]);
     for (size_t s = 0; s < states; s++) {
-        row[s] = 0;
-        if (!there_is(draws, i, s))
-            continue;
-        row[s] = sum_of(draws, i, s, weight, scale, least);
-        inside &= row[s] > 0 && row[s] < INFINITY;
-        largest = fmax(largest, row[s]);
-        smallest = fmin(smallest, row[s]);
+        sums[s] = sum_of(draws, i, s, weight, scale, least);
+        inside &= sums[s] > 0 && sums[s] < INFINITY;
+        largest = fmax(largest, sums[s]);
+        smallest = fmin(smallest, sums[s]);
     }
     int shift;
     (void)frexp(largest, &shift);
     for (size_t s = 0; s < states; s++)
-        row[s] = ldexp(row[s], -shift);
+        sums[s] = ldexp(sums[s], -shift);
     draws->exponent[i] = draws->exponent[i + 1] + shift;
     return inside && smallest >= SMALLEST * largest;
+}
+
+static void make_weights(double *weight, const struct eps__b_min_sep_draws *draws, const double *row, size_t i)
+{
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    for (size_t s = 0; s < layout->states; s++) {
+        double met = met_by(draws, row, s);
+        for (size_t t = layout->first[s]; t < layout->first[s + 1]; t++)
+            weight[t] = weight_of(draws, row, i, s, t, met);
+    }
 }
 
 static enum eps_status make_rows(const struct eps_context *context, struct eps__b_min_sep_draws *draws,
                                  struct shares *least)
 {
-    const struct eps__banded_gram *banded = &draws->b_min_sep.banded;
-    double *weight = malloc(draws->layout.len * sizeof *weight);
+    const struct eps__b_min_sep_layout *layout = &draws->layout;
+    double *weight = malloc(layout->len * sizeof *weight);
     double *scale = malloc((draws->b_min_sep.separation + 1) * sizeof *scale);
     enum eps_status status = weight && scale ? EPS_OK : EPS_NO_MEMORY;
-    draws->exponent[banded->len] = 0;
-    for (size_t i = banded->len; status == EPS_OK && i-- > 0;) {
-        const double *gram = banded->gram + i * banded->width;
-        if (i + 1 == banded->len || memcmp(gram, gram + banded->width, banded->width * sizeof *gram) != 0)
-            for (size_t t = 0; t < draws->layout.len; t++)
-                weight[t] = weight_of(draws, i, t);
+    draws->exponent[layout->steps] = 0;
+    for (size_t i = layout->steps; status == EPS_OK && i-- > 0;) {
+        if (i + 1 == layout->steps || !eps__b_min_sep_alike(layout, i + 1))
+            make_weights(weight, draws, row_of(draws, i), i);
         if (!make_row(draws, i, weight, scale, least))
             status = EPS_UNSUPPORTED;
         else
@@ -182,49 +188,9 @@ static enum eps_status make_rows(const struct eps_context *context, struct eps__
     }
     free(weight);
     free(scale);
+    if (status == EPS_OK)
+        draws->log_z = Sleef_cinz_logd1_u10purec(sum_at(draws, 0, 0)) + draws->exponent[0] * M_LN2;
     return status;
-}
-
-/* The weight of a first state times its sum, without the factor 2^exponent[0]. */
-static double begin_of(const struct eps__b_min_sep_draws *draws, size_t index)
-{
-    const struct eps__b_min_sep_begin *begin = &draws->layout.begins[index];
-    size_t n = draws->b_min_sep.banded.len, step = begin->step < n ? begin->step : n;
-    return (double)begin->weight * ldexp(sum_at(draws, step, begin->state), draws->exponent[step] - draws->exponent[0]);
-}
-
-struct begun {
-    double weight;
-    uint32_t index;
-};
-
-static int rising(const void *a, const void *b)
-{
-    const struct begun *first = a, *second = b;
-    if (first->weight != second->weight)
-        return first->weight < second->weight ? -1 : 1;
-    return first->index < second->index ? -1 : first->index > second->index;
-}
-
-/* Makes the table of first states, and Z. */
-static enum eps_status make_begins(struct eps__b_min_sep_draws *draws)
-{
-    size_t len = draws->layout.begins_len;
-    struct begun *begun = malloc(len * sizeof *begun);
-    if (!begun)
-        return EPS_NO_MEMORY;
-    for (size_t s = 0; s < len; s++)
-        begun[s] = (struct begun){begin_of(draws, s), (uint32_t)s};
-    qsort(begun, len, sizeof *begun, rising);
-    double sum = 0;
-    for (size_t s = 0; s < len; s++) {
-        sum += begun[s].weight;
-        draws->order[s] = begun[s].index;
-        draws->begun[s] = sum;
-    }
-    free(begun);
-    draws->log_z = Sleef_cinz_logd1_u10purec(sum) + draws->exponent[0] * M_LN2;
-    return EPS_OK;
 }
 
 /* Sets log_z_error (M25) and log_density_error (M26). */
@@ -232,13 +198,13 @@ static void count_errors(struct eps__b_min_sep_draws *draws, double gram_units, 
 {
     const struct eps__b_min_sep_layout *layout = &draws->layout;
     const struct eps__banded_gram *banded = &draws->b_min_sep.banded;
-    double largest = 0, n = (double)banded->len, copies = layout->copies, events = (double)draws->most;
+    double largest = 0, steps = (double)layout->steps, copies = layout->copies;
+    double events = (double)draws->most + (layout->lead > 0 ? copies : 0), pairs = 0.5 * copies * copies;
     for (size_t i = 0; i < banded->len * banded->width; i++)
         largest = fmax(largest, banded->gram[i]);
-    double weights = 6 + (gram_units + copies + 2) * (double)layout->most * largest;
-    double sums = n * (copies + 8) + events * weights + (double)layout->begins_len + 8;
-    double shares =
-        n * 8 + events * (copies + 40) * (1 / least.events + 1 / least.one) + 41 * (double)layout->begins_len;
+    double weights = 8 + (gram_units + copies + 4) * pairs * largest;
+    double sums = steps * (copies + 8) + events * weights;
+    double shares = steps * 8 + events * (copies + 40) * (1 / least.events + 1 / least.one);
     draws->log_z_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + 8 * (1 + fabs(draws->exponent[0] * M_LN2))), 4);
     draws->log_density_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + shares), 4);
 }
@@ -248,38 +214,30 @@ void eps__b_min_sep_draws_free(struct eps__b_min_sep_draws *draws)
     if (!draws)
         return;
     eps__b_min_sep_layout_clear(&draws->layout);
-    free(draws->first);
     free(draws->base);
-    free(draws->history);
+    free(draws->edge);
     free(draws->sums);
     free(draws->exponent);
-    free(draws->order);
-    free(draws->begun);
     free(draws);
 }
 
 static enum eps_status make(const struct eps_context *context, struct eps__b_min_sep_draws *draws, double gram_units)
 {
     const struct eps__b_min_sep_layout *layout = &draws->layout;
-    size_t n = draws->b_min_sep.banded.len, b = draws->b_min_sep.separation;
-    draws->lasting = (size_t)lasting_of(&layout->stages, layout->copies);
-    draws->first = malloc((layout->states + 1) * sizeof *draws->first);
-    draws->base = malloc(layout->len * sizeof *draws->base);
-    draws->history = malloc(layout->states * sizeof *draws->history);
-    draws->sums =
-        malloc(((n < b ? n : b) * layout->states + (n > b ? n - b : 0) * draws->lasting) * sizeof *draws->sums);
-    draws->exponent = malloc((n + 1) * sizeof *draws->exponent);
-    draws->order = malloc(layout->begins_len * sizeof *draws->order);
-    draws->begun = malloc(layout->begins_len * sizeof *draws->begun);
-    if (!draws->first || !draws->base || !draws->history || !draws->sums || !draws->exponent || !draws->order ||
-        !draws->begun)
+    size_t edge = edge_of(layout) < layout->steps ? edge_of(layout) : layout->steps, width = layout->stages.width;
+    draws->base = malloc((layout->lead + 1) * layout->drawings_len * sizeof *draws->base);
+    draws->edge = malloc((edge * width + 1) * sizeof *draws->edge);
+    draws->sums = malloc(layout->steps * layout->states * sizeof *draws->sums);
+    draws->exponent = malloc((layout->steps + 1) * sizeof *draws->exponent);
+    if (!draws->base || !draws->edge || !draws->sums || !draws->exponent)
         return EPS_NO_MEMORY;
     struct shares least = {1, 1};
-    index_states(draws);
-    draws->most = layout->copies * ((n - 1) / b + 1);
-    enum eps_status status = make_rows(context, draws, &least);
+    draws->most = layout->copies * ((draws->b_min_sep.banded.len - 1) / draws->b_min_sep.separation + 1);
+    for (size_t i = 0; i < edge; i++)
+        eps__b_min_sep_row(draws->edge + i * width, layout, i);
+    enum eps_status status = make_bases(draws);
     if (status == EPS_OK)
-        status = make_begins(draws);
+        status = make_rows(context, draws, &least);
     if (status != EPS_OK)
         return status;
     count_errors(draws, gram_units, least);
@@ -338,26 +296,27 @@ static size_t above(const double *sums, size_t len, double x)
     return low;
 }
 
-/* The part of transition t in the sum of its state at step i, without the factor 2^exponent[i]. */
-static double part_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t t)
+/* The part of transition t in the sum of its state at step i, without the factor 2^exponent[i]. met: of the state. */
+static double part_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, size_t t, double met)
 {
     size_t to = arrival(draws, i, t);
     double sum = sum_at(draws, to, draws->layout.items[t].to);
     int shift = draws->exponent[to] - draws->exponent[i];
-    return weight_of(draws, i, t) * (shift == 0 ? sum : ldexp(sum, shift));
+    return weight_of(draws, row_of(draws, i), i, state, t, met) * (shift == 0 ? sum : ldexp(sum, shift));
 }
 
 /* Draws one of the transitions at step i that draw some copy. Those that draw the most copies come first in the running
  * sums, because they are usually the rarest. */
 static size_t taken(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, struct source *source)
 {
-    size_t first = draws->first[state] + 1, end = draws->first[state + 1], len = 0, last = 0;
+    size_t first = draws->layout.first[state] + 1, end = draws->layout.first[state + 1], len = 0, last = 0;
     double sums[EPS__B_MIN_SEP_DRAWN_MAX], sum = 0;
     assert(first < end && end - first <= EPS__B_MIN_SEP_DRAWN_MAX);
     if (end - first == 1)
         return first;
+    double met = met_by(draws, row_of(draws, i), state);
     for (size_t t = end; t-- > first; len++) {
-        double part = part_of(draws, i, t);
+        double part = part_of(draws, i, state, t, met);
         last = part > 0 ? len : last;
         sums[len] = sum += part;
     }
@@ -370,20 +329,17 @@ size_t eps__b_min_sep_draws_next(struct eps__participated *out, const struct eps
 {
     const struct eps__b_min_sep_layout *layout = &draws->layout;
     struct source source = {stream, draw, 0};
-    size_t len = 0, begun = layout->begins_len;
-    if (begun > 1)
-        begun = above(draws->begun, begun, draws->begun[begun - 1] * fine(&source)) + 1;
-    const struct eps__b_min_sep_begin *begin = &layout->begins[draws->order[begun - 1]];
-    size_t state = begin->state, n = draws->b_min_sep.banded.len;
+    size_t len = 0, state = 0;
     double left = 1, u = fine(&source);
-    for (size_t i = begin->step; i < n;) {
-        size_t t = draws->first[state];
-        assert(there_is(draws, i, state));
-        left *= part_of(draws, i, t) / row_of(draws, i)[state];
+    for (size_t i = 0; i < layout->steps;) {
+        size_t t = layout->first[state]; /* draws nothing, and so does not depend on what it meets */
+        left *= part_of(draws, i, state, t, 0) / sum_at(draws, i, state);
         if (left < u) {
             t = taken(draws, i, state, &source);
-            assert(len < draws->most);
-            out[len++] = (struct eps__participated){(uint32_t)i, (uint32_t)(t - draws->first[state])};
+            assert(len < draws->most || i < layout->lead);
+            if (i >= layout->lead)
+                out[len++] =
+                    (struct eps__participated){(uint32_t)(i - layout->lead), (uint32_t)(t - layout->first[state])};
             left = 1;
             u = fine(&source);
         }

@@ -21,14 +21,10 @@ struct eps__b_min_sep_draws {
     double log_z, log_z_error; /* ln Z = ln E X^a, and its absolute error bound */
     double log_density_error;  /* the absolute error bound of ln of the probability of a draw */
     size_t most;               /* the largest number of participations of a draw */
-    uint32_t *first;           /* states + 1 numbers: where the transitions of each state begin */
-    double *base;              /* [transition]: the probability of its drawings */
-    uint32_t *history;         /* [state]: the longest time that a virtual stage still sits out; 0: there is none */
-    double *sums;    /* the sum of state s from step i on is row i's entry s, times 2^exponent[i]; 1 for i >= n */
-    size_t lasting;  /* states of the rows from step `separation` on */
-    int *exponent;   /* n + 1 numbers */
-    uint32_t *order; /* the first states by ascending weight */
-    double *begun;   /* the running sums of these weights */
+    double *base; /* [step][drawing]: its probability at each leading step, and in the last row at all others */
+    double *edge; /* the rows of the first steps if something is missing before them */
+    double *sums; /* the sum of state s from step i on is row i's entry s, times 2^exponent[i]; 1 behind the last row */
+    int *exponent; /* steps + 1 numbers */
 };
 
 /*

@@ -10,9 +10,13 @@
 
 struct OF(sums) {
     const struct eps__b_min_sep_layout *layout;
-    NUMBER *weight; /* of each transition, at the current step */
-    NUMBER *powers; /* [d][t], t <= layout->reach: e^{g t}, g the entry at distance d */
-    NUMBER *ring;   /* [slot][state]: the numbers of the current step and of those that a transition may reach */
+    double *row;    /* of the Gram matrix, at the current step */
+    eps__quad *base; /* [drawing] */
+    NUMBER *own;    /* [drawing]: its weight without other copies */
+    NUMBER *powers; /* [d][t], t <= examples: e^{g t}, g the entry at distance d */
+    NUMBER *met;    /* [state]: e to the sum over its copies that do not wait, for one example that is drawn */
+    NUMBER *power;  /* [t], t <= reach: powers of met */
+    NUMBER *ring;   /* [slot][state]: the sums from a step on, of the last `slots` steps */
     NUMBER *before; /* the ring before the last step */
     size_t slots;   /* separation + 1 */
     size_t shift;   /* step i is in slot (i + shift) mod slots */
@@ -20,8 +24,12 @@ struct OF(sums) {
 
 static void OF(clear)(struct OF(sums) * sums)
 {
-    free(sums->weight);
+    free(sums->row);
+    free(sums->base);
+    free(sums->own);
     free(sums->powers);
+    free(sums->met);
+    free(sums->power);
     free(sums->ring);
     free(sums->before);
 }
@@ -31,31 +39,54 @@ static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__b_min_
     const struct eps__b_min_sep *b_min_sep = layout->b_min_sep;
     *sums = (struct OF(sums)){.layout = layout, .slots = b_min_sep->separation + 1};
     size_t numbers = sums->slots * layout->states;
-    sums->weight = malloc(layout->len * sizeof *sums->weight);
-    sums->powers = malloc(b_min_sep->banded.width * (layout->reach + 1) * sizeof *sums->powers);
-    sums->ring = calloc(numbers, sizeof *sums->ring);
+    sums->row = malloc(b_min_sep->banded.width * sizeof *sums->row);
+    sums->base = malloc(layout->drawings_len * sizeof *sums->base);
+    sums->own = malloc(layout->drawings_len * sizeof *sums->own);
+    sums->powers = malloc(b_min_sep->banded.width * (b_min_sep->examples + 1) * sizeof *sums->powers);
+    sums->met = malloc(layout->states * sizeof *sums->met);
+    sums->power = malloc((layout->reach + 1) * sizeof *sums->power);
+    sums->ring = malloc(numbers * sizeof *sums->ring);
     sums->before = malloc(numbers * sizeof *sums->before);
-    return sums->weight && sums->powers && sums->ring && sums->before ? EPS_OK : EPS_NO_MEMORY;
+    if (!sums->row || !sums->base || !sums->own || !sums->powers || !sums->met || !sums->power || !sums->ring ||
+        !sums->before)
+        return EPS_NO_MEMORY;
+    for (size_t s = 0; s < numbers; s++)
+        sums->ring[s] = 1;
+    return EPS_OK;
 }
 
-/* Sets the weights at step i. */
+/* x^times: at most 2 units of rounding for each factor x. */
+static NUMBER OF(raise)(NUMBER x, size_t times)
+{
+    NUMBER power = 1;
+    for (; times > 0; times >>= 1, x *= x)
+        if (times & 1)
+            power *= x;
+    return power;
+}
+
+/* Prepares the weights of step i. */
 static void OF(weigh)(struct OF(sums) * sums, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
-    const struct eps__banded_gram *banded = &layout->b_min_sep->banded;
-    size_t row = layout->reach + 1;
-    for (size_t d = 0; d < banded->width; d++) {
-        NUMBER once = EXP((NUMBER)banded->gram[i * banded->width + d]), *powers = sums->powers + d * row;
+    size_t width = layout->stages.width, terms = layout->stages.examples + 1;
+    eps__b_min_sep_row(sums->row, layout, i);
+    eps__b_min_sep_bases(sums->base, layout, i);
+    for (size_t d = 0; d < width; d++) {
+        NUMBER once = EXP((NUMBER)sums->row[d]), *powers = sums->powers + d * terms;
         powers[0] = 1;
-        for (size_t t = 1; t < row; t++)
+        for (size_t t = 1; t < terms; t++)
             powers[t] = powers[t - 1] * once;
     }
-    for (size_t t = 0; t < layout->len; t++) {
-        const struct eps__b_min_sep_meeting *meeting = layout->meetings + t * layout->stride;
-        NUMBER weight = (NUMBER)layout->causes[t].base;
-        for (size_t m = 0; m < layout->causes[t].meetings; m++)
-            weight *= sums->powers[meeting[m].distance * row + meeting[m].times];
-        sums->weight[t] = weight;
+    for (size_t at = 0; at < layout->drawings_len; at++)
+        sums->own[at] = (NUMBER)sums->base[at] * OF(raise)(sums->powers[1], layout->drawings[at].together);
+    for (size_t s = 0; s < layout->states; s++) {
+        const uint32_t *others = layout->others + s * (layout->copies - 1);
+        sums->met[s] = 1;
+        for (unsigned c = layout->waiting[s]; c < layout->copies; c++) {
+            size_t distance, examples = eps__b_min_sep_last(&layout->stages, *others++, &distance);
+            sums->met[s] *= sums->powers[distance * terms + examples];
+        }
     }
 }
 
@@ -65,19 +96,27 @@ static NUMBER *OF(at)(const struct OF(sums) * sums, size_t i)
     return sums->ring + (i + sums->shift) % sums->slots * sums->layout->states;
 }
 
-/* Moves the numbers of step i to later steps by the first `len` transitions. */
-static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
+/* Makes the numbers of step i from those of later steps. */
+static void OF(step)(struct OF(sums) * sums, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
-    size_t slot = (i + sums->shift) % sums->slots, states = layout->states;
-    NUMBER *now = sums->ring + slot * states;
-    for (size_t t = 0; t < len; t++) {
-        struct eps__b_min_sep_transition item = layout->items[t];
-        size_t to = slot + item.jump;
-        to -= to >= sums->slots ? sums->slots : 0;
-        sums->ring[to * states + item.to] += sums->weight[t] * now[item.from];
+    size_t slot = (i + sums->shift) % sums->slots, states = layout->states, slots = sums->slots;
+    const struct eps__b_min_sep_transition *item = layout->items;
+    NUMBER *now = sums->ring + slot * states, *power = sums->power;
+    power[0] = 1;
+    for (size_t s = 0; s < states; s++) {
+        unsigned waiting = layout->waiting[s];
+        size_t at = layout->drawings_at[waiting], end = layout->drawings_at[waiting + 1];
+        NUMBER sum = 0;
+        for (size_t t = 1; t <= waiting * layout->stages.examples; t++)
+            power[t] = power[t - 1] * sums->met[s];
+        for (; at < end; at++, item++) {
+            size_t to = slot + item->jump;
+            to -= to >= slots ? slots : 0;
+            sum += sums->own[at] * power[layout->drawings[at].all] * sums->ring[to * states + item->to];
+        }
+        now[s] = sum;
     }
-    memset(now, 0, states * sizeof *now);
 }
 
 /*
@@ -88,12 +127,10 @@ static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, 
 {
     NUMBER low = INFINITY, high = 0;
     size_t states = sums->layout->states;
-    for (size_t ahead = 0; ahead < sums->layout->b_min_sep->separation; ahead++) {
-        const NUMBER *before = sums->before + (i + ahead + sums->shift) % sums->slots * states;
-        const NUMBER *after = OF(at)(sums, i + 1 + ahead);
+    for (size_t ahead = 0; ahead < sums->layout->stages.separation; ahead++) {
+        const NUMBER *before = sums->before + (i + 1 + ahead + sums->shift) % sums->slots * states;
+        const NUMBER *after = OF(at)(sums, i + ahead);
         for (size_t s = 0; s < states; s++) {
-            if (before[s] == 0 && after[s] == 0)
-                continue;
             NUMBER factor = after[s] / before[s];
             low = factor < low ? factor : low;
             high = factor > high ? factor : high;
@@ -103,41 +140,37 @@ static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, 
     }
     *least = low;
     *spread = (double)((high - low) / low / ROUNDOFF);
-    return low > 0 && low < INFINITY;
+    return low > 0 && high < INFINITY;
 }
 
-/* Turns the numbers before step i into those before step `to`, multiplied by `factor` for each step between. */
+/* Turns the numbers of step i and the later ones into those of step `to` < i, multiplied by `factor` for each step
+ * between. */
 static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
 {
-    NUMBER power = 1;
-    for (size_t times = to - i; times > 0; times >>= 1) {
-        if (times & 1)
-            power *= factor;
-        factor *= factor;
-    }
+    NUMBER power = OF(raise)(factor, i - to);
     for (size_t s = 0; s < sums->slots * sums->layout->states; s++)
         sums->ring[s] *= power;
-    sums->shift += sums->slots - (to - i) % sums->slots;
+    sums->shift += i - to;
 }
 
-/* Makes the equal steps from .. to - 1. Adds to *units the further rounding if a power was used. */
+/* Makes the equal steps from - 1, from - 2, ..., to. Adds to *units the further rounding if a power was used. */
 static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) * sums, size_t from, size_t to,
                                  double *units)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
-    size_t separation = layout->b_min_sep->separation, every = CONVERGING * separation;
+    size_t every = CONVERGING * layout->stages.separation;
     enum eps_status status = EPS_OK;
-    OF(weigh)(sums, from);
-    for (size_t i = from; i < to && status == EPS_OK; i++) {
-        bool look = i >= separation && (i - from) % every == every - 1 && to - i > every;
+    OF(weigh)(sums, to);
+    for (size_t i = from; i-- > to && status == EPS_OK;) {
+        bool look = (from - i) % every == 0 && i - to > every;
         NUMBER factor;
         double spread, once = once_of(layout);
         if (look)
             memcpy(sums->before, sums->ring, sums->slots * layout->states * sizeof *sums->ring);
-        OF(step)(sums, i, i < separation ? layout->len : layout->lasting_len);
+        OF(step)(sums, i);
         if (look && OF(converged)(sums, i, once, &factor, &spread)) {
-            OF(leap)(sums, i + 1, to, factor);
-            *units += (double)(to - i) * (spread + 8);
+            OF(leap)(sums, i, to, factor);
+            *units += (double)(i - to) * (spread + 8);
             return EPS_OK;
         }
         status = eps__poll(context);
@@ -150,24 +183,14 @@ static enum eps_status OF(run)(const struct eps_context *context, const struct e
                                eps__quad *sum, double *units)
 {
     struct OF(sums) sums;
-    const struct eps__banded_gram *banded = &layout->b_min_sep->banded;
     enum eps_status status = OF(make)(&sums, layout);
     *units = units_of(layout);
-    for (size_t s = 0; status == EPS_OK && s < layout->begins_len; s++) {
-        const struct eps__b_min_sep_begin *begin = &layout->begins[s];
-        OF(at)(&sums, begin->step)[begin->state] += (NUMBER)begin->weight;
+    for (size_t i = layout->steps, to; status == EPS_OK && i > 0; i = to) {
+        for (to = i - 1; to > 0 && eps__b_min_sep_alike(layout, to);)
+            to--;
+        status = OF(alike)(context, &sums, i, to, units);
     }
-    for (size_t i = 0, end; status == EPS_OK && i < banded->len; i = end) {
-        for (end = i + 1;
-             end < banded->len && memcmp(banded->gram + end * banded->width, banded->gram + i * banded->width,
-                                         banded->width * sizeof *banded->gram) == 0;)
-            end++;
-        status = OF(alike)(context, &sums, i, end, units);
-    }
-    NUMBER all = 0;
-    for (size_t s = 0; status == EPS_OK && s < sums.slots * layout->states; s++)
-        all += sums.ring[s];
-    *sum = (eps__quad)all;
+    *sum = status == EPS_OK ? (eps__quad)OF(at)(&sums, 0)[0] : NAN;
     OF(clear)(&sums);
     return status;
 }

@@ -314,8 +314,10 @@ TEST(what_does_not_fit_is_infinite)
     assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 2, &numbers)));
     assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
     assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 6, &numbers)));
-    b_min_sep.banded.p = 1 - 1e-9;
-    assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
+    /* a drawing of four copies would be rarer than e^-2500 */
+    b_min_sep = (struct eps__b_min_sep){.separation = 4, .examples = 1, .banded = {.len = 100, .width = 2, .p = 1e-300}};
+    assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
+    assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 4, &numbers)));
 }
 
 /* ------------------------------------------------------------ renyi */
@@ -379,6 +381,49 @@ TEST(delta_is_never_under_the_truth)
                       exp(logs[direction] / (double)asked[direction]), loosest[direction]);
         assert_true(exp(logs[direction] / (double)asked[direction]) < 2 && loosest[direction] < 8);
     }
+}
+
+/* Orders that take long are computed while they pay: the answer is near that of all orders. */
+TEST(orders_are_raised_while_they_pay)
+{
+    double sigma[9] = {0};
+    for (unsigned order = 5; order <= 8; order++)
+        sigma[order] = answered(job_of("{'n': 256, 'matrix': {'family': 'square_root', 'bands': 16},"
+                                       " 'sampling': {'scheme': 'b_min_sep', 'p': 0.01, 'separation': 16},"
+                                       " 'epsilon': 1, 'delta': 1e-6,"
+                                       " 'accountant': {'method': 'renyi', 'max_order': %u}}",
+                                       order))
+                           .of[EPS_REMOVE];
+    for (unsigned order = 6; order <= 8; order++)
+        assert_true(sigma[order] <= 1.002 * sigma[order - 1]);
+    assert_true(sigma[8] < 0.75 * sigma[5]);
+}
+
+/* What was asked for before, which raised the orders further, does not change an answer. */
+TEST(answers_do_not_depend_on_earlier_questions)
+{
+    static const double epsilons[2][2] = {{1, 0.01}, {0.01, 1}};
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+    const struct eps__accountant *renyi = eps__accountant_find(EPS_ACCOUNTANT_RENYI);
+    double found[2][2];
+    for (int first = 0; first < 2; first++) {
+        struct eps_job job = job_of("{'n': 256, 'matrix': {'family': 'square_root', 'bands': 16},"
+                                    " 'sampling': {'scheme': 'b_min_sep', 'p': 0.01, 'separation': 16},"
+                                    " 'epsilon': 1, 'noise_multiplier': 5,"
+                                    " 'accountant': {'method': 'renyi', 'max_order': 7}}");
+        struct eps__setting setting;
+        struct eps__profile *profile = NULL;
+        struct eps_error error = {0};
+        assert_int_equal(eps__setting_open(&setting, &error, NULL, &job), EPS_OK);
+        assert_int_equal(renyi->open(&setting, 5, &accuracy, &profile, &error), EPS_OK);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(profile->class->log_delta(profile, EPS_REMOVE, EPS__UPPER, epsilons[first][i],
+                                                       &found[first][first == i ? 0 : 1], &error),
+                             EPS_OK);
+        profile->class->destroy(profile);
+        eps__setting_close(&setting);
+    }
+    assert_true(found[0][0] == found[1][0] && found[0][1] == found[1][1]);
 }
 
 /* By renyi's own law of b-min-sep sampling, where a plainer sampling of the same law would be answered in its place. */
