@@ -98,7 +98,7 @@ static struct look solve_in(const struct eps_context *context, struct eps_job jo
         fail_msg("%d: %s: %s", (int)error.status, error.pointer, error.message);
     }
     struct look answer = {result->bracket_upper, result->bracket_lower, result->directions[EPS_REMOVE].value,
-                            result->directions[EPS_ADD].value, hinted(result, "more than the tolerance")};
+                          result->directions[EPS_ADD].value, hinted(result, "more than the tolerance")};
     if (!(answer.lower <= answer.value) || answer.value != fmax(answer.remove, answer.add)) {
         tell(&job);
         fail_msg("[%.17g, %.17g], remove %.17g, add %.17g", answer.lower, answer.value, answer.remove, answer.add);
