@@ -18,7 +18,7 @@ struct OF(sums) {
     size_t shift;   /* step i is in slot (i + shift) mod slots */
 };
 
-static void OF(clear)(struct OF(sums) * sums)
+static void OF(clear)(struct OF(sums) *sums)
 {
     free(sums->weight);
     free(sums->powers);
@@ -26,7 +26,7 @@ static void OF(clear)(struct OF(sums) * sums)
     free(sums->before);
 }
 
-static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__b_min_sep_layout *layout)
+static enum eps_status OF(make)(struct OF(sums) *sums, const struct eps__b_min_sep_layout *layout)
 {
     const struct eps__b_min_sep *b_min_sep = layout->b_min_sep;
     *sums = (struct OF(sums)){.layout = layout, .slots = b_min_sep->separation + 1};
@@ -39,7 +39,7 @@ static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__b_min_
 }
 
 /* Sets the weights at step i. */
-static void OF(weigh)(struct OF(sums) * sums, size_t i)
+static void OF(weigh)(struct OF(sums) *sums, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
     const struct eps__banded_gram *banded = &layout->b_min_sep->banded;
@@ -60,13 +60,13 @@ static void OF(weigh)(struct OF(sums) * sums, size_t i)
 }
 
 /* The numbers of step i. */
-static NUMBER *OF(at)(const struct OF(sums) * sums, size_t i)
+static NUMBER *OF(at)(const struct OF(sums) *sums, size_t i)
 {
     return sums->ring + (i + sums->shift) % sums->slots * sums->layout->states;
 }
 
 /* Moves the numbers of step i to later steps by the first `len` transitions. */
-static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
+static void OF(step)(struct OF(sums) *sums, size_t i, size_t len)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
     size_t slot = (i + sums->shift) % sums->slots, states = layout->states;
@@ -84,7 +84,7 @@ static void OF(step)(struct OF(sums) * sums, size_t i, size_t len)
  * Whether step i multiplied every number by one factor, up to `units` units of rounding. If so, *least is the least
  * factor and *spread by how many units the largest one exceeds it.
  */
-static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
+static bool OF(converged)(const struct OF(sums) *sums, size_t i, double units, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
     size_t states = sums->layout->states;
@@ -107,7 +107,7 @@ static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, 
 }
 
 /* Turns the numbers before step i into those before step `to`, multiplied by `factor` for each step between. */
-static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
+static void OF(leap)(struct OF(sums) *sums, size_t i, size_t to, NUMBER factor)
 {
     NUMBER power = 1;
     for (size_t times = to - i; times > 0; times >>= 1) {
@@ -121,7 +121,7 @@ static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
 }
 
 /* Makes the equal steps from .. to - 1. Adds to *units the further rounding if a power was used. */
-static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) * sums, size_t from, size_t to,
+static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) *sums, size_t from, size_t to,
                                  double *units)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;

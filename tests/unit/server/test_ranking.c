@@ -96,12 +96,9 @@ static void end(struct service *service, const struct group_record *plan, size_t
 static void plan(struct service *service, struct group_record *record, const char *objective)
 {
     static char request[2048];
-    snprintf(request, sizeof request,
-             "{\"asked\":{\"objective\":\"%s\",\"n\":4},\"candidates\":[" CANDIDATE("a", "1", "false") "," CANDIDATE(
-                 "b", "10", "false") "," CANDIDATE("c", "1", "false") "," CANDIDATE("d", "1",
-                                                                                    "true") "," CANDIDATE("e", "1",
-                                                                                                          "false") "]}",
-             objective);
+    snprintf(request, sizeof request, "{\"asked\":{\"objective\":\"%s\",\"n\":4},\"candidates\":[%s,%s,%s,%s,%s]}",
+             objective, CANDIDATE("a", "1", "false"), CANDIDATE("b", "10", "false"), CANDIDATE("c", "1", "false"),
+             CANDIDATE("d", "1", "true"), CANDIDATE("e", "1", "false"));
     *record = (struct group_record){.kind = GROUP_PLAN, .status = JOB_RUNNING, .total = 5, .request = request};
     uuid_next(record->id);
     service_insert(service, record);
