@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Checks that a family, a scheme and an accountant are one file and one row each, and that a member of theirs is one
-line and one row. A toy of each is added to a copy of the tree under build/, which is built and then solves jobs that use it, by
-`solve` and over HTTP. Prints TAP.
+line and one row. A toy of each is added to a copy of the tree under build/, which is built and then solves jobs that
+use it, by `solve` and over HTTP. Prints TAP.
 
 Adding one means: tests/toys/NAME.c is copied into its room and contains its name in JSON; one line is added to the
-table of the room; and, because C selects by number, one value is added to the enum of lib/epsilon.h. A member is one line in
-its struct there and one row in lib/base/members.c. No other line changes, and CONTRIBUTING.md names each of these
-files. Not tested: the published contract (api/openapi.yaml) and the form of the page.
+table of the room; and, because C selects by number, one value is added to the enum of lib/epsilon.h. A member is one
+line in its struct there and one row in lib/base/members.c. No other line changes, and CONTRIBUTING.md names each of
+these files. Not tested: the published contract (api/openapi.yaml) and the form of the page.
 
 From the environment: CC, JOBS.
 """

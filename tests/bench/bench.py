@@ -163,7 +163,8 @@ def main():
     peers = [None] * len(CASES)
     if not options.skip_peer:
         peers = ask_peer(options.build, "venv", PEER, "peer.py", [{**case, "repeat": options.repeat} for case in CASES])
-    print(f"\nTime per solve for epsilon at delta = 1e-6, best of {options.repeat}; the peer is {PEER}, interval 1e-4\n")
+    print(f"\nTime per solve for epsilon at delta = 1e-6, best of {options.repeat}; "
+          f"the peer is {PEER}, interval 1e-4\n")
     print(f"  {'':<32}{'dp_accounting':>24}{'ours, in process':>36}{'ours, HTTP':>14}{'faster':>10}")
     print(f"  {'case':<32}{'epsilon':>13}{'ms':>11}{'epsilon':>13}{'tolerance':>12}{'ms':>11}{'ms':>14}{'times':>10}")
     for case, peer in zip(CASES, peers):

@@ -1,5 +1,5 @@
-"""The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same over dp_accounting at n = 64. Then
-MMCC beside renyi, where bands are few: the noise that each finds, and processor time.
+"""The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same over dp_accounting at
+n = 64. Then MMCC beside renyi, where bands are few: the noise that each finds, and processor time.
 
     mmcc.py --build build [--skip-peer]
 

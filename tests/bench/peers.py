@@ -1,5 +1,5 @@
-"""The peers, each in a virtual environment of its own under the build folder. Where one cannot be installed (PyPI is out of
-reach, say) or does not run, a line says so, and ours stands alone.
+"""The peers, each in a virtual environment of its own under the build folder. Where one cannot be installed (PyPI
+is out of reach, say) or does not run, a line says so, and ours stands alone.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

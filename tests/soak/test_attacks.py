@@ -189,7 +189,8 @@ def test_ten_thousand_labels(launch):
         thread.start()
     for thread in threads:
         thread.join()
-    for query in ("label=label%205", "label=nothing", "status=succeeded&label=nothing", "status=failed&label=label%205"):
+    for query in ("label=label%205", "label=nothing", "status=succeeded&label=nothing",
+                  "status=failed&label=label%205"):
         started = time.monotonic()
         items = server.get("/v1/jobs?" + query).json()["items"]
         assert len(items) == (query == "label=label%205")
@@ -213,7 +214,8 @@ def test_jobs_that_are_canceled_at_once(launch):
 
 def test_a_flood_of_cached_jobs_fills_no_disk(launch):
     server = launch("--max-db", "32MiB")
-    job = dict(GAUSSIAN, n=5000, matrix={"family": "toeplitz", "coefficients": [1] + [1 / (2 + i) for i in range(4999)]})
+    coefficients = [1] + [1 / (2 + i) for i in range(4999)]
+    job = dict(GAUSSIAN, n=5000, matrix={"family": "toeplitz", "coefficients": coefficients})
     server.solve(job)
     watch = Watch(server, 300 * MIB)
     statuses = set()
