@@ -9,7 +9,7 @@
  * C is as its family defines it, not normalised, as in the paper; its optimised ones are ours (ratios to its sigmas
  * are not compared).
  *
- *     [POINTS=7] reproduce_allocation [panel ...]
+ *     [POINTS=7] reproduce_balls_in_bins [panel ...]
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
