@@ -708,7 +708,7 @@ TEST(users_are_checked)
     crowd.user = one;
     assert_users_refused(shared_mechanism(5, 2, 2, 0.1), &crowd, "/users", "example 2 gives one");
     eps_batcher_destroy(start(shared_mechanism(5, 2, 2, 0.1), 4, &doubled, 1)); /* two examples each, named twice */
-    struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, 5); /* here users are only checked */
+    struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, 5);               /* here users are only checked */
     m.sampling.p = 0.5;
     m.sampling.examples_per_user = 2;
     assert_users_refused(m, &crowd, "/users", "example 2 gives one");
