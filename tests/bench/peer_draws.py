@@ -20,7 +20,7 @@ RUNS = 4
 
 
 def column(bands):
-    """The square root's first column, cut and of norm 1."""
+    """The square root's first column, cut and scaled to norm 1."""
     entries = numpy.cumprod(numpy.concatenate([[1.0], 1 - 0.5 / numpy.arange(1, bands)]))
     return entries / numpy.linalg.norm(entries)
 

@@ -1,6 +1,5 @@
-"""The bench's rows for trainings of several phases, every one different: `epsilond solve` from its start to its
-end, each phase alone and its share included, beside dp_accounting's composition alone. Also how many cores ours had
-busy.
+"""The bench's rows for trainings of several different phases: `epsilond solve` from start to end, which includes each
+phase alone and its share, beside dp_accounting's composition only. Also the number of cores that ours kept busy.
 
     phases.py --build build [--objects build/release] [--skip-peer]
 
@@ -24,7 +23,7 @@ CASES = [(4, 1000, 1.0), (16, 100000, 4.0), (256, 100000, 16.0)]
 
 
 def phases_of(count, sigma):
-    """(noise multiplier, p) of each: rising both."""
+    """(noise multiplier, p) of each phase, both rising."""
     return [(sigma * (1 + i / (4 * count)), 1e-3 * (1 + 2.5 * i / count)) for i in range(count)]
 
 

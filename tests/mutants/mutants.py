@@ -61,7 +61,7 @@ def lemmas():
 
 
 def misfit(row, known):
-    """What is wrong with the row, or None."""
+    """The error in the row, or None."""
     path = ROOT / row["file"]
     if row["lemma"] != "-" and row["lemma"] not in known:
         return f"there is no lemma {row['lemma']}"
@@ -170,7 +170,7 @@ def main():
     wrong = [f"{row['name']}: {why}" for row in table if (why := misfit(row, known))]
     wrong += [f"{row['name']}: twice" for i, row in enumerate(table) if row["name"] in {r["name"] for r in table[:i]}]
     bare = [lemma for lemma in known if lemma not in {row["lemma"] for row in table}]
-    owed = re.findall(r"[A-Z]\d+", re.search(r"^# Lemmas for whose steps.*", TABLE.read_text(), re.M)[0])
+    owed = re.findall(r"[A-Z]\d+", re.search(r"^# Lemmas without a test that notices.*", TABLE.read_text(), re.M)[0])
     wrong += [f"{lemma}: no row" for lemma in bare if lemma not in owed]
     wrong += [f"{lemma}: has a row now" for lemma in owed if lemma not in bare]
     if wrong and not asked.names:
