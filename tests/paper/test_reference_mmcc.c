@@ -42,7 +42,7 @@ static struct eps_job job_of(const json_t *row)
     return job;
 }
 
-/* The lower bound on the reference's epsilon that was found with tails twice as close. */
+/* The smallest share of the reference's epsilon that was found, with tails twice as close. */
 #define LEAST 0.84
 
 /* The larger of both directions at this share (NAN: chosen), over the reference's. */
@@ -57,8 +57,7 @@ static double over_reference(const json_t *row, double share)
         fail_msg("%s: %s", json_string_value(json_object_get(row, "id")), error.message);
     double remove = result->directions[EPS_REMOVE].value / number(row, "eps_remove");
     double add = result->directions[EPS_ADD].value / number(row, "eps_add");
-    /* An absent example takes part with probability 0: no loss exceeds the bound that follows, which the reference does
-     * not use. */
+    /* In direction add no loss exceeds -ln of the probability of never taking part, which the reference does not use. */
     double most = -(double)job.mechanism.n * log1p(-job.mechanism.sampling.p);
     double known = result->directions[EPS_ADD].value / fmin(number(row, "eps_add"), most);
     eps_result_destroy(result);
