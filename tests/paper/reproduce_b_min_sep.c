@@ -120,8 +120,8 @@ static void try_job(struct point *point, size_t method, size_t bands, size_t sep
         point->separation = separation;
 }
 
-/* Separations: the number of bands, then two times (or without `whole` eight times) the one before while it is less than
- * an epoch, and an epoch, which corresponds to balls in bins. */
+/* Separations: the number of bands, then two times (or without `whole` eight times) the one before while it is less
+ * than an epoch, and an epoch, which corresponds to balls in bins. */
 static void solve(struct point *point, bool whole)
 {
     double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);

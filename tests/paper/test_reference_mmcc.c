@@ -57,7 +57,7 @@ static double over_reference(const json_t *row, double share)
         fail_msg("%s: %s", json_string_value(json_object_get(row, "id")), error.message);
     double remove = result->directions[EPS_REMOVE].value / number(row, "eps_remove");
     double add = result->directions[EPS_ADD].value / number(row, "eps_add");
-    /* In direction add no loss exceeds -ln of the probability of never taking part, which the reference does not use. */
+    /* In direction add no loss exceeds -ln of the probability of never taking part. The reference does not use that. */
     double most = -(double)job.mechanism.n * log1p(-job.mechanism.sampling.p);
     double known = result->directions[EPS_ADD].value / fmin(number(row, "eps_add"), most);
     eps_result_destroy(result);
