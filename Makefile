@@ -330,9 +330,10 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
-# Two compilers without warnings, the static analyser, and the syntax of the shell scripts.
+# The layout of the sources, two compilers without warnings, the static analyser, and the syntax of the shell scripts.
 lint:
-	@+$(SUB) deps DEPS="$(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT))"
+	@+$(SUB) deps DEPS="$(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT) $(DEPS_FORMAT))"
+	@+$(SUB) format-check
 	@+$(SUB) $(PARALLEL) -k FLAVOUR=clang all $(patsubst %,build/clang/%.o,$(basename $(PROGRAM_C) $(HELPER_C) $(FUZZ_C) $(BENCH_C)))
 	@+$(SUB) tidy
 	@set -e; for s in $(wildcard tests/*.sh tests/*/*.sh server/*.sh docker/*.sh .ci/run); do bash -n $$s; done
@@ -348,14 +349,14 @@ $(B)/tidy/%.ok: % .clang-tidy
 	clang-tidy-14 --quiet $< -- $(LANGUAGE) $(filter-out -Werror,$(WARNINGS)) $(CFLAGS_LIB) $(FOR_$(*F)) 2>/dev/null
 	@touch $@
 
-SOURCES := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+SOURCES = $(shell find lib api server tests -name '*.[ch]')
 format:
 	@+$(SUB) deps DEPS="$(DEPS_FORMAT)"
 	clang-format-14 -i $(SOURCES)
 
 format-check:
 	@+$(SUB) deps DEPS="$(DEPS_FORMAT)"
-	clang-format-14 --dry-run -Werror $(SOURCES)
+	@clang-format-14 --dry-run -Werror $(SOURCES)
 
 # ---------------------------------------------------------------- installing
 
@@ -401,7 +402,7 @@ help:
 	    'soak       hostile clients, and a hundred thousand random jobs with sanitizers' \
 	    'corpus     compare 500 documents with the build of BASE (HEAD~1), after a refactoring' \
 	    'mutants    mutated lines that tests must detect (SHARE=0/1)' \
-	    'lint       clang with -Werror, clang-tidy' \
+	    'lint       format-check, clang with -Werror, clang-tidy' \
 	    'format     run clang-format on all sources (format-check only checks)' \
 	    'asan tsan  unit, corpus and short end-to-end tests with sanitizers' \
 	    'verify     the tests, with every bound compared with quadruple precision' \

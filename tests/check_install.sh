@@ -89,7 +89,8 @@ int main(void)
 }
 C
 # shellcheck disable=SC2046
-"$CC" -std=c17 -Wall -Wextra -Werror $(pc --cflags epsilon) -o "$work/user" "$work/user.c" $(pc --libs epsilon) >"$log" 2>&1 &&
+"$CC" -std=c17 -Wall -Wextra -Werror $(pc --cflags epsilon) -o "$work/user" "$work/user.c" $(pc --libs epsilon) \
+    >"$log" 2>&1 &&
     LD_LIBRARY_PATH="$work/prefix/lib" "$work/user" >"$log" 2>&1
 result $? "a program that does not mention GSL links with the flags of pkg-config, and runs"
 
@@ -120,7 +121,8 @@ result $? "DESTDIR is where files are installed, and does not occur in them"
 
 installed "$work/prefix" >"$work/files" && [ -s "$work/files" ] &&
     touch "$work/prefix/lib/somebody-elses" &&
-    build uninstall PREFIX="$work/prefix" && installed "$work/prefix" >"$log" && [ "$(cat "$log")" = ./lib/somebody-elses ] &&
+    build uninstall PREFIX="$work/prefix" && installed "$work/prefix" >"$log" &&
+    [ "$(cat "$log")" = ./lib/somebody-elses ] &&
     build uninstall DESTDIR="$work/stage" PREFIX=/usr && installed "$work/stage" >"$log" && [ ! -s "$log" ]
 result $? "uninstall removes what install has installed, and nothing else"
 

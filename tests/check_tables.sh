@@ -46,7 +46,8 @@ result "$upward" "the rooms of lib/strategy use each other in one direction"
 result "$(ls migrations | awk '{ if ($0 !~ sprintf("^%04d_[a-z_]+\\.sql$", NR)) print $0 " is not number " NR }')" \
     "migrations are numbered consecutively from 1"
 # A mutant whose line was rewritten would not be tested.
-result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" "every mutant matches the sources, every lemma has one"
+result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" \
+    "every mutant matches the sources, every lemma has one"
 # Sources are read in columns.
-result "$(find lib api server tests -name '*.[ch]' -exec awk 'length($0) > 120 { print FILENAME ":" FNR }' {} +)" \
-    "no line of a source is over 120 columns"
+result "$(find lib api server tests docker .ci/run \( -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name run \) \
+    -exec awk 'length($0) > 120 { print FILENAME ":" FNR }' {} +)" "no line of a source is over 120 columns"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Checks that a family, a scheme and an accountant are one file and one row each, and that a member of theirs is one
-line and one row. A toy of each is added to a copy of the tree under build/, which is built and then solves jobs that use it, by
-`solve` and over HTTP. Prints TAP.
+line and one row. A toy of each is added to a copy of the tree under build/, which is built and then solves jobs that
+use it, by `solve` and over HTTP. Prints TAP.
 
 Adding one means: tests/toys/NAME.c is copied into its room and contains its name in JSON; one line is added to the
-table of the room; and, because C selects by number, one value is added to the enum of lib/epsilon.h. A member is one line in
-its struct there and one row in lib/base/members.c. No other line changes, and CONTRIBUTING.md names each of these
-files. Not tested: the published contract (api/openapi.yaml) and the form of the page.
+table of the room; and, because C selects by number, one value is added to the enum of lib/epsilon.h. A member is one
+line in its struct there and one row in lib/base/members.c. No other line changes, and CONTRIBUTING.md names each of
+these files. Not tested: the published contract (api/openapi.yaml) and the form of the page.
 
 From the environment: CC, JOBS.
 """
@@ -143,7 +143,7 @@ def add(name, enum, room, table, rows):
 
 
 def unnamed():
-    """The files that a toy touches and CONTRIBUTING.md does not name where it says how to add one."""
+    """The files that a toy touches and that the instructions of CONTRIBUTING.md do not name."""
     text = Path("CONTRIBUTING.md").read_text()
     sections = dict(zip(re.findall(r"^## (.*)$", text, re.M), re.split(r"^## .*$", text, flags=re.M)[1:]))
     return [f"{SECTIONS[enum]}: {path}" for enum, paths in TOUCHED.items() for path in sorted(paths)
@@ -231,7 +231,7 @@ def refusal(server, job):
 
 
 def look(server):
-    """What sees the member of a toy beside the answer. The two jobs have the same p."""
+    """Checks the places beside the answer that depend on a toy's member. The two jobs have the same p."""
     first, second = half(20, 0.5, **DRAWN), half(10, 1, **DRAWN)
     seeds = [server.post(dict(job, accountant=dict(job["accountant"], seed=None)))["monte_carlo"]["remove"]["seed"]
              for job in (first, second)]

@@ -55,7 +55,8 @@ ask "DP-SGD: 1000 steps, sampling rate 1%, noise multiplier 1. Which epsilon doe
 ask "DP-FTRL: 20 epochs of 100 batches, square-root factorisation. How much noise gives epsilon 8?" \
     '{"n": 2000, "matrix": {"family": "square_root"}, "sampling": {"scheme": "none", "epochs": 20, "separation": 100},
       "epsilon": 8, "delta": 1e-6}' \
-    '.result | .noise_multiplier > 0 and .noise_multiplier == .bracket.upper and .bracket.lower > 0.99 * .bracket.upper' \
+    '.result | .noise_multiplier > 0 and .noise_multiplier == .bracket.upper and
+      .bracket.lower > 0.99 * .bracket.upper' \
     '{status, result: .result | {solved_for, noise_multiplier, epsilon, delta, bracket, sensitivity, error, hints}}'
 
 ask "The whole privacy curve of that DP-SGD run" \

@@ -176,7 +176,11 @@ done
 for suite in $suites; do
     case $suite in
     unit | paper | truth | soak) programs "$suite" ;;
-    tables) tap tables sh tests/check_tables.sh; B=$B tap circles "$PYTHON" tests/check_circles.py; tap lemmas "$PYTHON" tests/check_lemmas.py ;;
+    tables)
+        tap tables sh tests/check_tables.sh
+        B=$B tap circles "$PYTHON" tests/check_circles.py
+        tap lemmas "$PYTHON" tests/check_lemmas.py
+        ;;
     toys) tap toys "$PYTHON" tests/check_toys.py ;;
     exports) tap exports sh tests/check_exports.sh ;;
     install) tap install sh tests/check_install.sh ;;

@@ -245,7 +245,7 @@ static enum eps_status consider(struct list *list, struct eps_plan_candidate *ca
         return append(list, candidate);
     default: {
         enum eps_status status = remember_refused(&list->scheme_refused[scheme], candidate);
-        return status ? status : remember_refused(&list->family_refused[family], candidate);
+        return status != EPS_OK ? status : remember_refused(&list->family_refused[family], candidate);
     }
     }
 }
@@ -448,7 +448,7 @@ static enum eps_status put_in_turn(struct list *list)
 static void first_violation(void *user, const char *pointer, const char *message)
 {
     struct eps_error *error = user;
-    if (error && !error->status)
+    if (error && error->status == EPS_OK)
         eps__error(error, EPS_INVALID, pointer, "%s", message);
 }
 

@@ -39,7 +39,7 @@ enum eps_status eps__poll(const struct eps_context *context)
 
 bool eps__goes_on(struct eps__work *work)
 {
-    if (work && !work->status)
+    if (work && work->status == EPS_OK)
         work->status = eps__poll(work->context);
     return !eps__stopped(work);
 }

@@ -95,14 +95,14 @@ enum eps_status eps__strategy_base(const struct eps_context *context, struct eps
     if (!eps__stored_begin(s, mechanism, key ? key : derived))
         return eps__strategy_no_memory(error);
     enum eps_status status = eps__workload_init(&s->workload, error, mechanism);
-    if (!status && optimised)
+    if (status == EPS_OK && optimised)
         status = eps__factorization_obtain(context, s, error, mechanism, key ? key : derived, builder);
-    else if (!status)
+    else if (status == EPS_OK)
         status = builder(context, s, error, mechanism);
-    if (status)
+    if (status != EPS_OK)
         return status;
     status = check_range(s, error, &mechanism->matrix);
-    if (!status && !s->kind->measure(s))
+    if (status == EPS_OK && !s->kind->measure(s))
         status = eps__strategy_no_memory(error);
     return status;
 }
@@ -113,11 +113,11 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     enum eps_status status = eps__family_of(&mechanism->matrix)->kept
                                  ? eps__build_stored(context, s, error, mechanism, probe)
                                  : eps__strategy_base(context, s, error, mechanism, NULL, probe);
-    if (!status)
+    if (status == EPS_OK)
         status = eps__strategy_normalise(context, s, error, mechanism);
-    if (!status)
+    if (status == EPS_OK)
         status = eps__strategy_poll(context, error);
-    if (!status && !probe) {
+    if (status == EPS_OK && !probe) {
         eps__strategy_identify(s);
         eps__stored_offer(context, s);
     }
@@ -136,7 +136,7 @@ static enum eps_status create(const struct eps_context *context, struct eps_stra
     if (n % stamps)
         return eps__error(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
     enum eps_status status = eps__strategy_check_cost(context, error, mechanism);
-    if (status)
+    if (status != EPS_OK)
         return status;
     struct eps_strategy *s = calloc(1, sizeof *s);
     if (!s)
@@ -147,9 +147,9 @@ static enum eps_status create(const struct eps_context *context, struct eps_stra
         status = eps__strategy_no_memory(error);
     else
         s->lock_made = true;
-    if (!status)
+    if (status == EPS_OK)
         status = build(context, s, error, mechanism, probe);
-    if (status) {
+    if (status != EPS_OK) {
         eps_strategy_destroy(s);
         return status;
     }

@@ -26,12 +26,12 @@ enum eps_status eps__strategy_inverse(const struct eps_context *context, const d
         bool defined = false;
         double *inverse = NULL;
         status = s->kind->invert(context, &inverse, &defined, error, s);
-        if (!status && defined) {
+        if (status == EPS_OK && defined) {
             s->inverse = inverse;
             s->inverse_state = EPS__INVERSE_READY;
         } else {
             free(inverse);
-            if (!status)
+            if (status == EPS_OK)
                 s->inverse_state = EPS__INVERSE_NONE;
         }
     }
@@ -44,7 +44,7 @@ enum eps_status eps__strategy_inverse(const struct eps_context *context, const d
 static enum eps_status require_inverse(const double **out, struct eps_error *error, const struct eps_strategy *s)
 {
     enum eps_status status = eps__strategy_inverse(NULL, out, error, s);
-    if (status || *out)
+    if (status != EPS_OK || *out)
         return status;
     return eps__error(error, EPS_UNSUPPORTED, "/matrix",
                       "C has no inverse in double precision: only the encoder is available");
@@ -56,7 +56,7 @@ enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct e
     if (part != EPS_PART_ENCODER) {
         const double *inverse;
         enum eps_status status = require_inverse(&inverse, error, strategy);
-        if (status)
+        if (status != EPS_OK)
             return status;
     }
     *rows = part == EPS_PART_ENCODER ? eps_strategy_rows(strategy) : strategy->n;
@@ -80,7 +80,7 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
         return EPS_OK;
     }
     enum eps_status status = require_inverse(&inverse, error, strategy);
-    if (status)
+    if (status != EPS_OK)
         return status;
     if (part == EPS_PART_NOISE) {
         memcpy(coefficients, inverse, len * sizeof *coefficients);
@@ -149,7 +149,7 @@ enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *ou
     }
     const double *inverse;
     enum eps_status status = require_inverse(&inverse, error, strategy);
-    if (status)
+    if (status != EPS_OK)
         return status;
     return part == EPS_PART_DECODER ? strategy->kind->decoder_row(strategy, out, error, inverse, row)
                                     : strategy->kind->noise_row(strategy, out, error, inverse, row);

@@ -89,7 +89,7 @@ static enum eps_status make_plan(const struct eps_context *context, struct plan 
     if (!dimensions || dimensions > DIMENSIONS_MAX)
         return eps__error(error, EPS_INVALID, "/dimensions", "must lie in [1, %d]", DIMENSIONS_MAX);
     enum eps_status status = eps_strategy_shape(s, error, part, &rows, &columns);
-    if (status)
+    if (status != EPS_OK)
         return status;
     double operations_max = context && context->max_operations > 0 ? context->max_operations : INFINITY;
     double bytes_max = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
@@ -114,9 +114,9 @@ enum eps_status eps_noise_cost(const struct eps_context *context, struct eps_err
 {
     struct plan plan;
     enum eps_status status = make_plan(context, &plan, error, strategy, part, dimensions);
-    if (!status && operations)
+    if (status == EPS_OK && operations)
         *operations = plan.operations;
-    if (!status && bytes)
+    if (status == EPS_OK && bytes)
         *bytes = plan.bytes;
     return status;
 }
@@ -131,7 +131,7 @@ enum eps_status eps_noise_create(const struct eps_context *context, struct eps_n
     if (!(sigma >= 0 && sigma <= EPS_NOISE_MULTIPLIER_MOST))
         return eps__error(error, EPS_INVALID, "/noise_multiplier", "must lie in [0, 1e9]");
     enum eps_status status = make_plan(context, &plan, error, strategy, part, dimensions);
-    if (status)
+    if (status != EPS_OK)
         return status;
     struct eps_noise *made = calloc(1, sizeof *made);
     if (made) {
@@ -148,7 +148,7 @@ enum eps_status eps_noise_create(const struct eps_context *context, struct eps_n
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory; draw fewer dimensions at a time");
     }
     status = eps__strategy_inverse(context, &made->run.inverse, error, strategy);
-    if (status) {
+    if (status != EPS_OK) {
         eps_noise_destroy(made);
         return status;
     }
@@ -196,7 +196,7 @@ enum eps_status eps_noise_row(const struct eps_context *context, struct eps_nois
     if (noise->next >= s->n)
         return eps__error(error, EPS_INVALID, "", "all %zu rows have been drawn, and no row is drawn twice", s->n);
     enum eps_status status = noise->plan.way->row(&noise->run, context, out, error, noise->next);
-    if (status)
+    if (status != EPS_OK)
         return status;
     if (noise->part != noise->plan.part)
         (s->workload.recursive ? recursive_workload : listed_workload)(noise, out);

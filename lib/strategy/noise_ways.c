@@ -133,7 +133,7 @@ static enum eps_status panel_rows(struct eps__noise_run *run, double *panel, dou
         enum eps_status status = run->part == EPS_PART_DECODER
                                      ? s->kind->decoder_row(s, scratch, error, run->inverse, row + i)
                                      : s->kind->noise_row(s, scratch, error, run->inverse, row + i);
-        if (status)
+        if (status != EPS_OK)
             return status;
         memcpy(panel + i * p->width, scratch + first, p->width * sizeof *panel);
     }
@@ -150,7 +150,7 @@ static enum eps_status panel_product(struct eps__noise_run *run, const struct ep
         for (size_t k = 0; k < width; k += DEPTH) {
             size_t depth = width - k < DEPTH ? width - k : DEPTH;
             enum eps_status status = eps__strategy_poll(context, error);
-            if (status)
+            if (status != EPS_OK)
                 return status;
             for (size_t i = 0; i < depth; i++)
                 eps__white_row(&run->white, z + i * len, above + k + i, first, len);
@@ -171,9 +171,9 @@ static enum eps_status panels_row(struct eps__noise_run *run, const struct eps_c
     enum eps_status status = EPS_OK;
     if (at == 0)
         status = panel_rows(run, panel, z + (size_t)DEPTH * EPS__WHITE_TILE, error, &p, row, rows);
-    if (!status && at == 0)
+    if (status == EPS_OK && at == 0)
         status = panel_product(run, context, results, error, panel, z, &p, row, rows);
-    if (!status)
+    if (status == EPS_OK)
         memcpy(out, results + at * d, d * sizeof *out);
     return status;
 }

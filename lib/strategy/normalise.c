@@ -51,7 +51,7 @@ enum eps_status eps__strategy_normalise(const struct eps_context *context, struc
                               "sensitivity requires sampling.scheme none; use max_column");
         participation = eps__sampling_worst(mechanism);
         status = eps__participation_square(context, &square, error, s, &participation);
-        return status ? status : divide_by(s, error, eps__sqrt_up(square.value.upper));
+        return status != EPS_OK ? status : divide_by(s, error, eps__sqrt_up(square.value.upper));
     case EPS_NORMALIZATION_MAX_COLUMN:
     case EPS_NORMALIZATION_COUNT:
         break;

@@ -123,7 +123,7 @@ enum eps_status eps_stored_mechanism(const struct eps_context *context, struct e
 {
     struct note note = {0};
     enum eps_status status = find(context, &note, error, id);
-    if (status)
+    if (status != EPS_OK)
         return status;
     size_t steps = steps_of(&note);
     note_clear(&note);
@@ -159,7 +159,7 @@ static enum eps_status scale_again(struct eps_strategy *s, struct eps_error *err
 {
     for (size_t i = 0; i < note->divisors_len; i++) {
         enum eps_status status = eps__strategy_divide(s, error, note->divisors[i]);
-        if (status)
+        if (status != EPS_OK)
             return status;
     }
     return EPS_OK;
@@ -181,11 +181,11 @@ static enum eps_status build_note(const struct eps_context *context, struct eps_
     eps__strategy_size(s, source->n, source->matrix.stamps);
     bool stands_in = probe && eps__strategy_is_optimised(&source->matrix);
     enum eps_status status = eps__strategy_base(context, s, error, source, note->key, probe);
-    if (!status && !stands_in)
+    if (status == EPS_OK && !stands_in)
         status = scale_again(s, error, note);
-    if (!status && note->stamps > 1)
+    if (status == EPS_OK && note->stamps > 1)
         status = stamp(s, error, note->stamps);
-    if (status || stands_in)
+    if (status != EPS_OK || stands_in)
         return status;
     eps__strategy_identify(s);
     if (strcmp(s->id, id) != 0)
@@ -201,7 +201,7 @@ enum eps_status eps__build_stored(const struct eps_context *context, struct eps_
     struct note note = {0};
     size_t stamps = mechanism->matrix.stamps ? mechanism->matrix.stamps : 1;
     enum eps_status status = find(context, &note, error, mechanism->matrix.stored_id);
-    if (status)
+    if (status != EPS_OK)
         return status;
     /* The cost is that of the recipe's family under the sampling of this job. */
     struct eps_mechanism priced = note.recipe.mechanism;
@@ -209,14 +209,14 @@ enum eps_status eps__build_stored(const struct eps_context *context, struct eps_
     priced.n = mechanism->n;
     priced.matrix.stamps *= stamps * note.stamps;
     status = check_fits(&note, error, mechanism, stamps);
-    if (!status)
+    if (status == EPS_OK)
         status = eps__strategy_check_cost(context, error, &priced);
-    if (!status)
+    if (status == EPS_OK)
         status = build_note(context, s, error, &note, mechanism->matrix.stored_id, probe);
-    if (!status && stamps > 1)
+    if (status == EPS_OK && stamps > 1)
         status = stamp(s, error, stamps);
     note_clear(&note);
-    if (status)
+    if (status != EPS_OK)
         return status;
     eps__workload_clear(&s->workload);
     return eps__workload_init(&s->workload, error, mechanism);

@@ -106,7 +106,7 @@ static enum eps_status changing_columns(const struct eps_context *context, doubl
         double rate = eps__workload_rate(w, c->first + t);
         out[c->first + t] += next_row(b, c->reversed + (c->m - 1 - t) + from, count, w->decay, rate);
         enum eps_status status = t % 8192 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
-        if (status)
+        if (status != EPS_OK)
             return status;
         if (t % 256 == 0 && flush(b, count) && t >= end + c->reach)
             break;
@@ -133,7 +133,7 @@ static enum eps_status changing_block(const struct eps_context *context, double 
     }
     for (size_t t = c->start; t < c->m; t++)
         out[c->first + t] = 0;
-    for (size_t from = 0; !status && from < c->m; from += COLUMN_CHUNK)
+    for (size_t from = 0; status == EPS_OK && from < c->m; from += COLUMN_CHUNK)
         status = changing_columns(context, out, &block, error, c, w, from,
                                   c->m - from < COLUMN_CHUNK ? c->m : from + COLUMN_CHUNK);
     for (size_t t = 0; t < c->m; t++) {
@@ -170,7 +170,7 @@ static enum eps_status toeplitz_recursive(const struct eps_context *context, dou
         c.reversed = reversed;
         c.steady = u + 2 * m;
     }
-    for (c.first = 0; !status && c.first < s->n; c.first += m) {
+    for (c.first = 0; status == EPS_OK && c.first < s->n; c.first += m) {
         if (eps__workload_rate(w, c.first + m - 1) < 1)
             status = changing_block(context, out, &past, error, &c, w);
         else
@@ -332,9 +332,9 @@ static enum eps_status any_toeplitz(const struct eps_context *context, double *o
     double *past = malloc((n - m + 1) * sizeof *past);
     enum eps_status status = past ? past_norms(context, past, error, s, inverse) : eps__strategy_no_memory(error);
     /* Earlier blocks ended d, d + m, d + 2 m... steps ago: running sums with stride m. */
-    for (size_t d = m + 1; !status && d <= n - m; d++)
+    for (size_t d = m + 1; status == EPS_OK && d <= n - m; d++)
         past[d] += past[d - m];
-    for (size_t t = m; !status && t < n; t++)
+    for (size_t t = m; status == EPS_OK && t < n; t++)
         out[t] = out[t % m] + past[t + 1 - m];
     free(past);
     return status;
@@ -363,13 +363,13 @@ static enum eps_status variance(const struct eps_context *context, double *out, 
     const double *inverse;
     enum eps_status status = eps__strategy_inverse(context, &inverse, error, s);
     *defined = inverse != NULL;
-    if (status || !inverse)
+    if (status != EPS_OK || !inverse)
         return status;
     status = s->kind->variance(context, out, error, s, inverse);
-    for (size_t t = 0; !status && t < s->n; t++)
+    for (size_t t = 0; status == EPS_OK && t < s->n; t++)
         if (!isfinite(out[t]))
             *defined = false;
-    return status ? status : eps__strategy_poll(context, error);
+    return status != EPS_OK ? status : eps__strategy_poll(context, error);
 }
 
 enum eps_status eps_strategy_variance(const struct eps_context *context, const struct eps_strategy *strategy,
@@ -377,7 +377,7 @@ enum eps_status eps_strategy_variance(const struct eps_context *context, const s
 {
     bool defined;
     enum eps_status status = variance(context, out, &defined, error, strategy);
-    if (!status && !defined)
+    if (status == EPS_OK && !defined)
         return eps__error(error, EPS_UNSUPPORTED, "/matrix",
                           "A C^-1 is not defined: C has no inverse, or its entries overflow");
     return status;
@@ -398,7 +398,7 @@ enum eps_status eps__strategy_error(const struct eps_context *context, const str
     if (!out)
         return EPS_NO_MEMORY;
     enum eps_status status = variance(context, out, &defined, NULL, strategy);
-    if (!status) {
+    if (status == EPS_OK) {
         struct eps__sum sum = {0};
         double largest = 0;
         for (size_t t = 0; defined && t < n; t++) {

@@ -88,8 +88,8 @@ def main():
             verdict = f"{peer['seconds'] / ours['seconds']:>8.0f} times faster"
             verdict += "" if ours["value"] <= peer["epsilon"] else "  LOOSER than the peer"
             verdict += "" if ours["value"] >= peer["lower"] else "  UNDER the peer's lower bound"
-        print(f"  b={case['bins']}, sigma={case['sigma']:g}  {theirs:<34}{ours['value']:>12.7f}{ours['seconds']:>9.3f} s"
-              f"{verdict}", flush=True)
+        print(f"  b={case['bins']}, sigma={case['sigma']:g}  {theirs:<34}{ours['value']:>12.7f}"
+              f"{ours['seconds']:>9.3f} s{verdict}", flush=True)
 
 
 main()

@@ -95,7 +95,7 @@ def time_http(build, case, tolerance, repeat):
 
 
 def wrk(url, seconds, connections, *arguments, **environment):
-    """Requests per second; any answer that is no success ends the bench."""
+    """Requests per second; any other answer than success ends the bench."""
     command = ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", *arguments, url]
     text = subprocess.run(command, text=True, check=True, stdout=subprocess.PIPE,
                           env={**os.environ, **environment}).stdout
@@ -117,7 +117,7 @@ def commits(port):
 
 
 def describe_commits(before, after):
-    """What was committed between two looks, with bounds on the quantiles of how long a commit took."""
+    """The commits between two readings, with bounds on the quantiles of their durations."""
     bounds, counts = after[0], [now - then for now, then in zip(after[1], before[1])]
     total = counts[-1]
     if not total:
@@ -163,7 +163,8 @@ def main():
     peers = [None] * len(CASES)
     if not options.skip_peer:
         peers = ask_peer(options.build, "venv", PEER, "peer.py", [{**case, "repeat": options.repeat} for case in CASES])
-    print(f"\nTime per solve for epsilon at delta = 1e-6, best of {options.repeat}; the peer is {PEER}, interval 1e-4\n")
+    print(f"\nTime per solve for epsilon at delta = 1e-6, best of {options.repeat}; "
+          f"the peer is {PEER}, interval 1e-4\n")
     print(f"  {'':<32}{'dp_accounting':>24}{'ours, in process':>36}{'ours, HTTP':>14}{'faster':>10}")
     print(f"  {'case':<32}{'epsilon':>13}{'ms':>11}{'epsilon':>13}{'tolerance':>12}{'ms':>11}{'ms':>14}{'times':>10}")
     for case, peer in zip(CASES, peers):

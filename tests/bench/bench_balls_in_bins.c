@@ -83,10 +83,11 @@ static struct eps_strategy *strategy_of(const struct eps_job *job)
 
 /* ------------------------------------------------------------ moments, as the paper writes them */
 
-/* A state is a tuple: how many were drawn so far, and how many from each of the last bins. Open addressing. */
+/* A state is a tuple: the number of draws so far, and the numbers of draws from each of the last bins. Open
+ * addressing. */
 struct states {
     size_t capacity, len;
-    uint64_t *key; /* 0: empty; else one more than a byte for each number of the tuple */
+    uint64_t *key; /* 0: empty; else one more than the tuple, a byte for each number */
     double *log_weight;
 };
 
@@ -131,20 +132,20 @@ static unsigned drawn(uint64_t tuple)
     return tuple & 255;
 }
 
-/* Of the bin `back` before the one at hand. */
+/* The number of draws from the bin `back` places before this one. */
 static unsigned count_of(uint64_t tuple, size_t back)
 {
     return (unsigned)(tuple >> (8 * back)) & 255;
 }
 
-/* t draws more, from the next bin. */
+/* t more draws, from the next bin. */
 static uint64_t moved_on(uint64_t tuple, unsigned t, size_t carried)
 {
     uint64_t counts = ((tuple >> 8) << 8 | t) & ((1ull << (8 * carried)) - 1);
     return (uint64_t)(drawn(tuple) + t) | (carried > 0 ? counts << 8 : 0);
 }
 
-/* Line 11 to 33: the bins from `bin` on. */
+/* Lines 11 to 33: the bins from `bin` on. */
 static struct states run_bins(struct states states, const struct eps__bin_gram *bins, size_t bin, unsigned order)
 {
     size_t carried = bins->width - 1;
@@ -169,7 +170,7 @@ static struct states run_bins(struct states states, const struct eps__bin_gram *
     return states;
 }
 
-/* What counts of the first bins (last one first in `prefix`) and of the last bins add by touching around the cycle. */
+/* The contribution of the first bins (last one first in `prefix`) and the last bins that meet around the cycle. */
 static double corner(const struct eps__bin_gram *bins, uint64_t prefix, uint64_t tuple)
 {
     size_t carried = bins->width - 1;
@@ -182,7 +183,7 @@ static double corner(const struct eps__bin_gram *bins, uint64_t prefix, uint64_t
     return sum;
 }
 
-/* Lines 7 to 10, one tuple after the other; with nothing around the cycle, none is needed. */
+/* Lines 7 to 10, one tuple after the other; if nothing meets around the cycle, none is needed. */
 static void run_prefixes(double *log_sums, const struct eps__bin_gram *bins, unsigned order)
 {
     struct states prefixes = states_new(64);
@@ -295,7 +296,7 @@ static void time_orders(char **arguments)
 
 /* ------------------------------------------------------------ distances */
 
-/* Sums of all distances, so that they are computed; each from the beginning. */
+/* Sums of all distances, so that they are not optimised away; each computed from the beginning. */
 static double distances_naively(const double *rows, size_t len, size_t bins)
 {
     double sum = 0;

@@ -1,7 +1,7 @@
 /*
- * What is predicted of a job, and what it takes: the accountants' estimates in operations, a nanosecond of one core
- * each, beside the processor time of eps_solve() without caches or threads. One line of JSON for each line of
- * standard input, which is a job as the service takes it.
+ * Predicted and measured costs of jobs: the accountants' estimates in operations, a nanosecond of one core each, beside
+ * the processor time of eps_solve() without caches or threads. Reads one job per line of standard input, in the form
+ * that the service takes, and prints one line of JSON for each.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,7 @@
 /*
- * Times the draws of Monte Carlo for the bench, on one core, and what they would take at least: the roofline is the
- * time of n bands multiply-adds and n normals, each at the peak that this machine shows in a loop of nothing else.
- * Prints one JSON line, rates a second; each is the best of many short runs.
+ * Times the draws of Monte Carlo for the bench, on one core, and computes a lower bound on their time: the roofline is
+ * the time of n bands multiply-adds and n normals, each at the peak rate that this machine reaches in a loop of nothing
+ * else. Prints one JSON line, rates a second; each is the best of many short runs.
  *
  *     bench_draws n bands p seconds
  *
@@ -36,7 +36,7 @@ static void stop(const char *message)
     exit(1);
 }
 
-/* Raises *best to the numbers a second that some work of `numbers` each time comes to. */
+/* Raises *best to the rate, in numbers a second, of work that makes `numbers` each time. */
 static void rate(double *best, void (*work)(void *), void *with, double numbers, double seconds)
 {
     double start = now_seconds(), spent, done = 0;
@@ -50,7 +50,7 @@ static void rate(double *best, void (*work)(void *), void *with, double numbers,
 
 /* ------------------------------------------------------------ multiply-adds */
 
-enum { SUMS = 12, FUSED = 20000 }; /* sums side by side: more than the latency of one holds */
+enum { SUMS = 12, FUSED = 20000 }; /* independent sums: more than the latency of one can hold */
 
 #if defined __x86_64__
 __attribute__((target("avx512f"))) static void fuse_16(void *with)
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 
     struct normals normals = {room(ROWS * EPS__LANES), {.key = {1, 2}, .chunk = 0}};
     struct draws draws = {law, {.key = {3, 4}, .chunk = 0}, room(law->scratch), 0};
-    double fused = 0, normal = 0, drawn = 0; /* in turn, so that all see the same machine */
+    double fused = 0, normal = 0, drawn = 0; /* in turn, so that all run under the same conditions */
     for (int run = 0; run < RUNS; run++) {
         rate_fused(&fused, seconds / (6 * RUNS));
         rate(&normal, make_normals, &normals, (double)CHUNK * ROWS, seconds / (6 * RUNS));

@@ -172,7 +172,7 @@ static void gsl_both(const gsl_vector *x, void *user, double *value, gsl_vector 
     objective(user, value, gradient->data, x->data);
 }
 
-/* How GSL ends: at the target, or at its own verdict, or after 2000 steps. */
+/* How GSL ends: at the target, by its own criterion, or after 2000 steps. */
 static double run_gsl(struct problem *p, const double *start, double target, const char **end)
 {
     size_t len = p->bands - 1;

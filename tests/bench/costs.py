@@ -1,9 +1,9 @@
-"""What the accountants predict of a job, beside what it takes: processor time on one core, without caches.
+"""The accountants' predicted costs of jobs beside the measured ones: processor time on one core, without caches.
 
     costs.py --objects build/release
 
-The jobs are in costs.jsonl; a ratio beyond 4 either way is marked, for estimates decide what is dropped, refused or put
-first. The largest job takes about a minute.
+The jobs are in costs.jsonl; a ratio beyond 4 either way is marked, because estimates decide what is left out,
+refused or run first. The largest job takes about a minute.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

@@ -1,9 +1,10 @@
 """The bench's rows for Monte Carlo: draws a second on one core, ours and jax_privacy's in one run, and the roofline.
 
-A draw is a sample of the outputs of n steps and its privacy loss: b-min-sep with separation = bands, square root with unit columns,
-cold, remove, sigma 1. The roofline is what n bands multiply-adds and n normals take at the peak of a loop of nothing else, measured
-beside (bench_draws); 256 bands pass it, by FFT. Best of several short runs, in processor time. Both mean losses are printed: a
-rate without its answer says nothing. Where the peer cannot be installed its column says so.
+A draw is a sample of the outputs of n steps and its privacy loss: b-min-sep with separation = bands, square root with
+unit columns, cold, remove, sigma 1. The roofline is the time of n bands multiply-adds and n normals at the peak
+rate of a loop of nothing else, measured in the same run (bench_draws); 256 bands exceed it, by FFT. Best of several
+short runs, in processor time. Both mean losses are printed: a rate without its answer says nothing. Where the peer
+cannot be installed its column says so.
 
     draws.py --build build --objects build/release [--seconds 4] [--skip-peer]
 
@@ -25,13 +26,13 @@ CASES = [
 
 def time_library(objects, case, seconds):
     arguments = [case["n"], case["bands"], repr(case["p"]), seconds]
-    done = subprocess.run([os.path.join(objects, "tests/bench/bench_draws"), *map(str, arguments)], text=True, check=True,
-                          stdout=subprocess.PIPE)
+    done = subprocess.run([os.path.join(objects, "tests/bench/bench_draws"), *map(str, arguments)],
+                          text=True, check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
 
 
 def time_peer(build, seconds):
-    """Of every case; none where there is no such peer."""
+    """The rate of every case; none where the peer is missing."""
     return ask_peer(build, "venv-strategies", PEER, "peer_draws.py", [{**case, "seconds": seconds} for case in CASES],
                     JAX_PLATFORMS="cpu", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 

@@ -1,5 +1,5 @@
-"""The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same over dp_accounting at n = 64. Then
-MMCC beside renyi, where bands are few: the noise that each finds, and processor time.
+"""The bench's rows for MMCC: `epsilond solve` as a user runs it, its memory, and the same by
+dp_accounting at n = 64. Then MMCC beside renyi with few bands: the noise that each finds, and processor time.
 
     mmcc.py --build build [--skip-peer]
 
@@ -30,7 +30,7 @@ def job_of(case):
 
 
 def run(build, job):
-    """The result, seconds and what the kernel counted of one solve, start of the program included."""
+    """The result, seconds and kernel counters of one solve, including the start of the program."""
     start = time.perf_counter()
     process = subprocess.Popen([os.path.join(build, "epsilond"), "solve", "-"], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -1,9 +1,9 @@
-"""What idle onlookers cost: pages that poll the list of jobs with If-None-Match, and streams of events of a job that runs for long.
-The share of a core is the server's CPU time, user and system, over the time that passed.
+"""The cost of idle clients: pages that poll the list of jobs with If-None-Match, and event streams of a long job. The
+share of a core is the server's CPU time, user and system, over the elapsed time.
 
-The server has finished jobs to list, and one job that nothing happens to: with one worker and no express lane, it waits behind
-another that is held up on its own. What that one computes is no cost of the pages: its thread is told apart by the time that
-the server's threads took.
+The server has finished jobs to list, and one job that does not change: with one worker and no express lane, it waits
+behind another one that runs. The computation of the latter is no cost of the pages: its thread is the one that used
+the most processor time.
 
     pages.py --build build [--seconds 24] [--pages 500] [--streams 50]
 
@@ -27,12 +27,13 @@ PATH = "/v1/jobs?limit=50"
 
 
 class Server:
-    """A fresh one with a fresh database, on the build folder's disk, and one worker."""
+    """A fresh server with one worker and a fresh database, on the build folder's disk."""
     def __init__(self, build, folder):
         self.log = open(folder / "log", "w")
         self.process = subprocess.Popen(
-            [str(build / "epsilond"), "serve", "--listen", "127.0.0.1:0", "--db", str(folder / "pages.db"), "--workers", "1",
-             "--express", "0", "--log-level", "warn"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+            [str(build / "epsilond"), "serve", "--listen", "127.0.0.1:0", "--db", str(folder / "pages.db"),
+             "--workers", "1", "--express", "0", "--log-level", "warn"],
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.port = int(re.match(r"listening on http://127\.0\.0\.1:(\d+)", self.process.stdout.readline()).group(1))
 
     def post(self, job, query=""):
@@ -42,7 +43,7 @@ class Server:
             return json.load(answer)
 
     def seconds(self):
-        """On a processor, of all threads but the one that computes the long job, which took the most."""
+        """Processor time of all threads but the one that computes the long job, which has used the most."""
         tasks = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(sorted(int(task.read_text().split()[0]) * 1e-9 for task in tasks)[:-1])
 
@@ -89,11 +90,12 @@ async def stream(port, path, until, counts):
 
 
 async def watch(server, options, path):
-    """The share of a core that it takes, once all are there."""
+    """The share of a core that the server uses, once all clients are connected."""
     counts, settled = {}, 2 * EVERY
     start = time.monotonic()
     until = start + settled + options.seconds
-    tasks = [asyncio.ensure_future(page(server.port, EVERY * i / options.pages, until, counts)) for i in range(options.pages)]
+    tasks = [asyncio.ensure_future(page(server.port, EVERY * i / options.pages, until, counts))
+             for i in range(options.pages)]
     tasks += [asyncio.ensure_future(stream(server.port, path, until, counts)) for _ in range(options.streams)]
     await asyncio.sleep(settled)
     before, since = server.seconds(), time.monotonic()
@@ -112,14 +114,15 @@ def main():
     parser.add_argument("--streams", type=int, default=50)
     options = parser.parse_args()
     build = pathlib.Path(options.build).resolve()
-    print(f"\nOnlookers: {options.pages} pages that poll GET {PATH} every {EVERY:g} s with If-None-Match, {options.streams} event "
-          "streams; the server's share of one core\n")
+    print(f"\nOnlookers: {options.pages} pages that poll GET {PATH} every {EVERY:g} s with If-None-Match, "
+          f"{options.streams} event streams; the server's share of one core\n")
     for what in "waits", "runs":
         with tempfile.TemporaryDirectory(prefix="pages.", dir=build) as folder:
             server = Server(build, pathlib.Path(folder))
             try:
                 for i in range(LISTED):
-                    server.post({"n": 10, "sampling": {"scheme": "none"}, "noise_multiplier": 1 + i, "delta": 1e-6}, "?wait=60")
+                    server.post({"n": 10, "sampling": {"scheme": "none"}, "noise_multiplier": 1 + i, "delta": 1e-6},
+                                "?wait=60")
                 runs = [server.post({**LONG, "delta": 1e-8 / (1 + i)}) for i in range(3)][0]
                 time.sleep(1)
                 waits = server.post({"n": 10, "sampling": {"scheme": "none"}, "noise_multiplier": 0.5, "delta": 1e-6})

@@ -1,8 +1,9 @@
 """Times the draws of jax_privacy's monte_carlo module: one JSON line in, one JSON line out.
 
-Run by draws.py with the Python of a virtual environment that has jax_privacy, on one core; imports are not timed. A draw is what
-a user of the module asks for: a sample of the mechanism's output under b-min-sep sampling, and its privacy loss. They are drawn in
-batches of several sizes, and the fastest of several short runs counts, in processor time.
+Run by draws.py with the Python of a virtual environment that has jax_privacy, on one core; imports are not timed. A
+draw is what a user of the module asks for: a sample of the mechanism's output under b-min-sep sampling, and its
+privacy loss. They are drawn in batches of several sizes, and the fastest of several short runs counts, in processor
+time.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -19,7 +20,7 @@ RUNS = 4
 
 
 def column(bands):
-    """The square root's first column, cut and of norm 1."""
+    """The square root's first column, cut and scaled to norm 1."""
     entries = numpy.cumprod(numpy.concatenate([[1.0], 1 - 0.5 / numpy.arange(1, bands)]))
     return entries / numpy.linalg.norm(entries)
 

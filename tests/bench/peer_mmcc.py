@@ -27,7 +27,7 @@ def square_root(n):
 
 
 def probabilities(c, p, sigma, delta1):
-    """ptilde of every entry."""
+    """The raised probability (ptilde) of every entry."""
     n = len(c)
     share = delta1 / (2 * (numpy.count_nonzero(c) - n))
     z = stats.norm.isf(share)

@@ -1,5 +1,5 @@
-"""The peers, each in a virtual environment of its own under the build folder. Where one cannot be installed (PyPI is out of
-reach, say) or does not run, a line says so, and ours stands alone.
+"""The peers, each in a virtual environment of its own under the build folder. Where one cannot be installed (PyPI
+is out of reach, say) or does not run, a line says so, and ours stands alone.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def peer_python(build, folder, peer):
-    """The interpreter of the environment that has the peer, "name==version"; made on the first call."""
+    """The interpreter of the peer's environment, "name==version", which the first call makes."""
     venv = os.path.join(build, folder)
     python = os.path.join(venv, "bin", "python")
     stamp = os.path.join(venv, peer)
@@ -25,7 +25,7 @@ def peer_python(build, folder, peer):
 
 
 def ask_peer(build, folder, peer, script, cases, **environment):
-    """What the script, run with the peer's Python, answers to each case; None of each where there is no such peer."""
+    """The script's answer to each case, run with the peer's Python; None for each where the peer is missing."""
     lines = "".join(json.dumps(case) + "\n" for case in cases)
     try:
         python = peer_python(build, folder, peer)

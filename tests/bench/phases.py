@@ -1,5 +1,5 @@
-"""The bench's rows for trainings of several phases, every one different: `epsilond solve` from its start to its end, each
-phase alone and its share included, beside dp_accounting's composition alone. Also how many cores ours had busy.
+"""The bench's rows for trainings of several different phases: `epsilond solve` from start to end, which includes each
+phase alone and its share, beside dp_accounting's composition only. Also the number of cores that ours kept busy.
 
     phases.py --build build [--objects build/release] [--skip-peer]
 
@@ -23,7 +23,7 @@ CASES = [(4, 1000, 1.0), (16, 100000, 4.0), (256, 100000, 16.0)]
 
 
 def phases_of(count, sigma):
-    """(noise multiplier, p) of each: rising both."""
+    """(noise multiplier, p) of each phase, both rising."""
     return [(sigma * (1 + i / (4 * count)), 1e-3 * (1 + 2.5 * i / count)) for i in range(count)]
 
 
@@ -59,10 +59,10 @@ def main():
     for (count, n, sigma), peer in zip(CASES, peers):
         ours = min((time_ours(options.build, count, n, sigma) for _ in range(REPEAT)), key=lambda run: run["seconds"])
         theirs = f"{peer['epsilon']:>13.8f}{peer['seconds']:>10.2f}" if peer else f"{'':>23}"
+        verdict = "  LOOSER than the peer" if peer and ours["lower"] > peer["epsilon"] else ""
         faster = f"{peer['seconds'] / ours['seconds']:>8.0f}" if peer else ""
         print(f"  {count:>6}{n:>9}{theirs}{ours['epsilon']:>13.8f}{ours['lower']:>13.8f}{ours['seconds']:>10.2f}"
-              f"{ours['busy']:>10.2f}{faster}{'  LOOSER than the peer' if peer and ours['lower'] > peer['epsilon'] else ''}",
-              flush=True)
+              f"{ours['busy']:>10.2f}{faster}{verdict}", flush=True)
 
 
 main()

@@ -41,7 +41,8 @@ def time_peer(build, repeat):
     """The peer's answers by index in CASES."""
     with_peer = [i for i, item in enumerate(CASES) if item["peer"]]
     cases = [{**CASES[i], "repeat": repeat} for i in with_peer]
-    return dict(zip(with_peer, ask_peer(build, "venv-strategies", PEER, "peer_strategies.py", cases, JAX_PLATFORMS="cpu")))
+    answers = ask_peer(build, "venv-strategies", PEER, "peer_strategies.py", cases, JAX_PLATFORMS="cpu")
+    return dict(zip(with_peer, answers))
 
 
 def ask(objects, *arguments):

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A refactoring alters no number: two builds answer 500 jobs over the whole vocabulary with the same documents, bit for bit.
+"""A refactoring alters no number: two builds answer 500 jobs over the whole vocabulary with the same documents, bit
+for bit.
 
   make corpus BASE=HEAD~1                the commit before, built beside this one
   corpus.py OLD NEW                      two programs
   corpus.py OLD NEW --within 1e-12       numbers may differ by rounding, and so the accounting version
 
-jobs.jsonl was chosen among random jobs so that schemes, families, accountants, adjacencies, additions, questions and ways to
-end meet in as many pairs as 500 jobs have room for. Errors are documents too.
+jobs.jsonl was chosen among random jobs so that schemes, families, accountants, adjacencies, additions, questions and
+ways to end meet in as many pairs as 500 jobs have room for. Errors are documents too.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

@@ -52,8 +52,7 @@ class Browser:
 
     def one(self, selector):
         """The element, once it exists."""
-        self.wait(lambda: self.all(selector))
-        return self.all(selector)[0]
+        return self.wait(lambda: self.all(selector))[0]
 
     def text(self, selector):
         """The text of the element, visible or not."""

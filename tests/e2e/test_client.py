@@ -51,7 +51,8 @@ def test_a_job_is_solved(server, client):
     job = client.solve(DP_SGD)
     assert job["status"] == "succeeded"
     assert job["result"] == server.get(job["links"]["self"]).json()["result"]
-    assert client.get(job) == client.get(job["id"]) == client.get(job["links"]["self"]) == client.wait(job) == server.get(job["links"]["self"]).json()
+    link = job["links"]["self"]
+    assert client.get(job) == client.get(job["id"]) == client.get(link) == client.wait(job) == server.get(link).json()
 
 
 def test_a_job_is_submitted_waited_for_canceled_and_deleted(launch):

@@ -273,7 +273,9 @@ def test_the_heat_map_is_the_matrix(browser, host):
     canvas.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
     assert float(browser.text("#entry").split("=")[1]) == pytest.approx(column[1], rel=1e-6)
     noise = host.get(document["links"]["matrix"] + "?part=noise").json()["coefficients"]
-    browser.run("const part = document.getElementById('part'); part.value = 'noise'; part.dispatchEvent(new Event('change'))")
+    browser.run("""const part = document.getElementById('part');
+        part.value = 'noise';
+        part.dispatchEvent(new Event('change'))""")
     browser.wait(lambda: "C⁻¹" in browser.one("#heat").get_attribute("aria-label"))
     browser.one("#heat").send_keys(Keys.ARROW_DOWN)
     assert float(browser.text("#entry").split("=")[1]) == pytest.approx(noise[1], rel=1e-6)
@@ -396,7 +398,8 @@ def test_the_form_has_every_member_of_the_contract(browser, host):
                           document.querySelector(`[name="${name}"]`).value = value;
                         }
                         document.getElementById('job-form').dispatchEvent(new Event('input'));
-                        return [...document.querySelectorAll('#job-form .field:not([hidden]) [name]')].map((entry) => entry.name)""",
+                        return [...document.querySelectorAll('#job-form .field:not([hidden]) [name]')]
+                          .map((entry) => entry.name)""",
                         rate, given))
             members = {pointer[len(prefix):].split("/")[0] for pointer in shown if pointer.startswith(prefix)}
             described = SCHEMAS[reference.rsplit("/", 1)[1]]["properties"]
@@ -540,7 +543,8 @@ def test_a_sweep_is_started_followed_and_sorted(browser, host):
     browser.wait(lambda: len(browser.all("#points tbody tr")) == 6)
     sweep_id = browser.run("return location.hash").rsplit("/", 1)[1]
     points = host.get(f"/v1/sweeps/{sweep_id}/points").json()["items"]
-    browser.wait(lambda: browser.run("return window.Chart.getChart('sweep-chart')?.data.datasets.flatMap((set) => set.data).length") == 6)
+    browser.wait(lambda: browser.run(
+        "return window.Chart.getChart('sweep-chart')?.data.datasets.flatMap((set) => set.data).length") == 6)
     lines = browser.chart("sweep-chart")
     for p in grid["/sampling/p"]:
         assert lines[f"/sampling/p {p}"] == sorted([point["/noise_multiplier"], point["epsilon"]] for point in points
@@ -608,7 +612,8 @@ def test_a_plan_is_started_and_ranked(browser, host):
         [one["error"]["mean_squared"] for one in plan["candidates"] if one["rank"]], rel=1e-4)
     assert len(browser.all("#best tbody tr")) == len(plan["best"])
     assert f"a gain of {plan['best'][0]['gain']:.4g}" in browser.text("#gain")
-    facts = browser.run("return [...document.querySelectorAll('.facts dt')].map((one) => [one.textContent, one.nextSibling.textContent])")
+    facts = browser.run("""return [...document.querySelectorAll('.facts dt')]
+        .map((one) => [one.textContent, one.nextSibling.textContent])""")
     assert {("Epsilon", "4"), ("Delta", "1e-5"), ("Data set", "1000 examples")} <= {tuple(pair) for pair in facts}
     lines = browser.chart("plan-chart")
     assert sorted(point for line in lines.values() for point in line) == sorted(
@@ -627,7 +632,8 @@ def test_the_forms_of_plans_and_sweeps_have_every_member_of_the_contract(browser
     members = set(browser.run("return [...document.querySelectorAll('#plan-form [name]')].map((entry) => entry.name)"))
     assert members == set(SCHEMAS["PlanRequest"]["properties"])
     browser.open("#/sweeps")
-    members = set(browser.run("return [...document.querySelectorAll('#sweep-form :is(textarea, input)')].map((entry) => entry.id.slice(6))"))
+    members = set(browser.run("""return [...document.querySelectorAll('#sweep-form :is(textarea, input)')]
+        .map((entry) => entry.id.slice(6))"""))
     assert members == set(SCHEMAS["SweepRequest"]["properties"])
 
 
@@ -660,7 +666,8 @@ def test_a_plan_of_several_batch_sizes_is_drawn_as_it_is_ranked(browser, host):
     assert sorted(point for line in lines.values() for point in line) == sorted(
         [one["buffers"] + 1, one["error"]["mean_squared"] / one["batch_size"] ** 2] for one in plan["candidates"]
         if one["error"])
-    looks = browser.run("""return window.Chart.getChart("plan-chart").data.datasets.map((set) => `${set.borderColor} ${set.pointStyle}`)""")
+    looks = browser.run("""return window.Chart.getChart("plan-chart").data.datasets
+        .map((set) => `${set.borderColor} ${set.pointStyle}`)""")
     assert len(set(looks)) == len(looks) == len(lines)
     browser.screenshot("plan-of-sizes")
 

@@ -53,7 +53,8 @@ def test_the_statement_can_be_read(browser, host, job):
     browser.one("#statement h3")
     wanted = shown_lines(statement(host, document))
     shown = browser.run("""return [...document.querySelectorAll('#statement :is(h3, h4, p, li, tr, pre)')]
-        .flatMap((one) => one.tagName === 'TR' ? [[...one.cells].map((cell) => cell.textContent).join(' ')] : one.textContent.split('\\n'))""")
+        .flatMap((one) => one.tagName === 'TR' ? [[...one.cells].map((cell) => cell.textContent).join(' ')]
+                                               : one.textContent.split('\\n'))""")
     assert shown == wanted
     assert wanted[0] == "Privacy statement"
     assert not browser.all("#statement i")
@@ -66,8 +67,8 @@ def test_the_statement_can_be_taken_along(browser, host):
     browser.open(f"#/jobs/{document['id']}")
     browser.one("#statement h3")
     assert browser.saved("Save as Markdown", "privacy-statement.md") == statement(host, document)
-    assert json.loads(browser.saved("Save as JSON", "privacy-statement.json")) == json.loads(statement(host, document,
-                                                                                                       "application/json"))
+    saved = json.loads(browser.saved("Save as JSON", "privacy-statement.json"))
+    assert saved == json.loads(statement(host, document, "application/json"))
     [button] = [one for one in browser.all("#statement-place button") if one.text == "Copy Markdown"]
     button.send_keys(Keys.ENTER)
     browser.wait(lambda: button.text == "Copied")
@@ -85,7 +86,8 @@ def test_phases_are_told_apart(browser, host):
     document = host.solve(PHASES)
     phases = document["result"]["phases"]
     browser.open(f"#/jobs/{document['id']}")
-    rows = browser.run("return [...document.querySelectorAll('#phases tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
+    rows = browser.run("""return [...document.querySelectorAll('#phases tbody tr')]
+        .map((row) => [...row.cells].map((cell) => cell.textContent))""")
     browser.one("#phases")
     assert len(rows) == len(phases) == 3
     for row, phase, asked in zip(rows, phases, document["job"]["phases"]):

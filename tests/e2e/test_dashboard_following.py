@@ -193,7 +193,8 @@ def test_a_long_sweep_is_shown_whole(browser, host):
     sweep = host.post({"base": GAUSSIAN, "grid": grid}, "/v1/sweeps").json()
     browser.open(f"#/sweeps/{sweep['id']}")
     browser.wait(lambda: "succeeded" in browser.text("#points tbody tr"))
-    browser.run("document.querySelector('#points tbody a').focus(); document.querySelector('figure details').open = true")
+    browser.run("document.querySelector('#points tbody a').focus()")
+    browser.run("document.querySelector('figure details').open = true")
     link = browser.focused()
     browser.wait(lambda: "succeeded" in browser.text("#state"))
     browser.wait(lambda: sum(len(line) for line in browser.chart("sweep-chart").values()) == 900)
@@ -203,6 +204,7 @@ def test_a_long_sweep_is_shown_whole(browser, host):
     assert browser.focused() == link and link.get_attribute("href").endswith(points[0]["job"])
     assert browser.run("return document.querySelector('figure details').open")
     browser.one("#points thead th:nth-child(3) button").click()
-    rows = browser.run("return [...document.querySelectorAll('#points tbody tr')].map((row) => Number(row.cells[2].textContent))")
+    rows = browser.run("""return [...document.querySelectorAll('#points tbody tr')]
+        .map((row) => Number(row.cells[2].textContent))""")
     epsilons = [point["epsilon"] for point in points]
     assert rows == pytest.approx(sorted(epsilons)[:500], rel=1e-4) and epsilons[:500] != sorted(epsilons)[:500]

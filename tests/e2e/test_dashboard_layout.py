@@ -68,20 +68,24 @@ def test_no_page_is_wider_than_its_window(browser, views, wide, name, width):  #
     wide(width)
     show(browser, views, name)
     assert browser.run("return document.documentElement.scrollWidth") <= width
-    for left, right in browser.run("""return [...document.querySelectorAll('main > *, .scroll, .canvas, .result, .statement')]
-            .map((one) => one.getBoundingClientRect()).filter(({width}) => width).map(({left, right}) => [left, right])"""):
+    for left, right in browser.run("""
+            return [...document.querySelectorAll('main > *, .scroll, .canvas, .result, .statement')]
+                .map((one) => one.getBoundingClientRect())
+                .filter(({width}) => width).map(({left, right}) => [left, right])"""):
         assert left >= 0 and right <= width
 
 
 @pytest.mark.parametrize("name", ["home", "plans", "sweeps", "sweep", "plan", "phases"])
 def test_tables_use_the_width_of_the_window(browser, views, wide, name):  # noqa: F811
+    widths = """return [...document.querySelectorAll('main .scroll')]
+        .filter((one) => !one.closest('figure, article')).map((one) => one.offsetWidth)"""
     wide(1400)
     show(browser, views, name)
-    for width in browser.run("return [...document.querySelectorAll('main .scroll')].filter((one) => !one.closest('figure, article')).map((one) => one.offsetWidth)"):
+    for width in browser.run(widths):
         assert width >= 0.9 * 1400
     wide(390)
     show(browser, views, name)
-    for width in browser.run("return [...document.querySelectorAll('main .scroll')].filter((one) => !one.closest('figure, article')).map((one) => one.offsetWidth)"):
+    for width in browser.run(widths):
         assert width >= 0.85 * 390
 
 
@@ -107,14 +111,15 @@ def test_a_telephone_shows_what_matters_of_a_table(browser, views, wide, name, c
     scrolling."""
     wide(390)
     show(browser, views, name)
-    cells = browser.run("""return [...document.querySelectorAll(arguments[0])].filter((one) => /^T[DH]$/.test(one.tagName))
+    cells = browser.run("""return [...document.querySelectorAll(arguments[0])]
+        .filter((one) => /^T[DH]$/.test(one.tagName))
         .map((one) => [one.getBoundingClientRect().right, one.textContent])""", columns)
     assert len(cells) >= 3
     for right, text in cells:
         assert right <= 390 and text
     if name == "plan":
-        assert browser.run("return [...document.querySelectorAll('#best thead th')].slice(0, 5).map((one) => one.textContent)") == [
-            "rank", "mechanism", "error", "noise", "gain"]
+        heads = browser.run("return [...document.querySelectorAll('#best thead th')].map((one) => one.textContent)")
+        assert heads[:5] == ["rank", "mechanism", "error", "noise", "gain"]
 
 
 @pytest.mark.parametrize("width", [390, 1400])
@@ -140,8 +145,10 @@ def test_the_statement_is_whole(browser, views, wide, name, width):  # noqa: F81
 
 def test_titles_name_the_question(browser, views):  # noqa: F811
     titles = {"job": QUESTION, "labelled": "a label that is quite as long as labels may well be",
-              "phases": "Noise multiplier at epsilon 8, delta 1e-6, 3 phases, identity + banded 4 under poisson + cyclic_poisson",
-              "sweep": "Epsilon over noise_multiplier and matrix bands, at delta 1e-6, 100 steps, square_root under cyclic_poisson",
+              "phases": "Noise multiplier at epsilon 8, delta 1e-6, 3 phases, "
+                        "identity + banded 4 under poisson + cyclic_poisson",
+              "sweep": "Epsilon over noise_multiplier and matrix bands, at delta 1e-6, 100 steps, "
+                       "square_root under cyclic_poisson",
               "plan": "Plan for epsilon 4, delta 1e-5, 4 epochs in batches of 100 of 400 examples"}
     for name, title in titles.items():
         show(browser, views, name)

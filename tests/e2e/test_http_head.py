@@ -220,8 +220,8 @@ def test_our_own_names_and_pages_may(server):
 
 def test_a_refusal_costs_no_body(server):
     """It is sent before the client is asked for the body."""
-    data = b"POST /v1/jobs HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n" \
-           b"Content-Length: 100\r\n\r\n"
+    data = b"POST /v1/jobs HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\n" \
+           b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n"
     replies, closed = wire.converse(server, data)
     assert [reply.status for reply in replies] == [403] and closed
 

@@ -319,8 +319,10 @@ def test_noise_of_another_matrix_is_refused(launch):
     server.stop()
     with sqlite3.connect(server.database) as connection:
         connection.create_function("digest", -1, digest)
-        columns = "hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, max_squared, last_squared, accountant"
-        assert connection.execute(f"SELECT digest({columns}, factorization) = figures_checksum FROM results").fetchall() == [(1,)]
+        columns = ("hash, version, solved_for, epsilon, delta, noise_multiplier, lower, upper, mean_squared, "
+                   "max_squared, last_squared, accountant")
+        rows = connection.execute(f"SELECT digest({columns}, factorization) = figures_checksum FROM results").fetchall()
+        assert rows == [(1,)]
         connection.execute(f"UPDATE results SET factorization = ?1, figures_checksum = digest({columns}, ?1)",
                            ("ab" * 32,))
     server.start()
@@ -395,8 +397,9 @@ def test_limits_of_work_hold_for_noise(launch):
     assert problem["operations"] > 1e7
     problem = check_problem(ask(server, {"job": job, "dimensions": 100_000}), 422, "too-costly", "/dimensions")
     assert problem["bytes"] > 1 << 20
-    needed, allowed, fits = re.search(r"and ([\d.]+) MiB of memory, .* operations.* and ([\d.]+) MiB \(--max-bytes\); request (\d+) dimensions",
-                                      problem["detail"]).groups()
+    needed, allowed, fits = re.search(
+        r"and ([\d.]+) MiB of memory, .* operations.* and ([\d.]+) MiB \(--max-bytes\); request (\d+) dimensions",
+        problem["detail"]).groups()
     assert float(needed) > float(allowed) == 1
     assert draw(server, job=job, dimensions=int(fits)).shape == (64, int(fits))
 

@@ -50,7 +50,7 @@ def test_candidates_are_ranked_by_their_error(small):
     assert errors == sorted(errors) and len(errors) > 20
     for candidate in small["candidates"][len(answered):]:
         assert candidate["status"] == "skipped" and candidate["reason"]
-        assert candidate["rank"] is candidate["noise_multiplier"] is candidate["error"] is candidate["guarantee"] is None
+        assert all(candidate[name] is None for name in ("rank", "noise_multiplier", "error", "guarantee"))
     assert {c["scheme"] for c in answered} == {"none", "poisson", "cyclic_poisson", "balls_in_bins", "b_min_sep"}
     assert [c["scheme"] for c in small["candidates"] if c["family"] == "optimal"] == ["none"]
     bands = {c["bands"] for c in answered if (c["family"], c["scheme"]) == ("square_root", "none")}

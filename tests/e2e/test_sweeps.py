@@ -254,7 +254,8 @@ def test_kill_9_in_the_middle_of_a_cancel(launch, points):
     document = sweep(server, {"/epsilon": [1 + i / 100 for i in range(points)]}, {**ENDLESS, "epsilon": None})
     until(lambda: any(row["status"] == "running" for row in rows(server, document)))
     until(lambda: len(server.stored("SELECT job FROM children WHERE job IS NOT NULL")) >= 2)
-    server.stored("CREATE TRIGGER held BEFORE UPDATE OF finished_at ON job_groups BEGIN SELECT RAISE(ABORT, 'held'); END")
+    server.stored("CREATE TRIGGER held BEFORE UPDATE OF finished_at ON job_groups "
+                  "BEGIN SELECT RAISE(ABORT, 'held'); END")
     server.post(None, document["links"]["cancel"])
     until(lambda: {row["status"] for row in rows(server, document) if row["job"]} == {"canceled"})
     assert server.get(document["links"]["self"]).json()["status"] == "running"

@@ -1,14 +1,15 @@
 """
-What every codelet of FFTW may be off by, from its source: the proof by computation behind lib/numerics/LEMMAS.md, N4.
+The error bound of every codelet of FFTW, from its source: the proof by computation behind lib/numerics/LEMMAS.md, N4.
 
     codelets.py SOURCE      SOURCE: an unpacked release of FFTW (3.3.10 was used)
 
-A codelet is straight-line code. Each of its operations rounds once, and a constant that is no double was rounded before.
-Here the code is read as data: every number is a linear form in the inputs, exact up to doubles, and what an operation
-rounds reaches each output by a linear form as well. So for each pair of an input (complex, of any phase) and an output the
-largest error to first order is a finite maximum, over directions of both, of a sum of absolute values. Multiplications by
-twiddle factors are set apart: they keep the modulus, and err by sqrt 5 units of rounding and the factor's own error.
-Prints one line a codelet, and those that are over the table of lib/numerics/fft/fft_error.c; exits 1 if there are any.
+A codelet is straight-line code. Each of its operations rounds once, and a constant that is not a double has been
+rounded before. This program reads the code as data: every number is a linear form in the inputs, exact up to doubles,
+and the rounding of an operation reaches each output through a linear form as well. So for each pair of an input
+(complex, of any phase) and an output the largest error to first order is a finite maximum, over directions of both,
+of a sum of absolute values. Multiplications by twiddle factors are treated separately: they keep the modulus, and
+their error is sqrt 5 units of rounding and the factor's own error. Prints one line a codelet, and those that exceed
+the table of lib/numerics/fft/fft_error.c; exits 1 if there are any.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -213,7 +214,8 @@ def read(path, fused):
     for name, digits in re.findall(r"DV?K\((KP\w+), \+([0-9.]+)\)", text):
         nearest = float(Fraction(digits))
         names[name] = Constant(nearest, 0.0 if Fraction(nearest) == Fraction(digits) else abs(nearest))
-    statements = re.findall(r"(ST\(.*?\)|STM[24]\(.*?\)|^\s*[A-Za-z]\w*(?:\[[^=\n]*?\])? = [^;]*?);$", text, re.M | re.S)
+    statements = re.findall(r"(ST\(.*?\)|STM[24]\(.*?\)|^\s*[A-Za-z]\w*(?:\[[^=\n]*?\])? = [^;]*?);$", text,
+                            re.M | re.S)
     statements = [re.sub(r"\s+", " ", s.strip()).replace("WS(is,", "WS(0,") for s in statements]
     return [s for s in statements if not re.match(r"(i|m|x|xi|xo) = ", s)], names
 
@@ -240,7 +242,8 @@ def vector(statements, names):
 # Which arrays hold the two parts of a number, on the way in and out; i: its index, r: the codelet's radix.
 SAME, MIRROR = (lambda i, r: i), (lambda i, r: r - 1 - i)
 SCALAR = {
-    "n1": ([("ri", "ii", SAME)], [("ro", "io", SAME)]), "t1": ([("ri", "ii", SAME)],) * 2, "t2": ([("ri", "ii", SAME)],) * 2,
+    "n1": ([("ri", "ii", SAME)], [("ro", "io", SAME)]),
+    "t1": ([("ri", "ii", SAME)],) * 2, "t2": ([("ri", "ii", SAME)],) * 2,
     "hf": ([("cr", "ci", SAME)], [("cr", "ci", MIRROR)]), "hb": ([("cr", "ci", MIRROR)], [("cr", "ci", SAME)]),
     "hc2cf": ([("Rp", "Rm", SAME), ("Ip", "Im", SAME)], [("Rp", "Ip", SAME), ("Rm", "Im", SAME)]),
     "hc2cb": ([("Rp", "Ip", SAME), ("Rm", "Im", SAME)], [("Rp", "Rm", SAME), ("Ip", "Im", SAME)]),
@@ -325,7 +328,7 @@ def analyse(path, fused):
 
 
 def table():
-    """What lib/numerics/fft/fft_error.c assumes, as a function of kind and radix; None where it knows none."""
+    """The bound in lib/numerics/fft/fft_error.c as a function of kind and radix; None where it has none."""
     text = open(os.path.join(os.path.dirname(__file__), "../../lib/numerics/fft_error.c")).read()
     once = {int(r): float(e) for r, e in re.findall(r"\{(\d+), ([\d.]+)\}", text)}
     turn = {name: float(value) for name, value in re.findall(r"#define (TWIDDLE\w*) ([\d.]+)", text)}

@@ -1,6 +1,6 @@
 /*
- * Requests for batches, and lists of users behind them, under arbitrary bytes: whatever is refused says why, and what
- * is accepted and small is formed to its end, with batches that are what they are promised to be.
+ * Requests for batches, followed by lists of users, from arbitrary bytes: every refusal has a reason, and a small
+ * accepted request is formed to its end, with batches that satisfy their guarantees.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

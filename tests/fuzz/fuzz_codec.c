@@ -1,6 +1,6 @@
 /*
- * The codec under arbitrary bytes: whatever decodes must encode, decode again and keep its hash; whatever does
- * not must say why; and no input crashes.
+ * The codec with arbitrary bytes: whatever decodes must encode, decode again and keep its hash; whatever does not must
+ * have a reason; and no input crashes.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,6 +1,6 @@
 /*
- * Replays a corpus without a fuzzer: every argument is a file, or a folder whose files are taken. So each input
- * that was ever found guards every build, by any compiler.
+ * Replays a corpus without a fuzzer: every argument is a file, or a folder whose files are read. So every input that
+ * was ever found guards every build, by any compiler.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 static int replay_file(const char *path, size_t len)
 {
     FILE *file = fopen(path, "rb");
-    uint8_t *data = malloc(len ? len : 1); /* exactly as long: an overrun meets the allocator's fence at once */
+    uint8_t *data = malloc(len ? len : 1); /* of the exact length: an overrun hits the allocator's fence at once */
     int status = -1;
 
     if (file && data && fread(data, 1, len, file) == len) {

@@ -6,11 +6,16 @@
   make mutants MUTANTS='NAME..'   these
   mutants.py --check              only whether every row fits the sources, and every lemma has one, or is named as owed
 
-A row that does not fit - its text is not there exactly once, it does not compile, a test it names fails without it - is an
-error, and so are a mutant that survives and a lemma (## A1. in a LEMMAS.md of lib) without a row that the table does not own up to. Nothing in the sources
-is touched: a mutated file is compiled beside them, and its object linked in front of the library; of a mutated header, which all
-others include, the test program is made anew, but for NAME_of.h, which NAME.c includes, alone or as one of
-several widths whose tests tell them apart (lanes). From the environment, which make sets: COMPILE, LINK, LIBS, B, ARCHIVES. Time is the processor's, so that a loaded machine changes nothing.
+These are errors: a row that does not fit (its text does not occur exactly once, it does not compile, or a test that it
+names fails without it), a mutant that survives, and a lemma (## A1. in a LEMMAS.md of lib) that has no row and is not
+listed in the table as owed.
+
+The sources are not touched: a mutated file is compiled beside them, and its object is linked in front of the library.
+For a mutated header, which any file may include, the test program is compiled anew. The exception is NAME_of.h, which
+only NAME.c includes, alone or as one of several widths whose tests tell them apart (lanes): there NAME.c is compiled.
+
+From the environment, which make sets: COMPILE, LINK, LIBS, B, ARCHIVES. Time limits count processor time, so that a
+loaded machine changes nothing.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -56,7 +61,7 @@ def lemmas():
 
 
 def misfit(row, known):
-    """What is wrong with the row, or None."""
+    """The error in the row, or None."""
     path = ROOT / row["file"]
     if row["lemma"] != "-" and row["lemma"] not in known:
         return f"there is no lemma {row['lemma']}"
@@ -97,8 +102,8 @@ def run_test(folder, test, objects, seconds, main_object=None):
     source, _, only = test.partition(":")
     built = os.environ["B"]
     program = Path(folder) / source.replace("/", "_")
-    call([*command("LINK"), "-o", str(program), *map(str, objects), str(main_object or f"{built}/tests/{source}.o"), f"{built}/libhelpers.a",
-          *command("ARCHIVES"), *command("LIBS")])
+    call([*command("LINK"), "-o", str(program), *map(str, objects), str(main_object or f"{built}/tests/{source}.o"),
+          f"{built}/libhelpers.a", *command("ARCHIVES"), *command("LIBS")])
 
     def limit():
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
@@ -138,7 +143,8 @@ def run(row, limits):
         mutated.write_text(f'#line 1 "{row["file"]}"\n' + original.replace(row["find"], row["with"]))
         survived = []
         for test in row["killed_by"].split():
-            compile_to(mutant, template or (source_of(test) if header else mutated), *([f"-I{folder}"] if header else []))
+            compile_to(mutant, template or (source_of(test) if header else mutated),
+                       *([f"-I{folder}"] if header else []))
             whole = header and not template
             if run_test(folder, test, [] if whole else [mutant], limits[test], mutant if whole else None)[0]:
                 survived.append(test)
@@ -164,7 +170,7 @@ def main():
     wrong = [f"{row['name']}: {why}" for row in table if (why := misfit(row, known))]
     wrong += [f"{row['name']}: twice" for i, row in enumerate(table) if row["name"] in {r["name"] for r in table[:i]}]
     bare = [lemma for lemma in known if lemma not in {row["lemma"] for row in table}]
-    owed = re.findall(r"[A-Z]\d+", re.search(r"^# Lemmas for whose steps.*", TABLE.read_text(), re.M)[0])
+    owed = re.findall(r"[A-Z]\d+", re.search(r"^# Lemmas without a test that notices.*", TABLE.read_text(), re.M)[0])
     wrong += [f"{lemma}: no row" for lemma in bare if lemma not in owed]
     wrong += [f"{lemma}: has a row now" for lemma in owed if lemma not in bare]
     if wrong and not asked.names:

@@ -1,7 +1,7 @@
 /*
- * See drawn.h. A few draws find about where to look; others then prove it, from there upwards in steps until they
- * fail once. As delta falls with sigma, whatever is claimed wrongly was claimed at the first step that is enough, so
- * that one time in a thousand errs however many steps there are.
+ * See drawn.h. A few draws find approximately where to look; others then prove values upwards from there, in steps,
+ * until one fails. As delta falls with sigma, a wrong claim would already be made at the first sufficient step, so the
+ * probability of an error is 1/1000 for any number of steps.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@ enum { PILOT = 1 << 15, PROOF = 1 << 19, HALVINGS = 8, STEPS_MAX = 40 };
 
 #define STEP 1.01
 
-/* A job whose setting is open, and how it is drawn for. */
+/* A job whose setting is open, and the direction and epsilon of its draws. */
 struct drawing {
     struct eps_job job;
     struct eps__setting setting;
@@ -36,7 +36,7 @@ static enum eps_status open_drawing(struct drawing *drawing, struct eps_error *e
     return EPS_UNSUPPORTED;
 }
 
-/* Whether so many draws prove that delta at sigma is over the job's. Draws of another seed are others. */
+/* Whether this number of draws proves that delta at sigma exceeds the job's. Another seed gives other draws. */
 static bool falls_short(struct drawing *drawing, double sigma, uint64_t draws, int64_t seed)
 {
     struct eps_result result = {

@@ -1,5 +1,5 @@
 /*
- * What draws say of the truth: the noise that a mechanism needs at least, by the library's own audits.
+ * What draws prove about the truth: the least noise that a mechanism needs, by the library's own audits.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,10 +9,10 @@
 #include "lib/epsilon.h"
 
 /*
- * A sigma at which the mechanism of the job does not keep the job's (epsilon, delta) when an example is removed, but
- * for one in a thousand: what is truly needed is more. Within 1% of the largest that so many draws prove. Looked for
- * from half of `enough` on; a sigma over `enough`, which was proven to be enough, is a contradiction. NAN, and a
- * message, where there is none.
+ * A sigma at which the mechanism of the job does not keep the job's (epsilon, delta) when an example is removed, with
+ * probability at least 0.999: the mechanism needs more. Within 1% of the largest one that this number of draws proves.
+ * The search begins at half of `enough`; a sigma above `enough`, which is proven to suffice, is a contradiction. NAN,
+ * and a message, where there is none.
  */
 double drawn_sigma(const struct eps_job *job, double enough);
 

@@ -1,6 +1,6 @@
 /*
- * A line chart is a frame, a few labelled ticks and one polyline a curve: written directly, since a plotting library
- * would be the largest dependency of the project.
+ * A line chart is a frame, a few labelled ticks and one polyline a curve. It is written directly, because a plotting
+ * library would be the largest dependency of the project.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,7 @@ enum { WIDTH = 900, HEIGHT = 560, LEFT = 90, RIGHT = 250, TOP = 50, BOTTOM = 60 
 static const char *const folder = "build/reproduce";
 static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a7d44", "#7b4b94", "#b8860b", "#444444", "#d1495b"};
 
-/* One axis: a value becomes a place between from and to. */
+/* One axis: maps a value to a place between from and to. */
 struct axis {
     bool log;
     double low, high, from, to;

@@ -1,8 +1,8 @@
 /*
- * b-min-sep subsampling (Dong and Ganesh 2026), section 7.1: figures 2 and 3, the mean squared error of prefix sums
- * by b-min-sep over that by cyclic Poisson and by balls in bins, n = 1024 steps, delta 1e-3, each with its best
- * BandMF of at most 32 bands; and section 7.4, a production run: the least noise that is certified, with and without
- * truncation, and what it took.
+ * b-min-sep subsampling (Dong and Ganesh 2026), section 7.1: figures 2 and 3, the mean squared error of prefix sums by
+ * b-min-sep over that by cyclic Poisson and by balls in bins, n = 1024 steps, delta 1e-3, each with its best BandMF of
+ * at most 32 bands; and section 7.4, a production run: the least certified noise, with and without truncation, and the
+ * time that it took.
  *
  * Cyclic Poisson is answered by pld; the others by draws (`monte_carlo`, which verifies what it releases), as in the
  * paper, on noise multipliers 1% apart: two errors may be 2% apart for that alone. b-min-sep has a warm start, so
@@ -26,7 +26,7 @@
 
 #include "lib/epsilon.h"
 
-#define LADDER 1.03 /* what two steps of the ladder make of a ratio of errors, and a little */
+#define LADDER 1.03 /* the effect of two steps of the ladder on a ratio of errors, and a little more */
 
 enum { STEPS = 1024, LENGTHS = 4, BANDS_MOST = 32, EPSILONS = 6, WORKERS_MAX = 64, METHODS = 3 };
 
@@ -35,7 +35,7 @@ static const double epsilons[EPSILONS] = {0.5, 1, 2, 4, 8, 16};
 static const enum eps_scheme methods[METHODS] = {EPS_SCHEME_B_MIN_SEP, EPS_SCHEME_CYCLIC_POISSON,
                                                  EPS_SCHEME_BALLS_IN_BINS};
 
-/* One setting, and by method the least error with the bands and the separation that it was reached with. */
+/* One setting, and for each method the least error with the bands and the separation that attain it. */
 struct point {
     size_t length;
     double epsilon, error[METHODS], seconds;
@@ -64,7 +64,7 @@ static double seconds_of(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* BandMF, optimised without amplification for the participations of the setting; separation: of b-min-sep. */
+/* BandMF, optimised without amplification for the participations of the setting; separation: that of b-min-sep. */
 static struct eps_job job_of(const struct point *point, enum eps_scheme scheme, size_t bands, size_t separation)
 {
     struct eps_job job;
@@ -94,7 +94,7 @@ static struct eps_job job_of(const struct point *point, enum eps_scheme scheme, 
     return job;
 }
 
-/* The mean squared error; NAN, and a line, where there is no answer. */
+/* The mean squared error; NAN, and a printed line, where there is no answer. */
 static double error_of(const struct eps_job *job)
 {
     struct eps_result *result = NULL;
@@ -120,7 +120,8 @@ static void try_job(struct point *point, size_t method, size_t bands, size_t sep
         point->separation = separation;
 }
 
-/* separation: the bands, twice as many and so on, or those and what is balls in bins; and that, always. */
+/* Separations: the number of bands, then two times (or without `whole` eight times) the one before while it is less
+ * than an epoch, and an epoch, which corresponds to balls in bins. */
 static void solve(struct point *point, bool whole)
 {
     double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -154,7 +155,7 @@ static double ratio_of(const struct point *point, size_t method)
     return point->error[0] / point->error[method];
 }
 
-/* One figure: the ratio by epoch length and epsilon, and shades of it. */
+/* One figure: the ratio by epoch length and epsilon, with shades. */
 static void print_map(const struct work *work, size_t method, const char *title)
 {
     printf("# %s\n#   epoch", title);
@@ -176,7 +177,7 @@ static void print_map(const struct work *work, size_t method, const char *title)
     printf("\n");
 }
 
-/* What the paper says of its figures. */
+/* The paper's statements about its figures. */
 static void check_claims(const struct work *work)
 {
     for (size_t i = 0; i < work->len; i++) {
@@ -185,7 +186,7 @@ static void check_claims(const struct work *work)
         snprintf(about, sizeof about, "epochs of %zu, epsilon %g", point->length, point->epsilon);
         if (!(ratio_of(point, 2) <= LADDER))
             fail(about, "balls in bins, which is a b-min-sep, is better");
-        /* at 0.5 they are less apart than two steps of the ladder, in epochs of 512 */
+        /* at 0.5 they differ by less than two steps of the ladder, in epochs of 512 */
         if (point->length < STEPS && point->epsilon >= 1 && !(ratio_of(point, 2) < 1))
             fail(about, "several epochs, and no improvement on balls in bins");
         if (point->length >= 512 && point->epsilon >= 4 && !(ratio_of(point, 1) < 1))

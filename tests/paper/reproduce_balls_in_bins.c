@@ -1,15 +1,16 @@
 /*
  * Random allocation without sampling (Schuchardt and Kalinin 2026), figures 2 and 3: sigma over epsilon at delta 1e-5
- * for balls in bins, by renyi and by conditional_composition, and by auto, which takes for each direction the best of
- * all that serve. Beside them stands what the truth is at least: the lower end of the exact law's bracket for DP-SGD,
- * else what draws prove, but for one point in a thousand (drawn.h). Of each panel is said where the two accountants
- * cross, by how much each is over the truth at most, and the processor time it took. A guarantee under the truth, or
- * one looser than it was, is a failure. The points of all panels are shared out among the processors.
+ * for balls in bins, by renyi, by conditional_composition, and by auto, which takes the best serving accountant for
+ * each direction. The lower bound on the truth stands beside them: the lower end of the exact law's bracket for DP-SGD,
+ * and for other strategies the bound that draws prove, up to one point in a thousand (drawn.h). For each panel the
+ * program prints where the two accountants cross, by how much each exceeds the truth at most, and the processor time. A
+ * guarantee below the truth, or one looser than it used to be, is a failure. The points of all panels are distributed
+ * among the processors.
  *
  * C is as its family defines it, not normalised, as in the paper; its optimised ones are ours (ratios to its sigmas
  * are not compared).
  *
- *     [POINTS=7] reproduce_allocation [panel ...]
+ *     [POINTS=7] reproduce_balls_in_bins [panel ...]
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,7 +29,7 @@
 
 enum { POINTS_MAX = 13, WAYS = 3, CURVES = WAYS + 1, AUTO = 2, WORKERS_MAX = 64 };
 
-#define NEAR 0.95 /* of the exact law's sigma, what draws prove at least */
+#define NEAR 0.95 /* the share of the exact law's sigma that draws prove at least */
 
 static const double delta = 1e-5, epsilon_first = 0.25, epsilon_last = 16;
 static const enum eps_accountant ways[WAYS] = {EPS_ACCOUNTANT_RENYI, EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
@@ -38,7 +39,7 @@ struct panel {
     const char *name, *title;
     enum eps_family family;
     size_t n, epochs, size; /* bands, or buffers */
-    double loosest;         /* auto's sigma over the least that the truth may be: the worst seen, and a little */
+    double loosest;         /* auto's sigma over the lower bound on the truth: the worst seen, and a little more */
 };
 
 static const struct panel panels[] = {
@@ -61,7 +62,7 @@ enum { PANELS = sizeof panels / sizeof *panels };
 struct point {
     const struct panel *panel;
     double epsilon, sigma[WAYS], seconds[WAYS];
-    double exact, drawn; /* what the truth is at least: by the exact law, NAN where C is not I; by draws */
+    double exact, drawn; /* the lower bound on the truth: by the exact law, NAN where C is not I; by draws */
 };
 
 struct work {
@@ -101,8 +102,8 @@ static struct eps_job job_of(const struct panel *panel, double epsilon, enum eps
     return job;
 }
 
-/* One solve; NAN, and a message, where there is none. *own: by accountant, of what each said of both directions;
- * NAN of those that were not asked. */
+/* One solve; NAN, and a message, where there is none. *own: by accountant, the values of both directions; NAN for
+ * accountants that were not tried. */
 static double sigma_of(const struct panel *panel, double epsilon, enum eps_accountant way, double *own)
 {
     struct eps_job job = job_of(panel, epsilon, way);
@@ -144,8 +145,8 @@ static double exact_of(const struct panel *panel, double epsilon)
     return sigma;
 }
 
-/* Of each way: auto's answer has the others' where it asks them for both directions, else they are asked by
- * themselves. */
+/* For each way: auto's answer contains those of the others where it tries them in both directions; otherwise they are
+ * computed by themselves. */
 static void solve(struct point *point)
 {
     double found[EPS_ACCOUNTANT_COUNT], begin = processor_seconds(), ignored[EPS_ACCOUNTANT_COUNT];
@@ -177,7 +178,7 @@ static void *take_points(void *shared)
     return NULL;
 }
 
-/* A thread a processor; this one works too. */
+/* One thread per processor; this one works, too. */
 static void solve_all(struct point *points, size_t len)
 {
     struct work work = {.points = points, .len = len};
@@ -216,7 +217,7 @@ static void say_crossings(const struct point *points, size_t len)
     printf("#   conditional_composition over renyi: %.3f to %.3f\n", least, most);
 }
 
-/* What is truly needed lies between, but for one in a thousand where draws say so. */
+/* The truth lies between the two, with probability at least 0.999 where draws give the lower one. */
 static double least_of(const struct point *point)
 {
     return isnan(point->exact) ? point->drawn : point->exact;
@@ -239,8 +240,8 @@ static void say_ratios(const struct point *points, size_t len)
                way + 1 < WAYS ? "," : "\n");
 }
 
-/* No guarantee is under the truth; the draws are under the exact law, and near it; and auto is not looser than the
- * panel's. */
+/* No guarantee is below the truth; the draws are below the exact law, and close to it; and auto is no looser than the
+ * panel allows. */
 static bool is_true(const struct point *point)
 {
     double least = least_of(point);
@@ -256,7 +257,7 @@ static bool is_true(const struct point *point)
     return ok;
 }
 
-/* auto is at most either, but for the search's tolerance; and all fall with epsilon. */
+/* auto is at most either, up to the search's tolerance; and all fall with epsilon. */
 static bool in_order(const struct point *points, size_t i)
 {
     const double *sigma = points[i].sigma;

@@ -27,7 +27,7 @@ enum { SIZES = 10, MULTIPLIERS = 4, SIGMAS = 17, PAPER_DENSE = 7 };
 
 static const double delta = 1e-6, multipliers[MULTIPLIERS] = {5, 10, 20, 40};
 
-/* Of the mechanism under this accountant; NAN with a message where there is none. */
+/* Epsilon of the mechanism under this accountant; NAN with a message where there is none. */
 static double epsilon_of(const struct eps_mechanism *mechanism, double noise_multiplier, enum eps_accountant accountant)
 {
     struct eps_job job;
@@ -125,8 +125,8 @@ static bool draw(const struct improvements *figure, bool root)
                                      .curves_len = 2 * MULTIPLIERS});
 }
 
-/* The paper's claims, for its c: the larger c, the larger the ratios (also from 5 on) and the straighter their
- * line; and from some c on (20) it rises with n, all of it above 1. */
+/* The paper's claims, for its c: with larger c the ratios are larger (also from 5 on) and their line is straighter; and
+ * from some c on (20) the ratio rises with n and is always above 1. */
 static bool as_claimed(const struct improvements *figure)
 {
     double x[SIZES], before = 0;

@@ -1,9 +1,9 @@
 /*
  * The production setting of BMS (section 7.4): 14,745,600 examples, batches of 1793 expected and at most 2048, 7200
- * steps, 256 bands with unit columns in 256 groups, (10, 1.301e-8). The noise multiplier of truncated cyclic Poisson
- * sampling under each adjacency, and of DP-SGD with plain Poisson sampling, beside what the paper prints and what an
- * independent computation gives. The paper's 0.627 could not be reproduced under any reading tried; the epsilon that it
- * buys is printed too.
+ * steps, 256 bands with unit columns in 256 groups, (10, 1.301e-8). Prints the noise multiplier of truncated cyclic
+ * Poisson sampling under each adjacency, and of DP-SGD with plain Poisson sampling, beside the paper's figures and
+ * those of an independent computation. The paper's 0.627 could not be reproduced under any interpretation that was
+ * tried; the epsilon that it gives is printed, too.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@ struct setting {
     const char *name;
     enum eps_scheme scheme; /* cyclic Poisson is truncated here, Poisson is not */
     enum eps_adjacency adjacency;
-    double printed, low, high; /* the paper's sigma; where the independent computation places it */
+    double printed, low, high; /* the paper's sigma; the range from the independent computation */
 };
 
 static struct eps_job job_of(const struct setting *setting)

@@ -1,8 +1,8 @@
 /*
- * MEMF (Choquette-Choo et al. 2023), figures 4 and 5: the variance of each step's noise, by mechanism, all of the same
- * privacy. Figure 4: prefix sums, 20 epochs of 100 steps, (4.38, 1e-5). Figure 5: momentum 0.95 with a cooldown to 0.05
- * over the last quarter, 6 epochs of 342 steps, at the same (epsilon, delta). Both as CSV and SVG, and of each curve
- * the total, the largest and the last value; the order of the totals is the paper's and is checked.
+ * MEMF (Choquette-Choo et al. 2023), figures 4 and 5: the variance of each step's noise, by mechanism, all with the
+ * same privacy. Figure 4: prefix sums, 20 epochs of 100 steps, (4.38, 1e-5). Figure 5: momentum 0.95 with a cooldown to
+ * 0.05 over the last quarter, 6 epochs of 342 steps, at the same (epsilon, delta). Both as CSV and SVG, with the total,
+ * the largest and the last value of each curve; the order of the totals is the paper's and is checked.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,7 +21,7 @@ struct mechanism {
     struct eps_matrix matrix; /* what differs from the default */
 };
 
-/* What the square of the sensitivity is multiplied by, in the place of 1: sigma^2 of one Gaussian. */
+/* The factor of the square of the sensitivity, instead of 1: sigma^2 of one Gaussian. */
 static double noise_square(void)
 {
     struct eps_job job;

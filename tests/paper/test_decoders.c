@@ -45,7 +45,7 @@ static const struct {
     {EPS_FAMILY_FOURIER, EPS_DECODER_OPTIMAL, 20, "1.7e+06"},
 };
 
-/* k lambda_max of the first pattern: all patterns have k / stamps steps in each block, and there the same matrix. */
+/* k lambda_max of the first pattern: all patterns have k / stamps steps in each block, and the same matrix there. */
 static double theorem_2_1(const struct eps_strategy *strategy, size_t stamps)
 {
     size_t m = N / stamps, k = EPOCHS / stamps;

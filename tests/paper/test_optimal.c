@@ -19,7 +19,7 @@
 
 enum { N = 2000, EPOCHS = 20, SEPARATION = 100, QUICK_STEPS = 500 };
 
-/* For one epoch the loss printed is not the one that was minimised: it takes a finer gap to settle. */
+/* For one epoch the printed loss is not the minimised one: it needs a finer gap to settle. */
 static const struct {
     size_t epochs, stamps;
     double gap;
@@ -76,7 +76,7 @@ TEST(losses_are_those_of_table_1)
                       eps_strategy_iterations(strategy));
         assert_string_equal(text, rows[i].printed);
         assert_true(gap > 0 && gap <= rows[i].gap);
-        /* What the paper gives as a lower bound on the best loss. */
+        /* The paper's lower bound on the best loss. */
         if (rows[i].epochs == EPOCHS)
             assert_true(loss / (1 + gap) >= 6.525e5 && loss / (1 + gap) < 6.535e5);
         eps_strategy_destroy(strategy);
@@ -155,8 +155,8 @@ static double absolute_square(const double *c)
     return most;
 }
 
-/* Signs only. For vectors of norm 1, what the same C may move is more than 1: squared, 1.0307 by the semidefinite
- * rule, which is exact, and 1.1227 by absolute values. Either way it is worse than what (36) finds. */
+/* Signs only. With vectors of norm 1 the same C has a sensitivity above 1: squared, 1.0307 by the semidefinite rule,
+ * which is exact, and 1.1227 by absolute values. Either is worse than the result of (36). */
 static void signs_only(double momentum, const char *printed)
 {
     struct eps_mechanism mechanism = tiny(momentum, true);

@@ -51,7 +51,7 @@ static struct eps_result *solve(const struct figure *figure, enum eps_accountant
     return solved(NULL, job);
 }
 
-/* The bracket holds a number that rounds to the figure. */
+/* The bracket contains a number that rounds to the figure. */
 static void assert_figure(const char *what, double lower, double upper, double figure, double digit)
 {
     print_message("# %s: %.6f, expected %g\n", what, upper, figure);
@@ -82,7 +82,7 @@ TEST(poisson_sampling)
     check(composed, sizeof composed / sizeof *composed, EPS_ACCOUNTANT_PLD);
 }
 
-/* MMCC prints 0.291, the add direction alone; remove is the worse one. */
+/* MMCC prints 0.291, for the add direction alone; remove is worse. */
 TEST(the_last_iterate)
 {
     const struct figure figure = {"MMCC last iterate, n = 128, p = 1/128", 128, 1.0 / 128, 1, 0.41994, 5e-6, NAN};
@@ -93,7 +93,7 @@ TEST(the_last_iterate)
     eps_result_destroy(result);
 }
 
-/* Where dp_accounting's "pessimistic" epsilon is 25.852: too low. */
+/* dp_accounting's "pessimistic" epsilon is 25.852 here, which is too low. */
 TEST(full_batches_in_the_far_tail)
 {
     struct eps_result *result = solved(NULL, job_of("{'n':2052,'sampling':{'scheme':'poisson','p':1},"

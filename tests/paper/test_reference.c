@@ -35,9 +35,9 @@ static double number(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-typedef size_t visit_fn(const struct row *row); /* returns the number of things wrong */
+typedef size_t visit_fn(const struct row *row); /* returns the number of failures */
 
-/* Visits each row of the mechanism; the number visited. */
+/* Visits each row of the mechanism; returns the number visited. */
 static size_t for_each(const char *mechanism, visit_fn *visit, size_t *wrong)
 {
     json_error_t error;
@@ -63,7 +63,7 @@ static size_t for_each(const char *mechanism, visit_fn *visit, size_t *wrong)
     return visited;
 }
 
-/* What dp_accounting's epsilon may be off by: its grid of 1e-4 a step, its rounding. */
+/* The possible error of dp_accounting's epsilon: its grid of 1e-4 a step, and its rounding. */
 static double slack(const struct row *row)
 {
     return (row->delta <= 1e-10 ? 2e-4 : 5e-5) * fmax(1, row->epsilon);
@@ -116,7 +116,7 @@ static size_t check_job(const struct row *row, enum eps_accountant method, doubl
         print_error("%s, %s: %s: %s\n", row->id, what, error.pointer, error.message);
         return 1;
     }
-    /* The bracket is of the worse direction; the other one's width is the tolerance, too. */
+    /* The bracket is that of the worse direction; the other one has the width of the tolerance, too. */
     double upper = result->bracket_upper, lower = result->bracket_lower;
     size_t wrong = 0;
     if (upper - lower > tolerance * upper) {
@@ -271,9 +271,8 @@ TEST(free_mixtures)
 
 /* ------------------------------------------------------------ truncated batches */
 
-/* dp_accounting's pair is ours for replace_one. For add_remove it takes the same pair for full batches, which is
- * looser: ours lie at or below, and far below in the add direction, where an example that is not there cannot be
- * seen much. */
+/* dp_accounting's pair is ours for replace_one. For add_remove it uses the same pair for full batches, which is looser:
+ * ours are at or below it, and far below in the add direction, where an absent example has little effect. */
 static size_t check_truncated(const struct row *row)
 {
     struct eps_job job;

@@ -1,7 +1,7 @@
 /*
- * Every row of reference.json's group "balls_in_bins": renyi needs no more noise than the paper's accountant, in either
- * direction by itself no more than that direction needs by single orders, and never less than the truth, which an
- * independent Fourier transform or importance sampling found. And others' epsilons of random allocation.
+ * Every row of reference.json's group "balls_in_bins": renyi needs no more noise than the paper's accountant, in each
+ * direction alone no more than single orders need for it, and never less than the truth, which an independent Fourier
+ * transform or importance sampling found. And epsilons of random allocation computed by others.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,7 +1,8 @@
 /*
  * Every row of reference.json's group "mmcc": an independent implementation of the paper's figures 1 and 2 over
- * dp_accounting's mixtures, half of delta on bad events. Ours with the same half, and with the share it chooses, must
- * not be above it in either direction; nor, for both are the same bound but for their tails and grids, far below it.
+ * dp_accounting's mixtures, with half of delta for bad events. Our answer with the same half, and with the share that
+ * it chooses, must not be above it in either direction; nor far below it, because both compute the same bound apart
+ * from tails and grids.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -41,7 +42,7 @@ static struct eps_job job_of(const json_t *row)
     return job;
 }
 
-/* The least that was found of the reference's epsilon, with tails twice as close. */
+/* The smallest share of the reference's epsilon that was found, with tails twice as close. */
 #define LEAST 0.84
 
 /* The larger of both directions at this share (NAN: chosen), over the reference's. */
@@ -56,7 +57,7 @@ static double over_reference(const json_t *row, double share)
         fail_msg("%s: %s", json_string_value(json_object_get(row, "id")), error.message);
     double remove = result->directions[EPS_REMOVE].value / number(row, "eps_remove");
     double add = result->directions[EPS_ADD].value / number(row, "eps_add");
-    /* Who is not there takes part with no probability: no loss is over that, which the reference does not know. */
+    /* In direction add no loss exceeds -ln of the probability of never taking part. The reference does not use that. */
     double most = -(double)job.mechanism.n * log1p(-job.mechanism.sampling.p);
     double known = result->directions[EPS_ADD].value / fmin(number(row, "eps_add"), most);
     eps_result_destroy(result);

@@ -1,8 +1,8 @@
 /*
- * Every row of reference.json's strategies that a Toeplitz family answers: the optimal banded matrices, the banded
- * inverse square roots, the optimised banded inverses and the BLTs, against what others computed. Losses are compared,
- * not parameters: optima of the last two are not unique, and where theirs is only the best of several restarts, or
- * counts a majorant that one participation does not need, ours may be lower.
+ * Every row of reference.json's strategies that a Toeplitz family covers: the optimal banded matrices, the banded
+ * inverse square roots, the optimised banded inverses and the BLTs, compared with what others computed. Losses are
+ * compared, not parameters: the optima of the last two are not unique, and where the reference is only the best of
+ * several restarts, or counts a majorant that one participation does not need, ours may be lower.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -157,7 +157,7 @@ static void check_blt(const json_t *row)
     set_participation(&m, row);
     m.matrix.buffers = count(row, "num_buffers");
     struct eps_strategy *s = strategy_new(&m);
-    /* Theirs is the best of several starts. */
+    /* The reference is the best of several starts. */
     assert_between(row, root_loss(s, &m, &square), wanted * (1 - 1e-4), wanted * (1 + 2e-6));
     eps_strategy_destroy(s);
 
@@ -168,7 +168,7 @@ static void check_blt(const json_t *row)
     for (size_t i = 0; i < m.matrix.blt_len; i++) {
         decay[i] = json_number_value(json_array_get(decays, i));
         scale[i] = json_number_value(json_array_get(scales, i));
-        if (decay[i] >= 1) /* a buffer of theirs that ran to the end of its range */
+        if (decay[i] >= 1) /* a buffer of the reference that reached the end of its range */
             return;
     }
     m.matrix.decay = decay;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs wild jobs (test_jobs.c) in parallel, chunk by chunk, and goes on where an earlier run of the same program ended.
+"""Runs wild jobs (test_jobs.c) in parallel, chunk by chunk, and continues where the last run of the same program ended.
 
   make soak-jobs                          a hundred thousand, under ASan and UBSan
   make soak-jobs SOAK_MINUTES=20          as many as fit, the rest in later runs
   SOAK_FIRST=7 SOAK_COUNT=1 SOAK_VERBOSE=1 build/asan/tests/soak/test_jobs      one seed again
 
-A job that crashes or hangs ends its program: the seed is noted, and the chunk goes on behind it. What failed is in
-build/asan/soak/PROGRAM/failed, one line a seed, with the log beside it.
+A job that crashes or hangs ends its program: the seed is noted, and the chunk continues after it. Failures are listed
+in build/asan/soak/PROGRAM/failed, one line a seed, with the log beside it.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

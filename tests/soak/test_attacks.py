@@ -1,8 +1,8 @@
 """
-Attacks, longer and larger than `make test` has time for: each measures what the service holds meanwhile and how long
-someone else waits for an answer. Run by `make soak`.
+Attacks that are longer and larger than `make test` has time for: each measures the memory that the service holds
+meanwhile and how long another client waits for an answer. Run by `make soak`.
 
-From the environment: ATTACK_SECONDS (30), for those that go on for as long as one likes; SEED.
+From the environment: ATTACK_SECONDS (30), the duration of attacks without an end of their own; SEED.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -29,7 +29,7 @@ SANITIZED = "asan" in conftest.BINARY or "tsan" in conftest.BINARY  # they hold 
 
 
 class Watch:
-    """What the service holds, and how long a bystander waits."""
+    """The memory that the service holds, and how long another client waits."""
 
     def __init__(self, server, most):
         self.server, self.most, self.started, self.longest = server, most, resident(server), 0.0
@@ -45,7 +45,7 @@ class Watch:
 
 
 def send(connection, data):
-    """All of it, or what can be sent; the bytes."""
+    """Sends everything, or as much as possible; returns the number of bytes."""
     sent = 0
     with contextlib.suppress(OSError):
         while sent < len(data):
@@ -189,7 +189,8 @@ def test_ten_thousand_labels(launch):
         thread.start()
     for thread in threads:
         thread.join()
-    for query in ("label=label%205", "label=nothing", "status=succeeded&label=nothing", "status=failed&label=label%205"):
+    for query in ("label=label%205", "label=nothing", "status=succeeded&label=nothing",
+                  "status=failed&label=label%205"):
         started = time.monotonic()
         items = server.get("/v1/jobs?" + query).json()["items"]
         assert len(items) == (query == "label=label%205")
@@ -213,7 +214,8 @@ def test_jobs_that_are_canceled_at_once(launch):
 
 def test_a_flood_of_cached_jobs_fills_no_disk(launch):
     server = launch("--max-db", "32MiB")
-    job = dict(GAUSSIAN, n=5000, matrix={"family": "toeplitz", "coefficients": [1] + [1 / (2 + i) for i in range(4999)]})
+    coefficients = [1] + [1 / (2 + i) for i in range(4999)]
+    job = dict(GAUSSIAN, n=5000, matrix={"family": "toeplitz", "coefficients": coefficients})
     server.solve(job)
     watch = Watch(server, 300 * MIB)
     statuses = set()
@@ -271,7 +273,7 @@ def mutate(generator, data):
 
 
 def test_noise(launch):
-    """Requests with errors in them, in pieces, from several connections; what is left hanging is closed in time."""
+    """Requests with errors, in pieces, from several connections; those that stay incomplete are closed in time."""
     server = launch("--idle-seconds", "2", "--request-seconds", "2")
     watch = Watch(server, 200 * MIB)
     ended = time.monotonic() + SECONDS
@@ -328,7 +330,7 @@ def test_many_small_bodies_at_once(launch):
 
 
 def test_runs_that_are_canceled(launch):
-    """Each works on a matrix for a while until it hears of it."""
+    """Each works on a matrix for a while until it polls."""
     server = launch("--workers", "2")
     watch = Watch(server, 500 * MIB)
     ended = time.monotonic() + SECONDS
@@ -350,7 +352,7 @@ def test_runs_that_are_canceled(launch):
 
 @pytest.mark.timeout(1800)
 def test_questions_that_are_asked_and_left(launch):
-    """Curves, matrices, errors and waits of clients who hang up at once."""
+    """Requests for curves, matrices, errors and waits by clients that hang up at once."""
     server = launch("--workers", "2")
     links = [server.solve(dict(DP_SGD, n=100 + i))["links"] for i in range(8)]
     links += [server.solve(dict(MATRIX, n=(1 << 18) + i))["links"] for i in range(10)]
@@ -378,7 +380,7 @@ def test_questions_that_are_asked_and_left(launch):
 
 
 def test_descriptors_that_run_out_amid_it_all(launch):
-    """Whatever is opened at that moment: temporary files, the database, connections."""
+    """Whichever open fails: temporary files, the database, connections."""
     server = launch("--http-threads", "1")
     links = [server.solve(dict(MATRIX, n=(1 << 15) + i))["links"] for i in range(4)]
     before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)

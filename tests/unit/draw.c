@@ -42,7 +42,7 @@ static void draw_mixture(uint64_t *state, struct eps__mixture *mixture, double l
 {
     double left = 1;
     mixture->len = 1 + draw_below(state, DRAW_ATOMS);
-    bool still = draw_below(state, 3) > 0; /* is there an atom at zero? */
+    bool still = draw_below(state, 3) > 0; /* whether there is an atom at zero */
     double scale = draw_below(state, 3) ? most_shift : draw_log(state, 1e-3, most_shift);
     for (size_t i = 0; i < mixture->len; i++) {
         double most = left - (double)(mixture->len - 1 - i) * least_weight;
@@ -132,7 +132,7 @@ void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double t
     plan->log_reference = log(0.4 / step.deviation);
     plan->log_small = -45 - log(total);
     plan->z_low = -8.5 - 0.3 * log(total);
-    /* The upper end: where P's tail is nothing, tilted or not. */
+    /* The upper end: where P's tail is negligible, tilted or not. */
     do {
         z += 0.5;
         tail = (double)logq(exact_normal_tail(z - reach)) + log(total);
@@ -140,7 +140,7 @@ void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double t
         peak = fmax(peak, value);
     } while (z < reach + 30 && (value > fmin(step.log_moment, peak) - 45 || tail > -85));
     plan->z_high = z;
-    /* A test needs no more than 1e5 knots. */
+    /* A test needs at most 1e5 knots. */
     plan->spacing = fmax(plan->spacing, 1e-5 * (double)(exact_loss(pair, z) - exact_loss(pair, plan->z_low)));
     plan->fine_low = plan->z_low;
     plan->fine_high = plan->z_high;

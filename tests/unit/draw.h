@@ -1,6 +1,6 @@
 /*
  * Random dominating pairs and discretisation plans for the property tests, from a state that the caller seeds and
- * prints: the same on every machine.
+ * prints, with the same result on every machine.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -28,7 +28,7 @@ double draw_log(uint64_t *state, double low, double high); /* log-uniform */
 uint64_t draw_below(uint64_t *state, uint64_t bound);
 void draw_pair(uint64_t *state, struct draw_pair *drawn, enum draw_kind kind, double least_weight, double most_shift);
 
-/* The pair N(shift, 1) with probability p, else N(0, 1), against N(0, 1); or exchanged. */
+/* The pair of N(shift, 1) with probability p, else N(0, 1), against N(0, 1); or the two exchanged. */
 void subsampled_pair(struct draw_pair *drawn, double p, double shift, bool add);
 
 /* eps__pld_build() for a step of this one pair. */

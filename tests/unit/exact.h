@@ -1,6 +1,6 @@
 /*
- * The slow, independent reference of the numerical tests: hockey-stick curves in quadruple precision, compositions by
- * Laplace inversion in extended precision. Nothing here shares code with the library but the struct that names a pair.
+ * The slow, independent reference of the numerical tests: hockey-stick curves in quadruple precision, and compositions
+ * by Laplace inversion in extended precision. It shares no code with the library except the struct of a pair.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,7 +45,8 @@ struct exact_answer {
 };
 struct exact_answer exact_composition(const struct exact_power *powers, size_t len, double eps);
 
-/* The moments of the composition under a tilt; or under the one at which its mean is eps (0, if it is above eps). */
+/* The moments of the composition under a given tilt (exact_moments()), or under the tilt at which its mean is eps
+ * (exact_saddle(); tilt 0 if the mean is above eps). */
 struct exact_saddle {
     double tilt, mean, deviation, log_moment;
 };

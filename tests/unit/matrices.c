@@ -1,5 +1,5 @@
 /*
- * The slow reference: definitions, transcribed.
+ * The slow reference: the definitions, transcribed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -252,7 +252,7 @@ static void check_part(const struct eps_strategy *strategy, enum eps_part part, 
     matrix_free(&got);
 }
 
-/* The encoder once more by its bands, where it has any. */
+/* The encoder again by its bands, if it has any. */
 static void check_bands(const struct eps_strategy *strategy, const struct matrix *encoder)
 {
     size_t bands = eps_strategy_bands(strategy), n = eps_strategy_columns(strategy);

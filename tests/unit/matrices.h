@@ -1,5 +1,5 @@
 /*
- * Small dense matrices in long double, written for clarity: the slow reference of the strategy's tests.
+ * Small dense matrices in long double, written for clarity: the slow reference for the tests of strategies.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,22 +31,22 @@ struct matrix matrix_gram(const struct matrix *a);
 struct matrix workload_matrix(const struct eps_mechanism *mechanism);
 /* C before normalization, from the family's definition; the square root by solving R R = A column by column. */
 struct matrix family_matrix(const struct eps_mechanism *mechanism);
-/* What eps_strategy_row() returns, put together. */
+/* The rows of eps_strategy_row() as a matrix. */
 struct matrix part_matrix(const struct eps_strategy *strategy, enum eps_part part);
 
 /* A mechanism of the given family and n with every default, scheme none with one epoch. */
 struct eps_mechanism mechanism_new(enum eps_family family, size_t n);
-/* The strategy, which must be computed without an error. */
+/* The strategy; computing it must not fail. */
 struct eps_strategy *strategy_new(const struct eps_mechanism *mechanism);
 
-/* One of four workloads: prefix sum, momentum with decay, that with a cooldown, a list of coefficients. */
+/* One of four workloads: prefix sums, momentum with decay, the same with a cooldown, and a list of coefficients. */
 void workload_choose(struct eps_mechanism *mechanism, int which);
 
 /* (a' a)^-1 a' */
 struct matrix matrix_left_inverse(const struct matrix *a);
 
-/* Every part that the strategy returns, and its error figures, against the encoder and the left inverse given; both
- * of the whole strategy. Relative to 1 or the entry, whichever is larger. */
+/* Compares every part that the strategy returns, and its error figures, with the given encoder and left inverse of the
+ * whole strategy. Relative to 1 or the entry, whichever is larger. */
 void check_factorisation(const struct eps_strategy *strategy, const struct eps_mechanism *mechanism,
                          const struct matrix *encoder, const struct matrix *noise, long double tolerance);
 

@@ -1,6 +1,6 @@
 /*
- * A watch on what may never end: after so many seconds of the process's own time, whatever else the machine does, it
- * says what was running and aborts.
+ * A watch on calls that might never return: after a number of seconds of the process's own time, whatever else the
+ * machine does, it reports what was running and aborts.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,19 +10,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Begins anew with each call; `what` and the number are named if the time passes. */
+/* Restarts with each call; `what` and the number are reported if the time passes. */
 void patience_begin(const char *what, uint64_t number, unsigned seconds);
 void patience_end(void);
 
 /* Processor seconds of this thread so far. */
 double patience_clock(void);
 
-/* A context's user whose deadline is so many seconds after it was made, and how long it was not asked at most. */
+/* A context's user whose deadline is a number of seconds after its creation, and the longest time between two polls. */
 struct patience_polls {
     double deadline, last, gap;
 };
 struct patience_polls patience_polls(double seconds);
-/* Of such a user: a context's `expired`. */
+/* For such a user: a context's `expired`. */
 bool patience_expired(void *polls);
 
 #endif

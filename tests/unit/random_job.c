@@ -1,6 +1,6 @@
 /*
- * Random jobs, drawn member by member from the contract and not from the codec's tables: a row that is missing
- * there shows as a job that is refused.
+ * Random jobs, drawn member by member from the contract and not from the codec's tables, so that a row missing from the
+ * tables shows as a job that is refused.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -39,7 +39,7 @@ static void put(json_t *object, const char *key, json_t *value)
     json_object_set_new(object, key, value);
 }
 
-/* An integer as clients write them: 12 or 12.0. */
+/* An integer as clients write it: 12 or 12.0. */
 static json_t *count(uint64_t *state, uint64_t value)
 {
     return coin(state) ? json_integer((json_int_t)value) : json_real((double)value);
@@ -91,7 +91,7 @@ static void optimised(uint64_t *state, json_t *matrix, size_t block)
     maybe_name(state, matrix, "objective", "mean_squared", "max_squared");
     if (coin(state))
         put(matrix, "gap", json_real(random_real(state)));
-    /* both or neither: a separation of one's own has to fit the epochs */
+    /* both or neither: a separation that is given has to fit the epochs */
     if (coin(state)) {
         size_t epochs = 1 + random_below(state, block);
         put(matrix, "epochs", count(state, epochs));
@@ -144,14 +144,14 @@ static json_t *random_matrix(uint64_t *state, const char *family, size_t n, bool
         put(matrix, "id", json_string("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"));
     if (strncmp(family, "banded", 6) == 0 || strcmp(family, "blt") == 0 || strcmp(family, "optimal") == 0)
         optimised(state, matrix, block);
-    /* Only there must the bands fit into the separation. */
+    /* Only there do the bands have to fit into the separation. */
     if (json_is_false(json_object_get(matrix, "toeplitz")))
         put(matrix, "epochs", count(state, 1));
     return matrix;
 }
 
-/* p, or the sizes that give it; always small enough for `parts` of the data. True with truncated batches, to which
- * nothing else may be added. */
+/* p, or the sizes that determine it; always small enough for `parts` of the data. True with truncated batches, which
+ * allow no further addition. */
 static bool participation(uint64_t *state, json_t *sampling, size_t parts)
 {
     bool sizes = coin(state);
@@ -265,7 +265,7 @@ static json_t *random_accountant(uint64_t *state, bool curve)
         maybe_count(state, accountant, "bandwidth", 100);
     }
     if (which == 0 || which == 6) {
-        bool counted = coin(state); /* then the threshold follows */
+        bool counted = coin(state); /* the threshold then follows */
         if (counted)
             put(accountant, "samples", count(state, 1 + random_below(state, 1000000000)));
         if (coin(state))
@@ -317,7 +317,7 @@ static void random_mechanism(uint64_t *state, json_t *object)
         put(object, "matrix", random_matrix(state, family, n, unsampled));
     put(object, "sampling", random_sampling(state, scheme, family, n));
     json_t *sampling = json_object_get(object, "sampling"), *batch = json_object_get(sampling, "batch_size");
-    if (batch && coin(state)) { /* the passes that come to n steps, as a double */
+    if (batch && coin(state)) { /* the passes that give n steps, as a double */
         double passes = (double)n * json_number_value(batch);
         json_object_del(object, "n");
         put(object, "epochs", json_real(passes / json_number_value(json_object_get(sampling, "dataset_size"))));
@@ -326,7 +326,7 @@ static void random_mechanism(uint64_t *state, json_t *object)
         put(object, "workload", random_workload(state, needs_toeplitz_workload(family), n));
 }
 
-/* What is around the mechanism, and no audit with phases, which have none. */
+/* The members around the mechanism; no audit with phases, which do not support it. */
 static void random_rest(uint64_t *state, json_t *job, bool phases)
 {
     static const char *const adjacencies[] = {"zero_out", "add_remove", "replace_one"};

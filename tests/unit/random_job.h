@@ -1,5 +1,5 @@
 /*
- * Random jobs over the whole vocabulary, all of them valid: for properties that must hold of every job.
+ * Random jobs over the whole vocabulary, all of them valid, for properties that must hold for every job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -9,9 +9,9 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* A request body, a new reference. *state is the generator's: any number to begin with. */
+/* A request body, a new reference. *state is the generator's: any number initially. */
 json_t *random_job(uint64_t *state);
-/* One of phases, sometimes with the largest count of one asked for. */
+/* A job of phases, some of which ask for the largest count of one phase. */
 json_t *random_phases(uint64_t *state);
 
 /* A number in [0, bound), and a double in (0, 1). */

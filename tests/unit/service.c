@@ -1,5 +1,5 @@
 /*
- * Starting and stopping it.
+ * Starting and stopping the service.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

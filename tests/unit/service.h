@@ -1,5 +1,5 @@
 /*
- * A service without HTTP, for tests of what it is made of: a database of its own, workers, jobs and groups.
+ * A service without HTTP, for tests of its components: a database of its own, workers, jobs and groups.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +18,7 @@ struct service {
 struct service *service_start(void);
 /* Frees it, and its files. */
 void service_stop(struct service *service);
-/* Commits the row of a new group, and waits for that. */
+/* Commits the row of a new group, and waits for the commit. */
 void service_insert(struct service *service, const struct group_record *record);
 
 #endif

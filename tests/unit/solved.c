@@ -1,5 +1,5 @@
 /*
- * Jobs by the codec, and answers by eps_solve().
+ * Jobs through the codec, and answers by eps_solve().
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -1,5 +1,5 @@
 /*
- * Jobs, and what they are answered, for tests of eps_solve().
+ * Jobs and their answers, for tests of eps_solve().
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,8 +16,7 @@ struct eps_job job_of(const char *format, ...) __attribute__((format(printf, 1, 
 /* Fills in defaults and calls eps_solve(), which must succeed. context may be NULL. The caller destroys the result. */
 struct eps_result *solved(const struct eps_context *context, struct eps_job job);
 
-/* The bracket of the value that is asked for, what was found for both directions, and their bad events' share of
- * delta. */
+/* The bracket of the unknown, the values for both directions, and their bad events' share of delta. */
 struct answer {
     double value, lower, of[EPS_DIRECTIONS], share[EPS_DIRECTIONS];
 };

@@ -140,7 +140,8 @@ class Client:
                             return
             except FAILURES as failure:
                 if not patience.sleep():
-                    raise Unreachable(f"the events of {path} broke off: {failure or type(failure).__name__}") from failure
+                    cause = failure or type(failure).__name__
+                    raise Unreachable(f"the events of {path} broke off: {cause}") from failure
                 continue
             if not patience.sleep():
                 raise Unreachable(f"the events of {path} ended without their last one")

@@ -22,7 +22,7 @@ struct OF(sums) {
     size_t shift;   /* step i is in slot (i + shift) mod slots */
 };
 
-static void OF(clear)(struct OF(sums) * sums)
+static void OF(clear)(struct OF(sums) *sums)
 {
     free(sums->row);
     free(sums->base);
@@ -34,7 +34,7 @@ static void OF(clear)(struct OF(sums) * sums)
     free(sums->before);
 }
 
-static enum eps_status OF(make)(struct OF(sums) * sums, const struct eps__b_min_sep_layout *layout)
+static enum eps_status OF(make)(struct OF(sums) *sums, const struct eps__b_min_sep_layout *layout)
 {
     const struct eps__b_min_sep *b_min_sep = layout->b_min_sep;
     *sums = (struct OF(sums)){.layout = layout, .slots = b_min_sep->separation + 1};
@@ -66,7 +66,7 @@ static NUMBER OF(raise)(NUMBER x, size_t times)
 }
 
 /* Prepares the weights of step i. */
-static void OF(weigh)(struct OF(sums) * sums, size_t i)
+static void OF(weigh)(struct OF(sums) *sums, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
     size_t width = layout->stages.width, terms = layout->stages.examples + 1;
@@ -91,13 +91,13 @@ static void OF(weigh)(struct OF(sums) * sums, size_t i)
 }
 
 /* The numbers of step i. */
-static NUMBER *OF(at)(const struct OF(sums) * sums, size_t i)
+static NUMBER *OF(at)(const struct OF(sums) *sums, size_t i)
 {
     return sums->ring + (i + sums->shift) % sums->slots * sums->layout->states;
 }
 
 /* Makes the numbers of step i from those of later steps. */
-static void OF(step)(struct OF(sums) * sums, size_t i)
+static void OF(step)(struct OF(sums) *sums, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
     size_t slot = (i + sums->shift) % sums->slots, states = layout->states, slots = sums->slots;
@@ -123,7 +123,7 @@ static void OF(step)(struct OF(sums) * sums, size_t i)
  * Whether step i multiplied every number by one factor, up to `units` units of rounding. If so, *least is the least
  * factor and *spread by how many units the largest one exceeds it.
  */
-static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, NUMBER *least, double *spread)
+static bool OF(converged)(const struct OF(sums) *sums, size_t i, double units, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
     size_t states = sums->layout->states;
@@ -145,7 +145,7 @@ static bool OF(converged)(const struct OF(sums) * sums, size_t i, double units, 
 
 /* Turns the numbers of step i and the later ones into those of step `to` < i, multiplied by `factor` for each step
  * between. */
-static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
+static void OF(leap)(struct OF(sums) *sums, size_t i, size_t to, NUMBER factor)
 {
     NUMBER power = OF(raise)(factor, i - to);
     for (size_t s = 0; s < sums->slots * sums->layout->states; s++)
@@ -154,7 +154,7 @@ static void OF(leap)(struct OF(sums) * sums, size_t i, size_t to, NUMBER factor)
 }
 
 /* Makes the equal steps from - 1, from - 2, ..., to. Adds to *units the further rounding if a power was used. */
-static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) * sums, size_t from, size_t to,
+static enum eps_status OF(alike)(const struct eps_context *context, struct OF(sums) *sums, size_t from, size_t to,
                                  double *units)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;

@@ -23,7 +23,7 @@ struct OF(tables) {
     NUMBER *state, *next;
 };
 
-static void OF(tables_free)(struct OF(tables) * tables)
+static void OF(tables_free)(struct OF(tables) *tables)
 {
     free(tables->draws);
     free(tables->powers);
@@ -77,7 +77,7 @@ static void OF(fill_draws)(NUMBER *draws, NUMBER *one, NUMBER *room, const struc
     }
 }
 
-static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain *chain, NUMBER base)
+static bool OF(tables_make)(struct OF(tables) *tables, const struct eps__chain *chain, NUMBER base)
 {
     size_t len = chain->bins->len, q = chain->width - 1, row = (size_t)chain->most + 1;
     size_t reach = (size_t)chain->most * chain->most / 4, states = (size_t)states_of(chain->most, q);
@@ -107,13 +107,13 @@ static bool OF(tables_make)(struct OF(tables) * tables, const struct eps__chain 
     return true;
 }
 
-static const NUMBER *OF(powers_of)(const struct OF(tables) * tables, size_t k, size_t d)
+static const NUMBER *OF(powers_of)(const struct OF(tables) *tables, size_t k, size_t d)
 {
     return tables->powers + (k * tables->q + d - 1) * (tables->reach + 1);
 }
 
 /* own[t] = the factor of t draws of bin k, with the factors from the counts of the prefix that it meets. */
-static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned *prefix, unsigned most)
+static void OF(meet_prefix)(struct OF(tables) *tables, size_t k, const unsigned *prefix, unsigned most)
 {
     size_t len = tables->chain->bins->len, q = tables->q;
     memcpy(tables->own, tables->draws + k * ((size_t)tables->most + 1), ((size_t)most + 1) * sizeof(NUMBER));
@@ -133,7 +133,7 @@ static void OF(meet_prefix)(struct OF(tables) * tables, size_t k, const unsigned
  * The middle (r_2 .. r_q) runs through its tuples in order. The row of (r_1, middle) is then the next one among those
  * that begin with r_1, and the row of (middle, t) is the next one of all.
  */
-static void OF(step)(struct OF(tables) * tables, size_t k, unsigned most, unsigned *middle, size_t *row_of)
+static void OF(step)(struct OF(tables) *tables, size_t k, unsigned most, unsigned *middle, size_t *row_of)
 {
     size_t q = tables->q, begin = 0, filled = 0;
     const NUMBER *oldest = OF(powers_of)(tables, k, q);
@@ -169,7 +169,7 @@ static void OF(step)(struct OF(tables) * tables, size_t k, unsigned most, unsign
 }
 
 /* The same for q = 0, where the state is the sum alone: a product of polynomials. */
-static void OF(step_alone)(struct OF(tables) * tables, unsigned most)
+static void OF(step_alone)(struct OF(tables) *tables, unsigned most)
 {
     for (unsigned m = most + 1; m-- > 0;) {
         NUMBER sum = 0;
@@ -181,7 +181,7 @@ static void OF(step_alone)(struct OF(tables) * tables, unsigned most)
 
 /* sums[offset + m] += weight times the sum over all ways to make m draws from the bins after the prefix. prefix NULL:
  * from all bins. offset: the draws of the prefix. */
-static enum eps_status OF(add_chain)(const struct eps_context *context, struct OF(tables) * tables, NUMBER *sums,
+static enum eps_status OF(add_chain)(const struct eps_context *context, struct OF(tables) *tables, NUMBER *sums,
                                      NUMBER weight, const unsigned *prefix, unsigned offset, unsigned *middle,
                                      size_t *row_of)
 {
@@ -218,7 +218,7 @@ static enum eps_status OF(add_chain)(const struct eps_context *context, struct O
 }
 
 /* The factor of the prefix by itself. */
-static NUMBER OF(prefix_weight)(const struct OF(tables) * tables, const unsigned *prefix)
+static NUMBER OF(prefix_weight)(const struct OF(tables) *tables, const unsigned *prefix)
 {
     NUMBER weight = 1;
     for (size_t i = 0; i < tables->q; i++) {

@@ -29,7 +29,7 @@ struct OF(walk) {
 };
 
 /* The rank of a multiset of histories, given in ascending order. */
-static size_t OF(place)(const struct OF(walk) * walk, const unsigned *codes)
+static size_t OF(place)(const struct OF(walk) *walk, const unsigned *codes)
 {
     size_t sum = 0;
     for (unsigned j = 0; j < walk->copies; j++)
@@ -39,7 +39,7 @@ static size_t OF(place)(const struct OF(walk) * walk, const unsigned *codes)
 
 /* Fills in a transition. codes[j] = 2 history + (1 if the copy takes part in this step), in ascending order. taking[s]:
  * the probability that s given copies take part and the others do not. */
-static void OF(describe)(struct OF(walk) * walk, size_t index, const unsigned *codes, const NUMBER *taking)
+static void OF(describe)(struct OF(walk) *walk, size_t index, const unsigned *codes, const NUMBER *taking)
 {
     unsigned old[ORDERS_MOST], young[ORDERS_MOST], took = 0, copies = walk->copies;
     uint16_t *times = walk->times + index * walk->banded->width;
@@ -74,7 +74,7 @@ static void OF(describe)(struct OF(walk) * walk, size_t index, const unsigned *c
     assert(walk->from[index] < walk->states && walk->to[index] < walk->states);
 }
 
-static void OF(count_entries)(struct OF(walk) * walk)
+static void OF(count_entries)(struct OF(walk) *walk)
 {
     memset(walk->next, 0, walk->states * sizeof *walk->next);
     for (size_t t = 0; t < walk->len; t++)
@@ -83,7 +83,7 @@ static void OF(count_entries)(struct OF(walk) * walk)
         walk->enters = (size_t)walk->next[s] > walk->enters ? (size_t)walk->next[s] : walk->enters;
 }
 
-static void OF(walk_free)(struct OF(walk) * walk)
+static void OF(walk_free)(struct OF(walk) *walk)
 {
     free(walk->from);
     free(walk->to);
@@ -96,7 +96,7 @@ static void OF(walk_free)(struct OF(walk) * walk)
     free(walk->next);
 }
 
-static enum eps_status OF(walk_make)(const struct eps_context *context, struct OF(walk) * walk,
+static enum eps_status OF(walk_make)(const struct eps_context *context, struct OF(walk) *walk,
                                      const struct eps__banded_gram *banded, unsigned copies)
 {
     NUMBER taking[ORDERS_MOST + 1];
@@ -149,7 +149,7 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
 }
 
 /* Sets the weights of all transitions at step i. */
-static void OF(weigh)(struct OF(walk) * walk, size_t i)
+static void OF(weigh)(struct OF(walk) *walk, size_t i)
 {
     size_t width = walk->banded->width, row = walk->reach + 1;
     for (size_t d = 0; d < width; d++) {
@@ -166,7 +166,7 @@ static void OF(weigh)(struct OF(walk) * walk, size_t i)
     }
 }
 
-static void OF(step)(struct OF(walk) * walk)
+static void OF(step)(struct OF(walk) *walk)
 {
     memset(walk->next, 0, walk->states * sizeof *walk->next);
     for (size_t t = 0; t < walk->len; t++)
@@ -178,7 +178,7 @@ static void OF(step)(struct OF(walk) * walk)
 
 /* Whether the last step multiplied every number by one factor, up to the rounding of a step. *least: the least factor;
  * *spread: by how many units the largest one exceeds it. */
-static bool OF(converged)(const struct OF(walk) * walk, NUMBER *least, double *spread)
+static bool OF(converged)(const struct OF(walk) *walk, NUMBER *least, double *spread)
 {
     NUMBER low = INFINITY, high = 0;
     for (size_t s = 0; s < walk->states; s++) {
@@ -196,7 +196,7 @@ static bool OF(converged)(const struct OF(walk) * walk, NUMBER *least, double *s
 }
 
 /* Multiplies the state by factor^times. */
-static void OF(scale)(struct OF(walk) * walk, NUMBER factor, size_t times)
+static void OF(scale)(struct OF(walk) *walk, NUMBER factor, size_t times)
 {
     NUMBER power = 1;
     for (; times > 0; times >>= 1) {
@@ -210,7 +210,7 @@ static void OF(scale)(struct OF(walk) * walk, NUMBER factor, size_t times)
 
 /* Makes all steps. *sum: the sum over the states, within *units units of quadruple roundoff; unchanged if the chain was
  * given up. */
-static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk) * walk, eps__quad *sum, double *units)
+static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk) *walk, eps__quad *sum, double *units)
 {
     const struct eps__banded_gram *banded = walk->banded;
     size_t len = banded->len;

@@ -78,7 +78,9 @@ out:
 static enum eps_status optimise(struct banded *b, double *c, double *value, size_t *iterations, double gap)
 {
     enum eps_status status = start(b, c);
-    return status ? status : eps__toeplitz_minimise(&b->loss, c, value, iterations, b->bands, gap, banded_objective, b);
+    return status != EPS_OK
+               ? status
+               : eps__toeplitz_minimise(&b->loss, c, value, iterations, b->bands, gap, banded_objective, b);
 }
 
 /* If columns of one pattern overlap, there are local minima. The second starting point is the optimum without overlap,
@@ -94,9 +96,9 @@ static enum eps_status optimise_from_narrow(struct banded *b, double *c, double 
     b->bands = bands;
     for (size_t j = narrow; j < bands; j++)
         wide[j] = 1e-3 * wide[narrow - 1];
-    if (!status)
+    if (status == EPS_OK)
         status = eps__toeplitz_minimise(&b->loss, wide, &other, iterations, bands, gap, banded_objective, b);
-    if (!status && other < *value) {
+    if (status == EPS_OK && other < *value) {
         *value = other;
         memcpy(c, wide, bands * sizeof *c);
     }
@@ -114,21 +116,21 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     if (!mechanism->matrix.toeplitz)
         return eps__build_banded_columns(context, s, error, mechanism);
     enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "banded");
-    if (status)
+    if (status != EPS_OK)
         return status;
     double value, *c = malloc(b.bands * sizeof *c);
     status = eps__toeplitz_loss_init(&b.loss, context, error, s, mechanism, eps__target_told(mechanism));
     b.loss.either_sign = eps__banded_either_sign(mechanism);
     b.quotient = malloc(2 * s->block * sizeof *b.quotient);
-    if (!status && (!c || !b.quotient))
+    if (status == EPS_OK && (!c || !b.quotient))
         status = eps__strategy_no_memory(error);
-    if (status)
+    if (status != EPS_OK)
         goto out;
     b.adjoint = b.quotient + s->block;
     status = optimise(&b, c, &value, &s->iterations, mechanism->matrix.gap);
-    if (!status && b.loss.epochs > 1 && b.bands > b.loss.separation)
+    if (status == EPS_OK && b.loss.epochs > 1 && b.bands > b.loss.separation)
         status = optimise_from_narrow(&b, c, &value, &s->iterations, mechanism->matrix.gap);
-    if (status)
+    if (status != EPS_OK)
         goto out;
     double norm = copysign(cblas_dnrm2((blasint)b.bands, c, 1), c[0]);
     for (size_t j = 0; j < b.bands; j++)

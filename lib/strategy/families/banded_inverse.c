@@ -57,9 +57,9 @@ static enum eps_status start(struct inverse *v, double *x, struct eps_error *err
     size_t len = v->bands - 1;
     double *root = NULL, *plain = malloc(2 * (len + 1) * sizeof *plain), value = INFINITY, other;
     enum eps_status status = plain ? EPS_OK : eps__strategy_no_memory(error);
-    if (!status && (w->recursive || w->coefficients[0] > 0))
+    if (status == EPS_OK && (w->recursive || w->coefficients[0] > 0))
         status = eps__inverse_root(&root, error, w, len + 1);
-    if (status)
+    if (status != EPS_OK)
         goto out;
     eps__workload_power(&prefix_sum, plain, len + 1, 0.5);
     for (size_t j = 0; root && j < len; j++)
@@ -91,7 +91,7 @@ static enum eps_status optimise(struct inverse *v, double *inverse, struct eps_s
     inverse[0] = 1;
     double value;
     enum eps_status status = start(v, inverse + 1, error, &s->workload);
-    if (!status)
+    if (status == EPS_OK)
         status =
             eps__toeplitz_minimise(&v->loss, inverse + 1, &value, &s->iterations, bands - 1, gap, inverse_objective, v);
     free(all);
@@ -106,18 +106,18 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
     enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "banded_inverse");
-    if (status)
+    if (status != EPS_OK)
         return status;
     double *inverse = malloc(v.bands * sizeof *inverse);
     status = eps__toeplitz_loss_init(&v.loss, context, error, s, mechanism, eps__target_told(mechanism));
-    if (!status && !inverse)
+    if (status == EPS_OK && !inverse)
         status = eps__strategy_no_memory(error);
-    if (!status && v.bands > 1)
+    if (status == EPS_OK && v.bands > 1)
         status = optimise(&v, inverse, s, error, mechanism->matrix.gap);
-    else if (!status)
+    else if (status == EPS_OK)
         inverse[0] = 1;
     eps__toeplitz_loss_clear(&v.loss);
-    if (status) {
+    if (status != EPS_OK) {
         free(inverse);
         return status;
     }

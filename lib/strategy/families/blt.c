@@ -38,7 +38,7 @@ static enum eps_status stream_c(const struct eps_context *context, double *out, 
         }
         out[t] = sum;
         enum eps_status status = t % POLL == 0 ? eps__strategy_poll(context, error) : EPS_OK;
-        if (status)
+        if (status != EPS_OK)
             return status;
     }
     return EPS_OK;
@@ -57,7 +57,7 @@ static enum eps_status stream_inverse(const struct eps_context *context, double 
             buffers[i] = blt->decay[i] * buffers[i] + x;
         out[t] = x;
         enum eps_status status = t % POLL == 0 ? eps__strategy_poll(context, error) : EPS_OK;
-        if (status)
+        if (status != EPS_OK)
             return status;
     }
     return EPS_OK;
@@ -71,17 +71,17 @@ static enum eps_status fill(const struct eps_context *context, struct eps_strate
     double *state = malloc(blt->len * sizeof *state);
     s->blt = malloc(2 * blt->len * sizeof *s->blt);
     enum eps_status status = c && inverse && state && s->blt ? EPS_OK : eps__strategy_no_memory(error);
-    if (!status)
+    if (status == EPS_OK)
         status = stream_c(context, c, error, blt, state, n);
-    if (!status)
+    if (status == EPS_OK)
         status = stream_inverse(context, inverse, error, blt, state, n);
     free(state);
-    if (status || !eps__all_finite(inverse, n)) {
+    if (status != EPS_OK || !eps__all_finite(inverse, n)) {
         /* If the inverse overflows, the kind finds that it is undefined. */
         free(inverse);
         inverse = NULL;
     }
-    if (status) {
+    if (status != EPS_OK) {
         free(c);
         return status;
     }
@@ -123,10 +123,10 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
                           "must lie in [1, %d] and not exceed the number of rows of C (n/stamps)",
                           EPS__BLT_BUFFERS_MAX);
     enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "blt");
-    if (status)
+    if (status != EPS_OK)
         return status;
     status = eps__blt_optimise(context, decay, scale, s, error, mechanism);
-    return status ? status : fill(context, s, error, &blt);
+    return status != EPS_OK ? status : fill(context, s, error, &blt);
 }
 
 static void check_buffers(struct eps__check *check, const struct eps_matrix *matrix)

@@ -19,13 +19,13 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
     enum eps_status status = eps__need_toeplitz_workload(error, w, "inverse_square_root");
-    if (status)
+    if (status != EPS_OK)
         return status;
     if (!w->recursive && !(w->coefficients[0] > 0))
         return eps__error(error, EPS_INVALID, "/workload/coefficients/0",
                           "must be positive: inverse_square_root takes the root of the workload");
     status = eps__inverse_root(&inverse, error, w, bands);
-    return status ? status : eps__toeplitz_from_inverse(context, s, error, inverse, bands);
+    return status != EPS_OK ? status : eps__toeplitz_from_inverse(context, s, error, inverse, bands);
 }
 
 static void check(struct eps__check *check, const struct eps_matrix *matrix)

@@ -24,7 +24,7 @@ static enum eps_status prove(struct eps__optimal_search *s, double *gap)
     size_t n = s->problem.n;
     double loss, bound;
     enum eps_status status = eps__optimal_poll(&s->problem, s->error);
-    if (status)
+    if (status != EPS_OK)
         return status;
     bool ok = eps__optimal_point_init(&p, &s->problem);
     if (ok) {
@@ -78,7 +78,7 @@ static enum eps_status read_workload(struct eps__optimal *o, struct eps__workloa
 {
     size_t n = o->n;
     enum eps_status status = eps__workload_of_block(workload, error, mechanism, n);
-    if (status)
+    if (status != EPS_OK)
         return status;
     o->workload = workload;
     if (workload->recursive)
@@ -104,19 +104,19 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
         .context = context, .error = error, .loss = INFINITY, .problem = {.n = n, .work = &work}};
     found.gap = mechanism->matrix.gap > 0 ? mechanism->matrix.gap : 1e-3;
     enum eps_status status = read_participation(&found.problem, error, &mechanism->matrix);
-    if (!status)
+    if (status == EPS_OK)
         status = read_workload(&found.problem, &workload, error, mechanism);
-    if (status)
+    if (status != EPS_OK)
         goto out;
     status = eps__optimal_find(&found);
-    if (!status && !isfinite(found.loss))
+    if (status == EPS_OK && !isfinite(found.loss))
         status = eps__error(error, EPS_UNSUPPORTED, "/matrix",
                             "no feasible factorisation was found in %zu iterations; choose another family, or fewer "
                             "epochs",
                             found.iterations);
-    if (!status)
+    if (status == EPS_OK)
         status = prove(&found, &s->optimality_gap);
-    if (status)
+    if (status != EPS_OK)
         goto out;
     s->entries = found.c;
     found.c = NULL;

@@ -21,7 +21,7 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     const struct eps__workload *w = &s->workload;
     size_t bands = mechanism->matrix.bands, len = bands && bands < s->block ? bands : s->block;
     enum eps_status status = eps__need_toeplitz_workload(error, w, "square_root");
-    if (status)
+    if (status != EPS_OK)
         return status;
     if (!w->recursive && !(w->coefficients[0] > 0))
         return eps__error(error, EPS_INVALID, "/workload/coefficients/0",

@@ -192,12 +192,12 @@ static double shared_with(const struct eps_strategy *s, double *alike, size_t at
 /* For many starting points: the pattern slides along its class modulo b, losing one step for each that it gains; every
  * k-th sum is computed anew (F1). */
 static void sliding(struct eps__interval *best, const struct eps_strategy *s, double *alike,
-                    const struct eps__participation *participation, size_t class, size_t starts)
+                    const struct eps__participation *participation, size_t residue, size_t starts)
 {
-    size_t b = participation->separation, next = class, taken = 0;
+    size_t b = participation->separation, next = residue, taken = 0;
     struct eps__sum lower = {0}, upper = {0}, shared = {0};
-    for (size_t start = class; start < starts; start += b) {
-        if ((start - class) / b % participation->epochs == 0) {
+    for (size_t start = residue; start < starts; start += b) {
+        if ((start - residue) / b % participation->epochs == 0) {
             lower = upper = shared = (struct eps__sum){0};
             taken = 0;
             next = start;
@@ -232,14 +232,14 @@ static enum eps_status banded_fixed_order(const struct eps_context *context, str
     if (starts > b) {
         for (size_t e = 0; e <= reach && e < s->block; e++)
             v[e] = NAN;
-        for (size_t class = 0; !status && class < b; class ++) {
-            sliding(out, s, v, participation, class, starts);
-            status = class % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
+        for (size_t residue = 0; status == EPS_OK && residue < b; residue++) {
+            sliding(out, s, v, participation, residue, starts);
+            status = residue % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }
         out->upper = eps__raise(out->upper, 4);
         out->lower = eps__lower(out->lower, 4);
     } else {
-        for (size_t start = 0; !status && start < starts; start++) {
+        for (size_t start = 0; status == EPS_OK && start < starts; start++) {
             largest = fmax(largest, pattern_square(s, v, participation, start));
             status = start % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
         }

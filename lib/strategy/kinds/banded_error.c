@@ -78,7 +78,7 @@ static enum eps_status block_variance(const struct eps_context *context, struct 
     eps__process_restart(process);
     for (size_t t = 0; t < s->block; t++) {
         enum eps_status status = t % 1024 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
-        if (status)
+        if (status != EPS_OK)
             return status;
         eps__process_step(process, s, t, eps__workload_rate(&s->workload, first + t));
         out[t] = process->past;
@@ -101,7 +101,7 @@ static enum eps_status recursive_variance(const struct eps_context *context, dou
         /* Blocks without a change of rate are all equal. */
         if (first == 0 || eps__workload_rate(w, first + s->block - 1) < 1)
             status = block_variance(context, block, error, &process, s, first);
-        if (status)
+        if (status != EPS_OK)
             goto out;
         for (size_t t = 0; t < s->block; t++) {
             eps__past_step(&past, w, eps__workload_rate(w, first + t));
@@ -149,7 +149,7 @@ static enum eps_status toeplitz_variance(const struct eps_context *context, doub
         for (size_t t = first; t < n; t++)
             out[t] += kept ? y[t - first] * y[t - first] : NAN;
     }
-    for (size_t t = m; !status && t < n; t++)
+    for (size_t t = m; status == EPS_OK && t < n; t++)
         out[t] += out[t - m];
     free(x);
     return status;

@@ -133,7 +133,7 @@ static enum eps_status dense_fixed_order(const struct eps_context *context, stru
         for (size_t j = 0; j < m; j++)
             columns[j * m + i] = fabs(s->entries[i * m + j]);
     for (size_t start = 0; start < starts; start++) {
-        if ((status = eps__strategy_poll(context, error)))
+        if ((status = eps__strategy_poll(context, error)) != EPS_OK)
             goto out;
         double square = pattern_square(s, columns, v, participation, start);
         best = square > best ? square : best;
@@ -162,7 +162,7 @@ static enum eps_status dense_invert(const struct eps_context *context, double **
     else
         *defined = (end = eps__general_inverse(&work, *inverse, m)) == EPS__LAPACK_DONE;
     if (end == EPS__LAPACK_NO_MEMORY || eps__stopped(&work))
-        return eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
+        return eps__strategy_stopped(error, work.status != EPS_OK ? work.status : EPS_NO_MEMORY);
     *defined = *defined && eps__all_finite(*inverse, len);
     return EPS_OK;
 }

@@ -118,7 +118,7 @@ static enum eps_status fourier_fixed_order(const struct eps_context *context, st
         return eps__strategy_no_memory(error);
     for (size_t start = 0; start < starts; start++) {
         struct eps__sum lower = {0}, upper = {0};
-        if ((status = eps__strategy_poll(context, error)))
+        if ((status = eps__strategy_poll(context, error)) != EPS_OK)
             goto out;
         for (size_t at = start, left = participation->epochs; at < s->n && left;) {
             size_t count = (m - 1 - at % m) / b + 1;

@@ -78,9 +78,9 @@ static enum eps_status optimal_variance(const struct eps_context *context, doubl
         column[m - i] = swap;
     }
     column[0] = 0;
-    if (!status)
+    if (status == EPS_OK)
         status = eps__toeplitz_variance(context, less, error, s, column);
-    for (size_t t = 0; !status && t < s->n; t++)
+    for (size_t t = 0; status == EPS_OK && t < s->n; t++)
         out[t] -= less[t];
     free(column);
     return status;
@@ -118,7 +118,7 @@ static enum eps_status changing_norms(const struct eps_context *context, struct 
     struct eps__past past = {0};
     for (size_t t = 0; t < m; t++) {
         enum eps_status status = t % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
-        if (status)
+        if (status != EPS_OK)
             return status;
         /* The newest row of N is y_t - y_(t-1), or y_0. */
         double eta = eps__workload_rate(w, first + t), b = 0, u = 0, square = t ? 2 * (x[0] - x[m > 1]) : x[0];
@@ -178,7 +178,7 @@ static enum eps_status standard_recursive(const struct eps_context *context, dou
             status = changing_norms(context, norms + m, error, w, x, d, m, first);
             block = norms + m;
         }
-        if (status)
+        if (status != EPS_OK)
             goto out;
         for (size_t t = 0; t < m; t++) {
             eps__past_step(&past, w, eps__workload_rate(w, first + t));
@@ -245,11 +245,11 @@ static enum eps_status standard_toeplitz(const struct eps_context *context, doub
     differences(d, a, m);
     bool kept;
     enum eps_status status = eps__convolve_digits(dx, m, d, m, x, m, &kept) ? EPS_OK : eps__strategy_no_memory(error);
-    for (size_t t = 0; !status && t < m; t++)
+    for (size_t t = 0; status == EPS_OK && t < m; t++)
         out[t] = kept ? sum += d[t] * (2 * dx[t] - d[t] * x[0]) : NAN;
-    if (!status && n > m)
+    if (status == EPS_OK && n > m)
         status = past_norms(context, out, error, a, x, m, n);
-    for (size_t t = m; !status && t < n; t++)
+    for (size_t t = m; status == EPS_OK && t < n; t++)
         out[t] += out[t - m];
     free(a);
     return status;
@@ -263,7 +263,7 @@ enum eps_status eps__fourier_variance(const struct eps_context *context, double 
     enum eps_status status = s->workload.recursive ? standard_recursive(context, out, error, s, inverse)
                                                    : standard_toeplitz(context, out, error, s, inverse);
     double square = s->scale * s->scale;
-    for (size_t t = 0; !status && t < s->n; t++)
+    for (size_t t = 0; status == EPS_OK && t < s->n; t++)
         out[t] /= square * square;
     return status;
 }

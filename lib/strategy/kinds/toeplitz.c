@@ -67,7 +67,7 @@ enum eps_status eps__toeplitz_from_inverse(const struct eps_context *context, st
         status = eps__toeplitz_quotient(context, c, error, NULL, n, inverse, len);
     else if (!eps__series_inverse(c, n, inverse, len))
         status = eps__strategy_no_memory(error);
-    if (status) {
+    if (status != EPS_OK) {
         free(c);
         free(inverse);
         return status;

@@ -122,7 +122,7 @@ static enum eps_status tree_fixed_order(const struct eps_context *context, struc
     size_t starts = eps__participation_starts(participation, s->n);
     for (size_t start = 0; start < starts; start++) {
         enum eps_status status = start % 64 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
-        if (status)
+        if (status != EPS_OK)
             return status;
         double square = pattern_square(s, participation, start);
         best = square > best ? square : best;

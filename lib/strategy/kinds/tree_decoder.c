@@ -147,7 +147,7 @@ static enum eps_status recursive_variance(const struct eps_context *context, dou
     struct eps__past past = {0};
     for (size_t t = 0; t < s->n; t++) {
         enum eps_status status = t % 4096 == 0 ? eps__strategy_poll(context, error) : EPS_OK;
-        if (status)
+        if (status != EPS_OK)
             return status;
         double eta = eps__workload_rate(w, t);
         eps__past_step(&past, w, eta);
@@ -235,7 +235,7 @@ static enum eps_status toeplitz_variance(const struct eps_context *context, doub
         r.sum[k] = r.a[k];
         r.square[k] = r.a[k] * r.a[k];
     }
-    for (size_t l = 1; !status && l <= v->height; l++) {
+    for (size_t l = 1; status == EPS_OK && l <= v->height; l++) {
         if (eps__tree_remainder(v, l) != 0)
             merge_partial(&r, v, l);
         merge_arrays(&r, v, l);
@@ -256,7 +256,7 @@ enum eps_status eps__tree_variance(const struct eps_context *context, double *ou
     eps__tree_levels_init(&v, s);
     enum eps_status status = s->workload.recursive ? recursive_variance(context, out, error, s, &v)
                                                    : toeplitz_variance(context, out, error, s, &v);
-    for (size_t t = 0; !status && t < s->n; t++)
+    for (size_t t = 0; status == EPS_OK && t < s->n; t++)
         out[t] *= *inverse * *inverse;
     return status;
 }

@@ -180,7 +180,7 @@ static enum eps_status tree_row(struct eps__noise_run *run, const struct eps_con
         (levels.full ? full_step : online_step)(&tile, out + first, row % s->block);
         cblas_dscal((blasint)tile.len, *run->inverse, out + first, 1);
         enum eps_status status = eps__strategy_poll(context, error);
-        if (status)
+        if (status != EPS_OK)
             return status;
     }
     return EPS_OK;

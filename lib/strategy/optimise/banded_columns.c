@@ -89,7 +89,7 @@ static enum eps_status search_powers(struct eps__banded_loss *loss, double *x, s
     for (;; power *= 4) {
         loss->power = fmin(power, most);
         enum eps_status status = search(loss, x, iterations, matrix->gap);
-        if (status || power >= most)
+        if (status != EPS_OK || power >= most)
             return status;
     }
 }
@@ -102,7 +102,7 @@ static enum eps_status minimise(struct eps__banded_loss *loss, double *x, size_t
     bool signs = has_negative(x, n, bands);
     loss->expected = matrix->objective == EPS_OBJECTIVE_MAX_SQUARED ? 800 : 150;
     enum eps_status status = search_powers(loss, x, iterations, matrix, 4);
-    if (status || signs || !has_negative(x, n, bands))
+    if (status != EPS_OK || signs || !has_negative(x, n, bands))
         return status;
     loss->squares = true;
     take_roots(x, n, bands);
@@ -126,13 +126,13 @@ enum eps_status eps__build_banded_columns(const struct eps_context *context, str
                           matrix->separation);
     double *x = malloc(n * (bands + 1) * sizeof *x); /* the columns, then their norms */
     enum eps_status status = eps__workload_of_block(&workload, error, mechanism, n);
-    if (!status && (!x || !root_start(x, &workload, n, bands)))
+    if (status == EPS_OK && (!x || !root_start(x, &workload, n, bands)))
         status = eps__strategy_no_memory(error);
-    if (!status)
+    if (status == EPS_OK)
         status = eps__banded_loss_init(&loss, context, error, &workload, bands);
-    if (!status)
+    if (status == EPS_OK)
         status = minimise(&loss, x, &s->iterations, matrix);
-    if (status)
+    if (status != EPS_OK)
         goto out;
     eps__banded_unit_columns(x, x + n * bands, n, bands);
     for (size_t j = 0; j < n; j++)

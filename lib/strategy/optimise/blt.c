@@ -155,7 +155,7 @@ static enum eps_status search(struct blt_search *s, double *best, struct eps_str
         log_spaced(z, len, fmin(from[i], 0.1), 1);
         enum eps_status status =
             eps__toeplitz_minimise(&s->loss, z, &value, &strategy->iterations, len, gap, blt_objective, s);
-        if (status)
+        if (status != EPS_OK)
             return status;
         if (i == 0 || value < least) {
             least = value;
@@ -174,15 +174,15 @@ enum eps_status eps__blt_optimise(const struct eps_context *context, double *dec
     size_t n = s->block, d = blt.buffers;
     enum eps_status status = eps__toeplitz_loss_init(&blt.loss, context, error, s, mechanism, (struct eps__target){0});
     blt.b = malloc(4 * n * sizeof *blt.b);
-    if (!status && !blt.b)
+    if (status == EPS_OK && !blt.b)
         status = eps__strategy_no_memory(error);
-    if (!status) {
+    if (status == EPS_OK) {
         blt.b_adjoint = blt.b + n;
         blt.c = blt.b + 2 * n;
         blt.c_adjoint = blt.b + 3 * n;
         status = search(&blt, z, s, mechanism->matrix.gap);
     }
-    if (!status) {
+    if (status == EPS_OK) {
         /* If a buffer ran to the end of its range, its decay must still be valid. */
         rates_of(rates, gaps, z, 2 * d);
         scales_of(scale, rates, gaps, d);

@@ -141,7 +141,7 @@ static enum eps_status approach(struct eps__optimal_search *s, struct eps__optim
     for (size_t step = 0; step < FIXED_POINTS; step++) {
         double before = m->point.trace;
         enum eps_status status = eps__optimal_poll(&s->problem, s->error);
-        if (status)
+        if (status != EPS_OK)
             return status;
         if (!eps__optimal_fixed_point(m, a->trial, a->x))
             return eps__optimal_failed(&s->problem, s->error);
@@ -180,10 +180,11 @@ static enum eps_status search_factors(struct eps__optimal_search *s, struct eps_
         return singular(s);
     eps__optimal_model_rescale(m, a->x);
     enum eps_status status = approach(s, a);
-    if (!status)
+    if (status == EPS_OK)
         status = ascend(s, a, done);
     /* If the cut to X >= 0 costs more than the target, finer targets gain nothing. */
-    while (!status && !*done && stages && s->target > s->gap && (!s->problem.nonnegative || within(s, s->target))) {
+    while (status == EPS_OK && !*done && stages && s->target > s->gap &&
+           (!s->problem.nonnegative || within(s, s->target))) {
         s->target *= target_ratio;
         m->floor = s->target / 4;
         if (!(eps__optimal_value(m, a->x) > -INFINITY))
@@ -230,7 +231,7 @@ static enum eps_status follow_path(struct eps__optimal_search *s, struct eps__op
         return isfinite(s->loss) ? EPS_OK : singular(s);
     eps__optimal_model_rescale(m, a->x);
     double trace = m->point.trace;
-    for (; !status && !*done && share > path_end * s->gap; share *= path_ratio) {
+    for (; status == EPS_OK && !*done && share > path_end * s->gap; share *= path_ratio) {
         s->target = share;
         m->mu = share * trace / n;
         m->guarded = false;
@@ -255,7 +256,7 @@ static enum eps_status search_entries(struct eps__optimal_search *s, const struc
     } else if (made) {
         eps__optimal_model_identity(&model, ascent.x);
     }
-    if (!status)
+    if (status == EPS_OK)
         status = follow_path(s, &ascent, share, &done);
     if (model.point.no_memory)
         status = eps__strategy_no_memory(s->error);
@@ -285,20 +286,20 @@ enum eps_status eps__optimal_find(struct eps__optimal_search *s)
     /* For overlapping patterns, the factors' problem is far from the requested one. */
     if (s->problem.overlapping) {
         status = search_entries(s, NULL, NULL, &point);
-        return status ? status : eps__optimal_poll(&s->problem, s->error);
+        return status != EPS_OK ? status : eps__optimal_poll(&s->problem, s->error);
     }
     if (!eps__optimal_model_init(&factors, &s->problem, EPS__OPTIMAL_FACTORS, 0, NULL) ||
         !eps__optimal_ascent_init(&ascent, &factors))
         status = eps__strategy_no_memory(s->error);
-    if (!status)
+    if (status == EPS_OK)
         status = search_factors(s, &ascent, &done);
     if (factors.point.no_memory)
         status = eps__strategy_no_memory(s->error);
     point = factors.point;
     factors.point = (struct eps__optimal_point){0};
-    if (!status && !done && s->problem.nonnegative)
+    if (status == EPS_OK && !done && s->problem.nonnegative)
         status = search_entries(s, &factors, ascent.x, &point);
-    if (!status) /* a stopped search may have returned EPS_OK */
+    if (status == EPS_OK) /* a stopped search may have returned EPS_OK */
         status = eps__optimal_poll(&s->problem, s->error);
     eps__optimal_point_clear(&point);
     eps__optimal_ascent_clear(&ascent);

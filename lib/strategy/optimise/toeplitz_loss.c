@@ -260,16 +260,16 @@ double eps__toeplitz_log_square(struct eps__toeplitz_loss *loss, double *gradien
 
 static bool keep_going(struct eps__toeplitz_loss *loss)
 {
-    if (!loss->status)
+    if (loss->status == EPS_OK)
         loss->status = eps__strategy_poll(loss->context, loss->error);
-    return !loss->status;
+    return loss->status == EPS_OK;
 }
 
 bool eps__toeplitz_loss_quotient(struct eps__toeplitz_loss *loss, double *out, const double *a, const double *c,
                                  size_t len)
 {
     loss->status = eps__toeplitz_quotient(loss->context, out, loss->error, a, loss->n, c, len);
-    return !loss->status;
+    return loss->status == EPS_OK;
 }
 
 /* C' lambda = adjoint is the same recursion from the end; the derivative by c_j is then -sum of lambda_t q_{t-j}. */
@@ -349,19 +349,19 @@ static enum eps_status descend_smoothly(struct eps__toeplitz_loss *loss, double 
 {
     double *found = malloc(2 * len * sizeof *found), least = 1e-2 * fmax(gap, 1e-7);
     enum eps_status status = found ? EPS_OK : eps__strategy_no_memory(loss->error);
-    if (status)
+    if (status != EPS_OK)
         return status;
     memcpy(found, x, len * sizeof *x);
-    for (double width = 0.01; !status && width > least; width /= 4) {
+    for (double width = 0.01; status == EPS_OK && width > least; width /= 4) {
         loss->barrier = inside ? width : 0;
         loss->smoothing = has_kinks(loss, len) ? width / 10 : 0;
         status = descend(loss, found, iterations, len, gap, objective, user);
     }
     loss->smoothing = 0;
-    if (!status && loss->majorant)
+    if (status == EPS_OK && loss->majorant)
         status = descend(loss, found, iterations, len, gap, objective, user);
     loss->barrier = 0;
-    if (!status)
+    if (status == EPS_OK)
         status = keep_better(loss, x, value, found, found + len, len, objective, user);
     free(found);
     return status;
@@ -378,15 +378,15 @@ enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *
     /* A starting point with zeros, or with orthogonal bands, lies on kinks of |X_ij|. */
     bool on_kinks = has_kinks(loss, len) && loss->either_sign;
     enum eps_status status = on_kinks ? EPS_OK : descend(loss, x, iterations, len, gap, objective, user);
-    if (!status && has_kinks(loss, len))
+    if (status == EPS_OK && has_kinks(loss, len))
         status = descend_smoothly(loss, x, value, iterations, len, gap, false, objective, user);
-    if (!status && !objective(user, value, gradient, x))
+    if (status == EPS_OK && !objective(user, value, gradient, x))
         status = loss->status;
-    if (status || !loss->positive || !loss->negative)
+    if (status != EPS_OK || !loss->positive || !loss->negative)
         goto out;
     if (!objective(user, &at_start, gradient, start))
         status = loss->status;
-    if (status || loss->negative || !isfinite(at_start))
+    if (status != EPS_OK || loss->negative || !isfinite(at_start))
         goto out;
     memcpy(x, start, len * sizeof *x);
     status = descend_smoothly(loss, x, value, iterations, len, gap, true, objective, user);

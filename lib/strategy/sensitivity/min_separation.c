@@ -43,7 +43,7 @@ static enum eps_status best_separated_sum(const struct eps_context *context, dou
     }
     /* after[i]: the best sum from index i on, with one more term than before[i]. */
     for (size_t count = 0; count < k; count++) {
-        if ((status = eps__strategy_poll(context, error)))
+        if ((status = eps__strategy_poll(context, error)) != EPS_OK)
             goto out;
         for (size_t i = n; i-- > 0;)
             after[i] = fmax(after[i + 1], x[i] + (n - i > b ? before[i + b] : 0));
@@ -132,7 +132,7 @@ static enum eps_status orthogonal(const struct eps_context *context, struct eps_
                                                 participation->separation);
     for (size_t i = 0; i < s->n; i++)
         x[i] = eps__column_square(s, i)->upper;
-    if (!status)
+    if (status == EPS_OK)
         status = best_separated_sum(context, &out->value.upper, error, x, s->n, participation->epochs,
                                     participation->separation);
     out->value.lower *= 1 - relative;
@@ -199,7 +199,7 @@ static enum eps_status row_sums(const struct eps_context *context, double *v, st
     uint32_t *taken = malloc((m + 1) * sizeof *taken);
     struct eps__work work = {.context = context};
     if (!x || !row || !best || !taken || (!banded && !s->kind->gram(&work, s, x, m, 0, 1, m))) {
-        status = eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
+        status = eps__strategy_stopped(error, work.status != EPS_OK ? work.status : EPS_NO_MEMORY);
         goto out;
     }
     for (size_t i = 0; i < m; i++) {
@@ -236,7 +236,7 @@ enum eps_status eps__row_bound(const struct eps_context *context, struct eps__sq
     uint32_t *taken = malloc((n + 1) * sizeof *taken);
     enum eps_status status =
         v && best && taken ? row_sums(context, v, error, s, participation) : eps__strategy_no_memory(error);
-    if (!status) {
+    if (status == EPS_OK) {
         for (size_t i = m; i < n; i++)
             v[i] = v[i - m];
         double slack = (double)participation->epochs * s->gram_error + eps__separated_error(participation->epochs);
@@ -256,10 +256,10 @@ enum eps_status eps__majorant_bound(const struct eps_context *context, struct ep
                                     const struct eps_strategy *s, const struct eps__participation *participation)
 {
     enum eps_status status = toeplitz_majorant(out, error, s, participation);
-    if (!status && !out->exact && s->block <= row_bound_max) {
+    if (status == EPS_OK && !out->exact && s->block <= row_bound_max) {
         struct eps__square rows;
         status = eps__row_bound(context, &rows, error, s, participation);
-        if (!status && rows.value.upper < out->value.upper)
+        if (status == EPS_OK && rows.value.upper < out->value.upper)
             *out = rows;
     }
     return status;

@@ -54,11 +54,11 @@ static struct eps__interval separated_columns(const struct eps_strategy *s,
     }
     size_t b = participation->separation,
            starts = eps_strategy_is_toeplitz(s) ? 1 : eps__participation_starts(participation, s->n);
-    for (size_t class = 0; class < b && class < starts; class ++) {
+    for (size_t residue = 0; residue < b && residue < starts; residue++) {
         struct eps__sum lower = {0}, upper = {0};
-        size_t next = class, taken = 0;
-        for (size_t start = class; start < starts; start += b) {
-            if ((start - class) / b % participation->epochs == 0) {
+        size_t next = residue, taken = 0;
+        for (size_t start = residue; start < starts; start += b) {
+            if ((start - residue) / b % participation->epochs == 0) {
                 lower = upper = (struct eps__sum){0};
                 taken = 0;
                 next = start;
@@ -119,7 +119,7 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
     for (size_t start = 0; start < starts; start++) {
         double norms;
         struct eps__square square;
-        if ((status = eps__strategy_poll(context, error)))
+        if ((status = eps__strategy_poll(context, error)) != EPS_OK)
             goto out;
         size_t k = x ? pattern_gram(&work, s, x, &norms, participation, start) : 0;
         /* Neighbouring patterns often have the same Gram matrix. */
@@ -129,7 +129,7 @@ static enum eps_status gram_patterns(const struct eps_context *context, struct e
             memcpy(last, x, k * k * sizeof *x);
         before = k;
         if (!k || !eps__gram_square(&square, x, k, eps__lower(best.value.upper, 1e7))) {
-            status = eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
+            status = eps__strategy_stopped(error, work.status != EPS_OK ? work.status : EPS_NO_MEMORY);
             goto out;
         }
         /* If a pattern cannot be the worst, its cheapest bound was returned. Each entry of x has an error of at most
@@ -198,7 +198,7 @@ enum eps_status eps__strategy_sensitivity(const struct eps_context *context, str
     struct eps__participation participation = eps__sampling_worst(mechanism);
     struct eps__square square = {0};
     enum eps_status status = eps__participation_square(context, &square, error, strategy, &participation);
-    if (status)
+    if (status != EPS_OK)
         return status;
     out->value = eps__multiply_up(eps__sqrt_up(square.value.upper), factor);
     out->lower = eps__multiply_down(eps__sqrt_down(fmax(square.value.lower, 0)), factor);

@@ -97,7 +97,7 @@ static enum eps_status epoch_bound(const struct eps_context *context, struct eps
         w.gram = malloc(m * m * sizeof *w.gram);
         if (!w.gram || !s->kind->gram(&work, s, w.gram, m, 0, 1, m)) {
             free(w.gram);
-            return eps__strategy_stopped(error, work.status ? work.status : EPS_NO_MEMORY);
+            return eps__strategy_stopped(error, work.status != EPS_OK ? work.status : EPS_NO_MEMORY);
         }
     }
     enum eps_status status = walk_epochs(context, &w, error);

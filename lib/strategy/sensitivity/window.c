@@ -18,13 +18,13 @@ bool eps__strided_window(double *out, size_t n, const double *c, size_t len, siz
     double *suffix = malloc(((k < longest ? k : longest) + 1) * sizeof *suffix);
     if (!suffix)
         return false;
-    for (size_t class = 0; class < b && class < n; class ++) {
-        size_t count = (n - 1 - class) / b + 1;
+    for (size_t residue = 0; residue < b && residue < n; residue++) {
+        size_t count = (n - 1 - residue) / b + 1;
         for (size_t piece = 0; piece < count; piece += k) {
             struct eps__sum sum = {0};
             size_t end = count - piece < k ? count : piece + k;
             for (size_t i = piece; i < end; i++) {
-                size_t u = class + i * b;
+                size_t u = residue + i * b;
                 eps__sum_add(&sum, u < len ? fabs(c[u]) : 0);
                 out[u] = eps__sum_value(&sum) + (piece ? suffix[i - piece + 1] : 0);
             }
@@ -33,7 +33,7 @@ bool eps__strided_window(double *out, size_t n, const double *c, size_t len, siz
             sum = (struct eps__sum){0};
             suffix[k] = 0;
             for (size_t i = k; i-- > 0;) {
-                size_t u = class + (piece + i) * b;
+                size_t u = residue + (piece + i) * b;
                 eps__sum_add(&sum, u < len ? fabs(c[u]) : 0);
                 suffix[i] = eps__sum_value(&sum);
             }

@@ -1,6 +1,7 @@
 /*
- * The accountants through eps_solve(): against closed forms, against each other, and against what must hold of any
- * answer: brackets in order and narrow, monotone, consistent, the same bits however they were computed.
+ * The accountants through eps_solve(), compared with closed forms, with each other, and with properties of every
+ * answer: brackets are ordered and narrow, answers are monotone and consistent, and the bits do not depend on how they
+ * were computed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -44,10 +45,10 @@ static void tell(const struct eps_job *job)
         job->query.accountant.tolerance);
 }
 
-/* What a test looks at. */
+/* The parts of an answer that a test examines. */
 struct look {
     double value, lower, remove, add;
-    bool wide; /* it says that its bracket is */
+    bool wide; /* it claims that the bracket is */
 };
 
 static double seconds(void)
@@ -64,7 +65,7 @@ static double processor_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* No job of these tests is allowed to take more, in processor seconds. */
+/* The processor seconds that a job of these tests may take. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PATIENCE 120.0
 #elif defined(EPS_VERIFY)
@@ -98,7 +99,7 @@ static struct look solve_in(const struct eps_context *context, struct eps_job jo
         fail_msg("%d: %s: %s", (int)error.status, error.pointer, error.message);
     }
     struct look answer = {result->bracket_upper, result->bracket_lower, result->directions[EPS_REMOVE].value,
-                            result->directions[EPS_ADD].value, hinted(result, "more than the tolerance")};
+                          result->directions[EPS_ADD].value, hinted(result, "more than the tolerance")};
     if (!(answer.lower <= answer.value) || answer.value != fmax(answer.remove, answer.add)) {
         tell(&job);
         fail_msg("[%.17g, %.17g], remove %.17g, add %.17g", answer.lower, answer.value, answer.remove, answer.add);
@@ -123,7 +124,7 @@ static void assert_inside(const struct eps_job *job, const struct look *answer, 
     }
 }
 
-/* Is the bracket as narrow as asked, or does the result say that it is not? */
+/* Whether the bracket is as narrow as requested, or the result says that it is not. */
 static bool narrow(const struct eps_job *job, const struct look *answer)
 {
     double scale = isnan(job->query.epsilon) ? fmax(answer->value, 1e-6) : answer->value;
@@ -163,7 +164,7 @@ TEST(one_gaussian_by_either_accountant)
             job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
             struct look closed = solve(job);
             assert_inside(&job, &closed, exact, 1e-13 * exact);
-            /* Backwards: delta from the epsilon found, and the noise. */
+            /* Backwards: delta from the epsilon that was found, and the noise. */
             job.query.epsilon = exact;
             job.query.delta = NAN;
             struct look delta = solve(job);
@@ -228,7 +229,7 @@ TEST(one_sampled_step_has_a_closed_form)
     assert_int_equal(wide, 0);
 }
 
-/* Few steps against Laplace inversion, both directions. */
+/* Few steps compared with Laplace inversion, both directions. */
 TEST(sampled_steps_agree_with_brute_force)
 {
     uint64_t state = seed;
@@ -264,7 +265,7 @@ TEST(sampled_steps_agree_with_brute_force)
     assert_true(checked >= 8);
 }
 
-/* ------------------------------------------------------------ what holds of any answer */
+/* ------------------------------------------------------------ properties of every answer */
 
 static struct eps_job draw_job(uint64_t *state)
 {
@@ -283,7 +284,7 @@ static struct eps_job draw_job(uint64_t *state)
     return job;
 }
 
-/* One job asked in all three ways. */
+/* One job with each of the three unknowns. */
 TEST(random_jobs_are_consistent)
 {
     uint64_t state = seed;
@@ -299,7 +300,7 @@ TEST(random_jobs_are_consistent)
         delta_job.query.delta = NAN;
         struct look delta = solve(delta_job);
         wide += !narrow(&delta_job, &delta);
-        /* The truth at epsilon.value is at most the delta asked for, so the lower bound is. */
+        /* The truth at epsilon.value is at most the requested delta, so the lower bound is, too. */
         if (!(delta.lower <= job.query.delta)) {
             tell(&job);
             fail_msg("epsilon is at most %.17g, and there delta is at least %.17g", epsilon.value, delta.lower);
@@ -327,8 +328,8 @@ TEST(random_jobs_are_consistent)
     assert_true(asked_again > 15);
 }
 
-/* Where one direction's losses are bounded and epsilon lies just under the bound, its delta is next to nothing and the
- * other direction decides; and a heavy tail whose composition the rounding bound alone makes wide. */
+/* Where the losses of one direction are bounded and epsilon lies just below the bound, its delta is nearly 0 and the
+ * other direction decides. And a heavy tail whose composition is wide because of the rounding bound alone. */
 TEST(jobs_that_were_too_costly)
 {
     static const struct {
@@ -362,7 +363,7 @@ TEST(jobs_that_were_too_costly)
     assert_int_equal(wrong, 0);
 }
 
-/* More steps, more sampling, less noise, less delta, more examples: no less epsilon. */
+/* More steps, more sampling, less noise, smaller delta, more examples: epsilon does not fall. */
 TEST(epsilon_is_monotone)
 {
     uint64_t state = seed + 1;
@@ -531,7 +532,7 @@ TEST(the_bits_do_not_depend_on_threads_or_cache)
         free(store.items[i].blob);
 }
 
-/* Says yes from a moment on, and remembers when it was first asked after that. */
+/* Says yes from a moment on, and records when it was first polled after that. */
 struct stopper {
     double at, longest, last;
 };
@@ -571,7 +572,7 @@ TEST(a_long_solve_stops_when_told)
     }
 }
 
-/* ------------------------------------------------------------ what is not known */
+/* ------------------------------------------------------------ unknown values */
 
 static double reported(const struct eps_result *result)
 {
@@ -580,7 +581,8 @@ static double reported(const struct eps_result *result)
                                                    : result->noise_multiplier;
 }
 
-/* Bounds on the two directions differ, if only by where their searches stop, and either may be the larger one. */
+/* Bounds on the two directions differ, if only because their searches stop at different points, and either may be the
+ * larger one. */
 TEST(the_worse_direction_is_reported)
 {
     uint64_t state = seed + 4;
@@ -607,8 +609,8 @@ TEST(the_worse_direction_is_reported)
     assert_true(worse[EPS_REMOVE] > 0 && worse[EPS_ADD] > 0);
 }
 
-/* A5: the unamplified Gaussian's own lower end would exclude the truth. Once for an accountant that
- * has no answer at this sigma, once for one that the limits leave out. */
+/* A5: the lower end of the unamplified Gaussian would exclude the truth. Once for an accountant that has no answer at
+ * this sigma, once for one that the limits leave out. */
 TEST(a_bracket_without_all_accountants_begins_at_0)
 {
     struct eps_job job = new_job(EPS_SCHEME_POISSON, 4, 0.3);
@@ -628,7 +630,7 @@ TEST(a_bracket_without_all_accountants_begins_at_0)
     assert_true(hinted(result, "pld was not tried") && !hinted(result, "no accountant of this version"));
     assert_int_equal(result->accountant, EPS_ACCOUNTANT_GAUSSIAN);
     eps_result_destroy(result);
-    /* By name it is the bound that was asked for, and its bracket bounds its rounding. */
+    /* If it is named, its bound is the requested one, and its bracket bounds its rounding. */
     job.query.accountant.method = EPS_ACCOUNTANT_GAUSSIAN;
     result = solved(&context, job);
     assert_true(result->bracket_lower > 0.999 * result->bracket_upper);
@@ -636,13 +638,13 @@ TEST(a_bracket_without_all_accountants_begins_at_0)
     eps_result_destroy(all);
 }
 
-/* A4: a part whose transform would be too long does not fail a direction that another part decides;
- * where all are, the direction fails. */
+/* A4: a part whose transform would be too long does not make a direction fail that another part decides; if all parts
+ * are too long, the direction fails. */
 TEST(a_part_that_is_too_costly_is_bounded)
 {
     enum { STEPS = 401 };
     double *rows = calloc(STEPS * STEPS, sizeof *rows), bounds[2][EPS_DIRECTIONS][2];
-    for (size_t i = 0; i < STEPS; i++) /* the first part has a round more, and smaller norms */
+    for (size_t i = 0; i < STEPS; i++) /* the first part has one round more, and smaller norms */
         rows[i * STEPS + i] = i % 2 ? 1 : i % 4 ? 0.3 : 0.999;
     struct eps_job job = new_job(EPS_SCHEME_CYCLIC_POISSON, STEPS, 0.1);
     job.mechanism.matrix.family = EPS_FAMILY_DENSE;
@@ -679,7 +681,7 @@ TEST(a_part_that_is_too_costly_is_bounded)
     assert_true(bounds[1][EPS_ADD][EPS__LOWER] <= bounds[0][EPS_ADD][EPS__UPPER]);
 }
 
-/* A group of millions has tens of thousands of atoms a step, and each point of a grid asks them all. */
+/* A group of millions has tens of thousands of atoms a step, and each point of a grid uses all of them. */
 TEST(a_deadline_is_seen_with_large_groups)
 {
     struct patience_polls polls = patience_polls(0.05);

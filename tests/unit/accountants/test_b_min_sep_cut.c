@@ -1,6 +1,6 @@
 /*
- * Truncated batches under b-min-sep, by renyi: never under what draws of the truncated mechanism say, and near what
- * whole batches are answered where few are cut.
+ * Truncated batches under b-min-sep sampling by renyi: never below the result of draws of the truncated mechanism, and
+ * close to the answer for whole batches where few batches are cut.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,7 @@
 #include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
-/* Batches of at most `most` of so many examples. */
+/* Batches of at most `most` of this number of examples. */
 static struct eps_job cut_job(size_t n, size_t bands, double p, uint64_t examples, uint64_t most, bool warm)
 {
     return job_of("{'n':%zu,'matrix':{'family':'square_root','bands':%zu},'sampling':{'scheme':'b_min_sep','p':%.17g,"
@@ -22,7 +22,7 @@ static struct eps_job cut_job(size_t n, size_t bands, double p, uint64_t example
                   n, bands, p, warm ? "true" : "false", (uintmax_t)examples, (uintmax_t)most);
 }
 
-/* What draws of the truncated mechanism say: their mean, and its standard error. */
+/* The result of draws of the truncated mechanism: their mean and its standard error. */
 static void by_draws(double mean[EPS_DIRECTIONS], double error[EPS_DIRECTIONS], struct eps_job job, double sigma,
                      double eps)
 {
@@ -40,7 +40,7 @@ static void by_draws(double mean[EPS_DIRECTIONS], double error[EPS_DIRECTIONS], 
 
 TEST(cut_batches_are_over_the_truth)
 {
-    /* n, bands, p, examples, at most, sigma, eps: of the first two all is by the steps that are cut */
+    /* n, bands, p, examples, at most, sigma, eps; in the first two the steps that are cut decide everything */
     const double jobs[][7] = {{4, 1, 0.02, 40, 3, 0.33, 11},
                               {6, 2, 0.02, 60, 4, 0.4, 12},
                               {8, 2, 0.1, 20, 6, 0.8, 3},

@@ -1,7 +1,7 @@
 /*
- * Epochs of balls in bins in which the bin is drawn anew, and a Gaussian beside them: the composition of curves
- * against closed forms, quadrature, samples, the one epoch there may be, and against what must hold of any of them;
- * and the points of a curve, connected, against the curve, also where they are known badly.
+ * Epochs of balls in bins with a bin drawn anew in each, and a Gaussian beside them: the composition of curves compared
+ * with closed forms, quadrature, samples, a single epoch, and properties of every answer. And the connected points of a
+ * curve, some of which are imprecise, compared with the curve.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ static const uint64_t seed = 24077;
 
 /* ------------------------------------------------------------ a curve that has a formula */
 
-/* A Gaussian of a shift between the two, > 0, in units of sigma: either direction is the other. */
+/* A Gaussian of a shift in units of sigma, > 0, between the two: its two directions are equal. */
 
 struct gaussian {
     struct eps__curve base;
@@ -100,7 +100,7 @@ static struct bracket bracket_of(struct eps__curves *curves, double eps)
     return found;
 }
 
-/* The bracket holds the truth, whose own logarithm is known to `error`, and is as narrow as was asked. */
+/* The bracket contains the truth, whose logarithm is known to within `error`, and is as narrow as requested. */
 static void holds(const struct case_ *c, double eps, double truth, double error, double tolerance)
 {
     struct eps__curves *curves = open_case(c, tolerance);
@@ -180,7 +180,7 @@ static double weight(int i, int nodes)
     return exp(-0.5 * z * z - EPS__LOG_SQRT_2PI) * 2 * reach / nodes;
 }
 
-/* E[(X - k)_+] of the mean of two, by the rule of midpoints; there is a bend where one alone reaches k. */
+/* E[(X - k)_+] of the mean of two, by the midpoint rule; there is a bend where one alone reaches k. */
 static double call_of_mean(double s, double k)
 {
     double total = 0;
@@ -294,7 +294,7 @@ TEST(delta_is_monotone)
         assert_true(upper_at(d, 20, 10, 0.8, 1.1) < base - 0.01);
         assert_true(base < eps__gaussian_log_delta(0.8 * sqrt(10), 1, &error));
     }
-    /* many epochs, each next to nothing: in the limit a Gaussian of the variance of P/Q */
+    /* many epochs of little effect: in the limit a Gaussian with the variance of P/Q */
     double total = sqrt(1000 * expm1(0.09) / 1000), error;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
         assert_true(fabs(upper_at(d, 1000, 1000, 0.3, 0.5) - eps__gaussian_log_delta(total, 0.5, &error)) < 0.1);
@@ -302,7 +302,7 @@ TEST(delta_is_monotone)
 
 /* ------------------------------------------------------------ points */
 
-/* A Gaussian's curve, of which some points, drawn, are known to a share of themselves only. */
+/* A Gaussian's curve; some randomly chosen points of it are known only to a relative error. */
 struct noisy {
     struct eps__curve base;
     double shift, share;
@@ -388,7 +388,7 @@ static struct eps_job job_new(enum eps_accountant method, size_t bins, size_t ep
     return job;
 }
 
-/* The answer of one direction, the larger one's bracket being within the tolerance. */
+/* The answer of one direction; the bracket of the larger direction is within the tolerance. */
 static double found_by(struct eps_job job, enum eps_direction direction)
 {
     struct answer answer = answered(job);
@@ -423,7 +423,8 @@ TEST(it_is_no_more_than_renyi)
     assert_true(fabs(eps__gaussian_log_delta(0.5, value, &error) - log(1e-6)) < 1e-2);
 }
 
-/* Norms that differ from epoch to epoch: between what the least and the largest give, and as composed here. */
+/* Norms that differ from epoch to epoch: the answer is between those of the least and the largest norm, and as composed
+ * here. */
 TEST(epochs_may_differ)
 {
     enum { BINS = 4, EPOCHS = 3, N = BINS * EPOCHS };
@@ -448,7 +449,7 @@ TEST(epochs_may_differ)
             fail_msg("epochs of two norms: %g from the delta that was asked", found.upper - log(1e-6));
         eps__curves_destroy(curves);
     }
-    entries[0] = 1.1; /* within an epoch they may not */
+    entries[0] = 1.1; /* within an epoch they may not differ */
     declined(job, "/matrix");
     entries[0] = 1;
     entries[N] = 0.1;

@@ -1,7 +1,7 @@
 /*
- * pld for balls in bins where bins share rows: the classes against the supports of the columns, delta against
- * quadrature in a few dimensions, importance samples and plain draws beyond, in both directions, and the noise
- * against the true one.
+ * pld for balls in bins where bins share rows: the classes compared with the supports of the columns; delta compared
+ * with quadrature in a few dimensions, and with importance samples and plain draws beyond, in both directions; and the
+ * noise compared with the true one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -37,7 +37,7 @@ TEST(every_bin_is_in_one_class)
                 struct eps__bin_classes classes = eps__bin_classes_make(bins, apart, around);
                 struct eps__class_sizes sizes;
                 size_t count[64] = {0}, least = bins, most = 0, of_size[2] = {0};
-                /* no arrangement has fewer: a class has at most so many bins */
+                /* no arrangement has fewer classes: a class has at most this many bins */
                 size_t most_bins = around ? bins / apart : (bins + apart - 1) / apart;
                 most_bins = most_bins > 0 ? most_bins : 1;
                 size_t fewest = around ? (bins + most_bins - 1) / most_bins : apart < bins ? apart : bins;
@@ -72,7 +72,7 @@ TEST(every_bin_is_in_one_class)
 
 enum { STEPS_MAX = 40, BINS_MAX = 20 };
 
-/* A Toeplitz block, repeated; dense where `dense`, its columns scaled one by one, some to 0. */
+/* A Toeplitz block, repeated; with `dense`, a dense matrix whose columns are scaled one by one, some to 0. */
 struct known {
     size_t n, bins, stamps, len;
     double column[10];
@@ -88,7 +88,7 @@ static const struct known mechanisms[] = {
     {20, 20, 5, 4, {1, 0.8, 0.6, 0.4}, false},
     {20, 10, 4, 5, {1, 0.8, 0.6, 0.4, 0.3}, false},
     {24, 8, 6, 4, {1, 0.8, 0.6, 0.4}, false},
-    {24, 12, 3, 3, {1, 0.8, 0.6}, false}, /* blocks that reach over an epoch's end */
+    {24, 12, 3, 3, {1, 0.8, 0.6}, false}, /* blocks that extend over an epoch's end */
     {20, 10, 1, 5, {1, 0.6, 0.5, 0.4, 0.4}, false},
     {10, 10, 1, 9, {1, 0.5, 0.3, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1}, false},
     {12, 12, 1, 2, {1, 0.7}, true},
@@ -211,7 +211,7 @@ static double sampled(const struct merged *merged, double sigma, enum eps_direct
     return mean;
 }
 
-/* A noise multiplier at which delta is a few percent at most. */
+/* A noise multiplier at which delta is at most a few percent. */
 static double some_sigma(const struct merged *merged)
 {
     return largest_norm(merged) * 0.9;
@@ -236,7 +236,7 @@ TEST(delta_is_never_under_the_truth)
                 fail_msg("mechanism %zu, direction %d: %g for %g", m, (int)direction, found.of[direction], mean);
             if (!(mean > 10 * deviation))
                 fail_msg("mechanism %zu, direction %d: %g is hardly seen", m, (int)direction, mean);
-            if (!mechanisms[m].dense) /* where all norms are alike */
+            if (!mechanisms[m].dense) /* where all norms are equal */
                 widest[direction] = fmax(widest[direction], found.of[direction] / mean);
         }
         eps_strategy_destroy(strategy);
@@ -245,8 +245,8 @@ TEST(delta_is_never_under_the_truth)
     assert_true(widest[EPS_REMOVE] < 3 && widest[EPS_ADD] < 3);
 }
 
-/* Random strategies of a few steps: three dimensions by quadrature, more by importance samples, at deltas that
- * plain draws do not see. */
+/* Random strategies of a few steps: three dimensions by quadrature, more by importance samples, at deltas that plain
+ * draws do not reach. */
 TEST(small_deltas_are_never_under_the_truth)
 {
     uint64_t state = seed;
@@ -288,7 +288,7 @@ TEST(small_deltas_are_never_under_the_truth)
     assert_true(checked > 80);
 }
 
-/* What is answered is the mean over the classes, each of bins of the largest norm. */
+/* The answer is the mean over the classes, each with bins of the largest norm. */
 TEST(delta_is_the_mean_of_the_classes)
 {
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-4, NAN};
@@ -354,7 +354,7 @@ TEST(the_noise_is_near_the_truth)
     print_message("# at most %.4g times the true noise\n", widest);
 }
 
-/* Many bands: the classes are small, and still better than no sampling, and than moments alone. */
+/* Many bands: the classes are small, and still better than no sampling and than moments alone. */
 TEST(wide_bands_are_amplified)
 {
     struct eps_job job;
@@ -375,7 +375,7 @@ TEST(wide_bands_are_amplified)
 
 /* ------------------------------------------------------------ who serves */
 
-/* The accountants that answered a job for `auto`, a bit each. */
+/* The accountants that contributed to an answer of `auto`, one bit each. */
 static unsigned candidates(struct eps_job job)
 {
     unsigned found = 0;
@@ -397,7 +397,7 @@ TEST(a_bound_leaves_room_for_others)
                    1u << EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION | 1u << EPS_ACCOUNTANT_GAUSSIAN;
     assert_int_equal(candidates(job_new(&mechanisms[0], rows)), all);
     static const struct known apart = {9, 3, 1, 1, {1}, true}, identity = {9, 3, 1, 1, {1}, false};
-    assert_int_equal(candidates(job_new(&apart, rows)), all); /* no two norms are alike */
+    assert_int_equal(candidates(job_new(&apart, rows)), all); /* no two norms are equal */
     assert_int_equal(candidates(job_new(&identity, rows)), 1u << EPS_ACCOUNTANT_PLD | 1u << EPS_ACCOUNTANT_GAUSSIAN);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Conditional composition against what it bounds: the mixture of b <= 3 Gaussians by quadrature, bad events by
- * drawing outputs and computing every bin's exact share, the weights of a row by their definition; and beside that
- * the values of reference.json, identities, and what is counted.
+ * Conditional composition compared with what it bounds: the mixture of b <= 3 Gaussians by quadrature, bad events by
+ * drawing outputs and computing every bin's exact share, and the weights of a row by definition; also the values of
+ * reference.json, identities, and counts.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,7 @@ static const uint64_t seed = 31415;
 
 /* ------------------------------------------------------------ the truth */
 
-/* Coordinates of the means with this Gram matrix: by Cholesky, zero columns and equal ones included. */
+/* Coordinates of means with this Gram matrix, by Cholesky; zero columns and equal columns are possible. */
 static void coordinates(const double gram[], size_t bins, double at[])
 {
     for (size_t i = 0; i < bins; i++)
@@ -150,7 +150,7 @@ TEST(delta_is_never_under_the_truth)
                 loosest = fmax(loosest, answer.of[d] / exact[d]);
         }
     }
-    assert_true(loosest < 60); /* bad events are rare ones: where delta is small so is what they cost */
+    assert_true(loosest < 60); /* bad events are rare: where delta is small, so is their cost */
 }
 
 TEST(one_bin_is_the_gaussian)
@@ -172,7 +172,7 @@ TEST(one_bin_is_the_gaussian)
     }
 }
 
-/* A13: a bin that is drawn anew k times, where there is one, is k epochs of the Gaussian. */
+/* A13: one bin that is drawn anew k times is k epochs of the Gaussian. */
 TEST(one_bin_redrawn_is_the_gaussian)
 {
     const double coefficients[] = {1, 0.5, 0.25};
@@ -198,7 +198,7 @@ TEST(one_bin_redrawn_is_the_gaussian)
 
 /* ------------------------------------------------------------ rows */
 
-/* What is walked: a matrix whose rows come as they are, at sigma = 1, once for each draw of a bin. */
+/* The matrix that is walked: its rows are taken as they are, at sigma = 1, once for each draw of a bin. */
 static struct eps__cc_steps *steps_drawn(const double *rows, size_t len, size_t bins, uint64_t draws, bool reversed)
 {
     struct eps__cc_matrix matrix = {.bins = bins, .draws = draws};
@@ -216,7 +216,7 @@ static struct eps__cc_steps *steps_of(const double *rows, size_t len, size_t bin
     return steps_drawn(rows, len, bins, 1, reversed);
 }
 
-/* A7: all rows are in, by their Gram matrix, and equal ones are merged. */
+/* A7: all rows are represented in the Gram matrix, and equal ones are merged. */
 TEST(every_row_is_merged_or_there)
 {
     uint64_t state = seed + 1;
@@ -254,7 +254,7 @@ TEST(every_row_is_merged_or_there)
             }
         eps__cc_matrix_clear(&matrix);
     }
-    /* An entry is at least what it is known to be, and by how much more is known, too. */
+    /* A stored entry is at least the true one, and its excess is known, too. */
     struct eps__cc_matrix rough = {.bins = 2, .draws = 1};
     const double near[2] = {1, 3};
     assert_int_equal(eps__cc_matrix_add(&rough, near, 1e-9), EPS_OK);
@@ -278,7 +278,7 @@ TEST(every_row_is_merged_or_there)
     eps__cc_matrix_clear(&matrix);
 }
 
-/* A10: how many tail bounds there are, by the definition, and for the identity: all but the first row's. */
+/* A10: the number of tail bounds by definition, and for the identity: all rows but the first have theirs. */
 TEST(bounds_are_counted)
 {
     uint64_t state = seed + 2;
@@ -402,8 +402,8 @@ static double true_log_odds(const struct eps__cc_steps *steps, const struct boun
     return -log(against);
 }
 
-/* A9: each bound fails with its own probability at most, under P (remove) and under Q (add), and all together
- * within the budget; and none is so loose that it hardly ever does where it is the only way to fail. */
+/* A9: each bound fails with at most its own probability, under P (remove) and under Q (add), and all of them together
+ * within the budget; none is so loose that it hardly ever fails where this is the only way to fail. */
 TEST(bad_events_are_within_their_budget)
 {
     enum { DRAWS = 6000, CASES = 16 };
@@ -452,7 +452,7 @@ TEST(bad_events_are_within_their_budget)
     assert_true(most_failures > 0.5 * beta);
 }
 
-/* Two bins, the rows before seen by one alone: the minorant is the loss itself, and its quantile exact. */
+/* Two bins, the rows before seen by one of them alone: the minorant is the loss itself, and its quantile is exact. */
 TEST(two_bins_are_exact)
 {
     const double rows[4] = {0.8, 0, 0, 1}, beta = 1e-3, z = eps__normal_tail_quantile(log(beta));
@@ -462,7 +462,7 @@ TEST(two_bins_are_exact)
     assert_int_equal(all_bounds(bounds, steps, EPS_ADD, log(beta), false), 2);
     assert_true(fabs(bounds[0].log_odds - 0) < 1e-12); /* one of two that are equal */
     assert_true(fabs(bounds[1].log_odds - (0.8 * z + 0.32)) < 1e-6);
-    /* With the example: half of the time it is the first bin, whose row pulls the odds down. */
+    /* With the example: with probability a half it is in the first bin, whose row lowers the odds. */
     assert_int_equal(all_bounds(bounds, steps, EPS_REMOVE, log(beta), false), 2);
     double x = (bounds[1].log_odds - 0.32) / 0.8;
     double tail = 0.5 * exp(eps__log_normal_tail(x)) + 0.5 * exp(eps__log_normal_tail(x + 0.8));
@@ -470,10 +470,11 @@ TEST(two_bins_are_exact)
     eps__cc_steps_destroy(steps);
 }
 
-/* A9: equal means count as they are, each of them once. */
+/* A9: equal means count exactly, each of them once. */
 TEST(equal_means_are_exact)
 {
-    /* Bins 1, 2, 3 have shown nothing: 3 is one of these three but for what the first bin says. */
+    /* Bins 1, 2, 3 have shown nothing: the example is in 3 with probability a third, apart from what the first bin
+     * says. */
     const double rows[8] = {1, 0, 0, 0, 0, 0, 0, 1}, z = eps__normal_tail_quantile(log(1e-4));
     static struct bound bounds[4];
     struct eps__cc_steps *steps = steps_of(rows, 2, 4, false);
@@ -484,7 +485,7 @@ TEST(equal_means_are_exact)
     eps__cc_steps_destroy(steps);
 }
 
-/* A11: means that differ by less than the digits of their products. */
+/* A11: means whose difference is smaller than the last digits of their products. */
 TEST(cancellation_is_counted)
 {
     static struct bound bounds[4];
@@ -538,7 +539,7 @@ TEST(shares_are_taken_from_the_top)
             assert_true(at == 0);
         eps__cc_law_thin(&few, 6);
         assert_true(few.len <= 6 || few.len == law.len);
-        /* What is thinned has, above any shift, at least as much. */
+        /* A thinned law has at least as much mass above any shift. */
         for (size_t k = 0; k < law.len; k++) {
             double own = 0, its = 0;
             for (size_t i = k; i < law.len; i++)
@@ -692,7 +693,7 @@ TEST(a_tree_and_stamps_are_served)
     }
 }
 
-/* The scale of C is no more than that of sigma. */
+/* The scale of C may be no larger than that of sigma. */
 TEST(scales_do_not_matter)
 {
     double coefficients[3], values[3];
@@ -746,8 +747,8 @@ TEST(runs_of_rows_are_independent)
     }
 }
 
-/* So much noise that rows hardly differ: from 65 rows on they are composed as few, which more than 64 bins make up
- * for. */
+/* So much noise that rows hardly differ: from 65 rows on similar ones are composed as one, which needs more than 64
+ * bins. */
 TEST(rows_that_are_alike_cost_little)
 {
     double values[2];
@@ -761,7 +762,7 @@ TEST(rows_that_are_alike_cost_little)
     assert_true(values[1] < values[0] && values[1] > 0.8 * values[0]);
 }
 
-/* delta_1 is the share that is asked for. */
+/* delta_1 is the requested share. */
 TEST(the_share_is_respected)
 {
     struct eps_job job = new_job(EPS_FAMILY_IDENTITY, 20, 10, 2);
@@ -770,7 +771,7 @@ TEST(the_share_is_respected)
     struct answer answer = answered(job);
     for (int d = 0; d < EPS_DIRECTIONS; d++)
         assert_true(fabs(answer.share[d] - 0.3) < 1e-9);
-    /* Where delta is asked, it is about that share of it: so it is in the sum. */
+    /* Where delta is the unknown, delta_1 is about that share of it, and is part of the sum. */
     job.query.delta = NAN;
     job.query.epsilon = 1;
     answer = answered(job);
@@ -785,7 +786,7 @@ TEST(what_is_not_derived_is_refused)
         struct eps_result *result = NULL;
         struct eps_error error = {0};
         job.query.delta = 1e-4;
-        if (c == 0) { /* rows that reach over an epoch */
+        if (c == 0) { /* rows that extend over an epoch */
             job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
             job.mechanism.sampling.redraw = true;
         }
@@ -801,7 +802,7 @@ TEST(what_is_not_derived_is_refused)
     }
 }
 
-/* In no time, and with what would do: the grid of a pair grows with the square of its shift. */
+/* Refused at once, with a hint at what would work: the grid of a pair grows with the square of its shift. */
 TEST(so_little_noise_is_refused)
 {
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 37, 1, 5e-8);
@@ -813,7 +814,7 @@ TEST(so_little_noise_is_refused)
     assert_non_null(strstr(error.message, "conditional_composition cannot resolve"));
 }
 
-/* A9: so small a probability of a bad event has no quantile. */
+/* A9: there is no quantile for so small a probability of a bad event. */
 TEST(without_a_quantile_nothing_is_known)
 {
     double gap[] = {0, 1}, weight[] = {0.5, 0.5};

@@ -1,5 +1,5 @@
 /*
- * What an answer says of the exact value: that it is inside the bracket (bracket_exact), and what it is at least.
+ * What an answer claims about the exact value: that the bracket contains it (bracket_exact), and a lower bound on it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,7 +11,7 @@
 #include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
-/* Six steps of square_root with 3 bands in 3 bins at noise 1: of delta 1e-5 the exact epsilon is 5.5495, by
+/* Six steps of square_root with 3 bands in 3 bins at noise multiplier 1: for delta 1e-5 the exact epsilon is 5.5495, by
  * enumeration of the bins and quadrature. */
 #define TRUE_EPSILON 5.5495
 #define TRUE_ROUNDING 1e-4
@@ -67,7 +67,7 @@ TEST(what_is_exact_is_said)
     }
 }
 
-/* Two Gaussians and two steps have the exact value by themselves: a bracket that says so holds it. */
+/* For two Gaussians and for two steps the exact value is known: a bracket that claims to contain it does. */
 TEST(an_exact_bracket_holds_the_truth)
 {
     struct eps_result *result = solved(NULL, job_of("{" WITHOUT_SAMPLING ",'epsilon':1,'noise_multiplier':1}"));
@@ -97,7 +97,7 @@ TEST(the_least_is_under_the_truth)
     eps_result_destroy(result);
 }
 
-/* Draws that see more than the test does raise it. */
+/* Draws that show more than the test does raise it. */
 TEST(an_audit_is_counted)
 {
     struct eps_job job = known_noise(B_MIN_SEP);
@@ -113,7 +113,7 @@ TEST(an_audit_is_counted)
     eps_result_destroy(result);
 }
 
-/* What is about another value, or of several phases, claims neither. */
+/* An answer about another value, or of several phases, claims neither. */
 TEST(what_is_not_known_is_not_said)
 {
     struct eps_result *result =

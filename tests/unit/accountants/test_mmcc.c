@@ -1,8 +1,8 @@
 /*
- * MMCC against what it bounds. The truth is sampled: for n <= 8 (trees: 16 leaves) the likelihood ratio of an output
- * is a sum over all patterns of participation, so delta is a mean of numbers in [0, 1], and no reported delta may lie
- * under it. Beside that, what must hold of any answer: identities, both code paths for one matrix, monotone, and
- * never worse for having chosen the bad events' share.
+ * MMCC compared with what it bounds. The truth is sampled: for n <= 8 (trees: 16 leaves) the likelihood ratio of an
+ * output is a sum over all patterns of participation, so delta is a mean of numbers in [0, 1], and no reported delta
+ * may be below it. Further properties of every answer: identities, both code paths for one matrix, monotone, and never
+ * worse for the chosen share of bad events.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -130,7 +130,7 @@ static double sampled_delta(const struct truth *t, double p, enum eps_direction 
     return mean;
 }
 
-/* Every direction's delta at a few epsilons: not under the truth; returns the largest ratio to it. */
+/* Delta in both directions at a few epsilons: not below the truth; returns the largest ratio to it. */
 static double check_against_truth(struct eps_job *job, uint64_t *seed, size_t samples)
 {
     job->query.accountant.tolerance = 1e-2;
@@ -262,8 +262,8 @@ TEST(dense_rows_agree_with_toeplitz)
     }
 }
 
-/* Groups that do not divide n: the last block of rows is cut. Sampled with 4 million draws, delta(1.5) is
- * 1.454e-3 +- 5e-5; n < groups is a single round, where mmcc spends nothing and is exact. */
+/* Groups that do not divide n: the last block of rows is cut. Sampled with 4 million draws, delta(1.5) is 1.454e-3 +-
+ * 5e-5. For n < groups there is a single round, for which mmcc spends nothing and is exact. */
 TEST(a_cut_row_is_not_lost)
 {
     const double coefficients[] = {1, 1, 1, 0.01};
@@ -282,7 +282,8 @@ TEST(a_cut_row_is_not_lost)
         assert_true(near(mmcc.of[d], pld.of[d], 1e-3) && pld.of[d] > 0);
 }
 
-/* Certain participation is no sampling: one Gaussian, and no bad event. Nearly certain: as good as that. */
+/* Certain participation is no sampling: one Gaussian, and no bad event. With nearly certain participation the answer is
+ * nearly the same. */
 TEST(certain_participation_is_one_gaussian)
 {
     static const enum eps_family families[] = {EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE, EPS_FAMILY_INVERSE_SQUARE_ROOT};
@@ -330,7 +331,7 @@ TEST(pairs_are_counted)
             assert_int_equal(eps__toeplitz_rows(&rows, &blocks, cases[c].groups, 0.1), EPS_OK);
         assert_true(rows->pairs == cases[c].pairs);
         rows->class->destroy(rows);
-        if (cases[c].family != EPS_FAMILY_TREE) { /* there, all that one step releases would be one block */
+        if (cases[c].family != EPS_FAMILY_TREE) { /* else everything that one step releases would be one block */
             assert_int_equal(eps__general_rows(&general, NULL, NULL, strategy, cases[c].groups, 0, 0.1), EPS_OK);
             assert_true(general->pairs == cases[c].pairs);
             general->class->destroy(general);
@@ -362,8 +363,8 @@ static size_t fill_given(const struct eps__rows *rows, size_t k, struct eps__fac
     return PARTICIPATIONS;
 }
 
-/* A3: the row's curve by all its atoms lies between the two estimates, also where a good part of
- * it lies beyond the quadrature's reach, which then is counted, and no farther apart than that. */
+/* A3: the row's curve by all its atoms lies between the two estimates, also where a good part of it lies beyond the
+ * reach of the quadrature and is counted separately; the estimates are no farther apart than that part. */
 TEST(brackets_hold_with_a_quadrature)
 {
     static const struct eps__rows_class class = {.count = count_one, .fill = fill_given};
@@ -408,7 +409,7 @@ TEST(brackets_hold_with_a_quadrature)
             assert_true(lower <= exact * (1 + 1e-12) && exact <= upper * (1 + 1e-12));
             assert_true(upper - lower <= 2 * remainder.outside + 2e-3 * exact + 1e-4 * scale);
         }
-        /* Losses from far beyond the reach alone: there the quadrature's own curve falls away from the law's. */
+        /* Losses only from far beyond the reach: there the quadrature's own curve falls below that of the law. */
         double far = (double)exact_loss(&pair, 30), exact = (double)exact_delta(&pair, far), upper;
         assert_int_equal(eps__composition_log_delta(composition, EPS__UPPER, far, &upper), EPS_OK);
         assert_true(exact <= exp(upper) + remainder.outside);
@@ -420,7 +421,7 @@ TEST(brackets_hold_with_a_quadrature)
     assert_true(short_of > 3);
 }
 
-/* ------------------------------------------------------------ what must hold of any answer */
+/* ------------------------------------------------------------ properties of every answer */
 
 TEST(brackets_are_narrow_and_monotone)
 {
@@ -529,7 +530,7 @@ TEST(what_is_not_served_says_why)
     }
 }
 
-/* The square of the noise multiplier underflows: the odds were no number, and an assertion ended the process. */
+/* The square of the noise multiplier underflows: the odds were NaN, and an assertion ended the process. */
 TEST(next_to_no_noise_hides_nothing)
 {
     static const enum eps_family families[] = {EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE, EPS_FAMILY_DENSE};
@@ -554,7 +555,7 @@ TEST(next_to_no_noise_hides_nothing)
     }
 }
 
-/* Measured: six minutes of one core. An estimate twenty times that made auto answer 1107, the noise without
+/* Measured: six minutes of one core. With an estimate of twenty times that, auto answered 1107, the noise without
  * sampling. */
 TEST(thousands_of_steps_fit_the_limits)
 {
@@ -579,8 +580,8 @@ static void count_wide(void *user, size_t count, void (*body)(void *arg, size_t 
         body(arg, i);
 }
 
-/* Of full bands, rows of hundreds of participations had 160 atoms by a bound of their own, wider than the
- * tolerance, which no finer grid mended and every one was tried for. */
+/* With full bands, rows of hundreds of participations had 160 atoms with bounds of their own, wider than the tolerance.
+ * No finer grid helped, and every one was tried. */
 TEST(many_participations_are_composed_once)
 {
     struct eps_job job = new_job(EPS_FAMILY_SQUARE_ROOT, 192, 0.01, 2);
@@ -596,7 +597,7 @@ TEST(many_participations_are_composed_once)
     eps_result_destroy(result);
 }
 
-/* Columns of one parity never meet those of the other in a row: each part is Poisson sampling of its own. */
+/* Columns of one parity never share a row with those of the other: each part is Poisson sampling of its own. */
 TEST(the_worst_part_may_be_the_last)
 {
     enum { HALF = 3, N = 2 * HALF };
@@ -624,7 +625,7 @@ TEST(the_worst_part_may_be_the_last)
     }
 }
 
-/* Where shifts are large an expansion by jumps has hundreds of terms, each on a long grid. */
+/* Where shifts are large, an expansion by jumps has hundreds of terms, each on a long grid. */
 TEST(a_deadline_is_seen_with_little_noise)
 {
     struct patience_polls polls = patience_polls(0.05);

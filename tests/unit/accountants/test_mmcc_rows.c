@@ -1,8 +1,8 @@
 /*
- * MMCC's rows against the matrix itself: for every class of (n mod groups, bands mod groups, bands against n), stamps,
- * trees and entries of very different scale, each row's participations are listed by brute force from C's entries, and
- * the classes, with their counts, must be that list. In direction add the odds have a closed form; in direction remove
- * they must not lie under those of the exact quantile, taken by enumeration, nor far above.
+ * MMCC's rows compared with the matrix itself: for every class of (n mod groups, bands mod groups, bands against n),
+ * for stamps, trees and entries of very different scale, each row's participations are listed by brute force from C's
+ * entries, and the classes, with their counts, must give that list. In direction add the odds have a closed form; in
+ * direction remove they must be at least those of the exact quantile, which is found by enumeration, and not far above.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,10 +19,10 @@
 
 enum { STEPS_MAX = 12, ROWS_MAX = 4 * STEPS_MAX };
 
-/* One row: what it shows, in one number that orders rows, and the smallest that the exact quantile allows. */
+/* One row: its entries in one number that orders rows, and the smallest odds that the exact quantile allows. */
 struct listed {
     size_t len;
-    double entries; /* sum of the squared entries: the columns' norms, however they are blocked */
+    double entries; /* sum of the squared entries: the columns' norms, whatever the blocks */
     double odds;    /* sum of the log odds */
 };
 
@@ -55,7 +55,7 @@ static double exact_quantile(const double *weight, size_t len, double p, double 
     return high;
 }
 
-/* The rows of one part by their definition (MMCC figure 2, appendix A); returns how many show anything. */
+/* The rows of one part by definition (MMCC figure 2, appendix A); returns how many have an entry. */
 static size_t list_rows(const struct matrix *c, size_t groups, size_t part, double p,
                         const struct eps__tail_query *query, struct listed *out, double *pairs)
 {
@@ -64,7 +64,7 @@ static size_t list_rows(const struct matrix *c, size_t groups, size_t part, doub
     size_t above_len = 0, kept = (c->columns - part + groups - 1) / groups;
     *pairs = 0;
     for (size_t row = 0, next; row < c->rows; row = next) {
-        /* the rows that belong to one block: their latest column decides */
+        /* the rows of one block: those whose latest column is in it */
         size_t block = SIZE_MAX;
         for (next = row; next < c->rows; next++) {
             size_t own = latest;
@@ -158,7 +158,7 @@ static void compare(struct eps__rows *rows, const struct matrix *c, const struct
         assert_int_equal(rows->class->bound(rows, NULL, &query), EPS_OK);
         size_t found_len = list_classes(rows, found);
         bool same = len == found_len && pairs == rows->pairs;
-        /* a looser tail may exchange rows that are otherwise equal, never their order by odds */
+        /* a looser tail may exchange rows that are otherwise equal, but never their order by odds */
         for (size_t i = 0; i < len && same; i++) {
             double slack = direction == EPS_ADD ? 1e-9 : 0.35 * (double)exact[i].len;
             same = exact[i].len == found[i].len &&
@@ -179,7 +179,7 @@ static void compare(struct eps__rows *rows, const struct matrix *c, const struct
     rows->class->destroy(rows);
 }
 
-/* One Toeplitz matrix through both shapes, all parts. */
+/* One Toeplitz matrix through both code paths, all parts. */
 static void check_toeplitz(const double *coefficients, struct shape shape)
 {
     struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TOEPLITZ, shape.n * shape.stamps);
@@ -206,7 +206,7 @@ static void check_toeplitz(const double *coefficients, struct shape shape)
     eps_strategy_destroy(strategy);
 }
 
-/* A1. The review's case first: a last row that is cut and would have been steady. */
+/* A1. First the case that a review found: a last row that is cut and would otherwise have been steady. */
 TEST(every_row_is_counted_once)
 {
     uint64_t seed = 20261121;
@@ -296,8 +296,8 @@ static struct eps_strategy *triangle_of(size_t n, double value)
     return strategy;
 }
 
-/* Where the probability that may be left out is above a half, the quantile is negative, and a norm that was rounded
- * up to what may have underflowed must not take it further down (A2). */
+/* If the probability that may be left out is above a half, the quantile is negative, and a norm that was rounded up for
+ * a possible underflow must not lower it further (A2). */
 TEST(large_probabilities_leave_tails_at_0)
 {
     struct eps_strategy *strategy = triangle_of(5, 1e-160);
@@ -320,7 +320,7 @@ TEST(large_probabilities_leave_tails_at_0)
     eps_strategy_destroy(strategy);
 }
 
-/* Squares of 0.6 of the least double, each rounded up to all of it: as much is taken off the odds (A2). */
+/* Squares of 0.6 of the least double, each rounded up to all of it: the same amount is taken off the odds (A2). */
 TEST(squares_that_underflow_upwards_are_counted)
 {
     enum { N = 300 };
@@ -344,9 +344,9 @@ TEST(squares_that_underflow_upwards_are_counted)
     eps_strategy_destroy(strategy);
 }
 
-/* One weight w with probability p, and a norm that is 0 but may be up to sqrt(tiny): nothing under w leaves less
- * than p. With the norm taken as that, w - T is a few deviations, and nearly a half of what is above T seems to be
- * under it (A2). */
+/* One weight w with probability p, and a norm that is 0 but may be up to sqrt(tiny): no threshold below w leaves less
+ * than p. With the larger norm, w - T is a few deviations, and nearly a half of the mass above T seems to lie below it
+ * (A2). */
 TEST(a_norm_from_above_leaves_less)
 {
     const double p = 1e-3;
@@ -356,11 +356,11 @@ TEST(a_norm_from_above_leaves_less)
     for (double share = 0.501; share < 1; share += 0.1) {
         struct eps__tail_query query = eps__tail_query(EPS_REMOVE, 1, log(share * p), false);
         double tau = eps__rows_norm_upper(&rows, 0), log_eta = eps__rows_log_eta(&rows, &query, 0);
-        assert_true(eps__tail_convolved(&weights, tau, query.log_eta) < weight); /* else this shows nothing */
+        assert_true(eps__tail_convolved(&weights, tau, query.log_eta) < weight); /* else the test shows nothing */
         assert_true(eps__tail_convolved(&weights, tau, log_eta) >= weight);
         assert_true(eps__tail_tilted(&weights, tau, log_eta, NULL) >= weight);
     }
-    /* where it is known to e, no more than that is paid, and never more than a half */
+    /* where the norm is known to e, the cost is no more than that, and never more than a half */
     struct eps__tail_query query = eps__tail_query(EPS_REMOVE, 1, log(p), false);
     assert_true(eps__rows_log_eta(&rows, &query, 1e12) <= log(p) - 2e-12);
     assert_true(eps__rows_log_eta(&rows, &query, 1e12) >= log(p) - 4e-12);

@@ -1,6 +1,6 @@
 /*
- * Rows of mmcc where nothing small can be enumerated: thinned mixtures lie on the side that their estimate needs, and
- * the tail bounds of columns with very many products, of which only power sums are kept, hold.
+ * Rows of mmcc that are too large for enumeration: thinned mixtures lie on the side that their estimate needs, and the
+ * tail bounds of columns with very many products, of which only power sums are kept, hold.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +17,7 @@
 
 enum { PARTICIPATIONS = 24, QUARTERS = 300 };
 
-/* One row whose shifts are whole quarters: 2^24 atoms on 300 points. */
+/* One row whose shifts are integer multiples of a quarter: 2^24 atoms on 300 points. */
 static size_t fill_quarters(const struct eps__rows *rows, size_t k, struct eps__factor *out)
 {
     (void)rows;
@@ -107,8 +107,8 @@ TEST(thinned_rows_are_on_their_side)
 
 enum { COLUMNS = 1500, CELLS = 64 };
 
-/* Two full rows below the diagonal: above the last one every column is e_j + e_{n-2}, and so has a product of 1
- * with each of the others, more of them than are kept. */
+/* Two full rows below the diagonal: above the last one every column is e_j + e_{n-2}, and so has a product of 1 with
+ * each of the others, more of them than are kept. */
 static struct eps_strategy *two_full_rows(void)
 {
     struct eps_strategy *strategy = NULL;

@@ -1,6 +1,6 @@
 /*
- * renyi for balls in bins against the truth: closed forms where there is one bin, quadrature in a few dimensions, plain
- * Monte Carlo beyond, in both directions; its bounds are never below, and not loose.
+ * renyi for balls in bins compared with the truth: closed forms for one bin, quadrature in a few dimensions, plain
+ * Monte Carlo beyond, in both directions. Its bounds are never below, and not loose.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -182,7 +182,7 @@ static struct eps__bin_gram bins_of(const double *gram, size_t len)
     return bins;
 }
 
-/* m_i = two directions' entries >= 0, so that the Gram matrix is one. */
+/* m_i = the entries >= 0 of two directions, so that the Gram matrix is one. */
 static void draw_gram(uint64_t *state, double *gram, size_t len, double scale)
 {
     double at[BINS_MAX][BINS_MAX];
@@ -205,7 +205,7 @@ static struct means means_of_doubles(const double *gram, size_t len)
     return means_of_gram(wide, len);
 }
 
-/* A14, A15: against quadrature, orders to 30; the real orders gain, and lose to none. */
+/* A14, A15: compared with quadrature, orders up to 30; real orders are at least as good as integers. */
 TEST(one_order_is_a_bound)
 {
     uint64_t state = seed;
@@ -238,8 +238,8 @@ TEST(one_order_is_a_bound)
     assert_true(widest > 1 && widest < 40);
 }
 
-/* A15: where E X^a is known for real a (one bin), the chord is above it, and the bound by it above that by the curve.
- * */
+/* A15: where E X^a is known for real a (one bin), it is below the chord, and the bound by it below that by the
+ * chord. */
 TEST(orders_between_integers_are_bounds)
 {
     double log_upper[31], log_lower[31];
@@ -261,7 +261,7 @@ TEST(orders_between_integers_are_bounds)
         }
 }
 
-/* A16: X is never less than what stands for it. */
+/* A16: X is never below its geometric mean. */
 TEST(the_geometric_mean_is_below)
 {
     uint64_t state = seed + 1;
@@ -286,7 +286,7 @@ TEST(the_geometric_mean_is_below)
     assert_true(tightest < 1.1);
 }
 
-/* A16: bins that show nothing. Beyond ln(b/empty) nothing is left. */
+/* A16: empty bins. Delta is 0 beyond ln(b/empty). */
 TEST(empty_bins_are_counted)
 {
     double better = INFINITY;
@@ -336,8 +336,8 @@ TEST(a_larger_matrix_is_a_larger_delta)
 
 /* ------------------------------------------------------------ mechanisms */
 
-/* At most so many times the truth, where that is not tiny: far out in the add direction lognormal mixtures are not told
- * by their moments, and the geometric mean has no amplification. */
+/* At most this many times the truth, where that is not tiny: far out in the add direction the moments do not determine
+ * lognormal mixtures, and the geometric mean has no amplification. */
 TEST(mechanisms_are_bounded)
 {
     static const double column[] = {1, 0.5, 0.375, 0.3125, 0, 0.25}, far[] = {1, 0, 1e-7}, odd[] = {1e-3, 1, 0.2};
@@ -370,7 +370,7 @@ TEST(mechanisms_are_bounded)
     assert_true(widest[EPS_REMOVE] < 8 && widest[EPS_ADD] < 8);
 }
 
-/* Trees, and what is too wide for quadrature: five standard deviations of 100,000 draws. */
+/* Trees, and strategies too wide for quadrature: five standard deviations of 100,000 draws. */
 TEST(many_bins_are_bounded)
 {
     static const double column[] = {1, 0.5, 0.375, 0.3125};
@@ -502,7 +502,7 @@ TEST(a_bin_for_each_epoch)
     struct found found = deltas(job, 2.5, 2);
     assert_true(found.delta[EPS_ADD] >= exact && found.delta[EPS_ADD] < exact * (1 + 1e-9));
     assert_true(found.delta[EPS_REMOVE] >= exact && found.delta[EPS_REMOVE] < 3 * exact);
-    /* rows that reach over an epoch, and stamps that do not fit into one */
+    /* rows that extend over an epoch, and stamps that do not fit into one */
     job = toeplitz_job(8, 2, column, 2);
     job.mechanism.sampling.redraw = true;
     assert_declined(job, "/sampling/redraw");
@@ -512,7 +512,7 @@ TEST(a_bin_for_each_epoch)
     assert_declined(job, "/sampling/redraw");
 }
 
-/* A17: the two conversions of the same moments. */
+/* A17: both conversions of the same moments. */
 TEST(moments_are_never_worse_than_one_order)
 {
     uint64_t state = seed + 3;
@@ -543,14 +543,14 @@ TEST(moments_are_never_worse_than_one_order)
     }
 }
 
-/* M14: what stands for a matrix that is not banded bounds it in both directions. */
+/* M14: the matrix that replaces one that is not banded bounds it in both directions. */
 TEST(narrower_bands_dominate)
 {
     uint64_t state = seed + 4;
     size_t checked = 0;
     double closest = INFINITY;
     for (int c = 0; c < 60; c++) {
-        bool together = c % 3 == 0; /* too many bins for quadrature, which then tells a lower end alone */
+        bool together = c % 3 == 0; /* too many bins for quadrature, which then gives a lower end only */
         size_t len = together ? 8 : 3 + draw_below(&state, 2);
         double gram[64], eps = draw_log(&state, 0.02, 1.5);
         draw_gram(&state, gram, len, draw_log(&state, 0.1, together ? 0.5 : 1));
@@ -629,7 +629,7 @@ TEST(what_nobody_derived_is_declined)
     job.mechanism.sampling.redraw = true;
     assert_declined(job, "/sampling/redraw");
     job = toeplitz_job(4, 4, column, 2);
-    job.mechanism.sampling.redraw = true; /* of one epoch there is nothing to draw anew */
+    job.mechanism.sampling.redraw = true; /* with one epoch nothing is drawn anew */
     assert_true(deltas(job, 1, 1).delta[EPS_REMOVE] < 0.5);
     job = toeplitz_job(8, 4, negative, 2);
     assert_declined(job, "/matrix");

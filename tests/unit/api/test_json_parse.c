@@ -1,6 +1,6 @@
 /*
- * Reading JSON in bounded memory: what jansson allocates for any text that is accepted, and that long arrays of
- * numbers, which it does not see, are read to the letter as it would read them.
+ * Reading JSON in bounded memory: how much jansson allocates for any accepted text, and that long arrays of numbers,
+ * which it does not see, are read exactly as it would read them.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -21,7 +21,7 @@
 
 /* ---------------------------------------------------------------- what jansson allocates */
 
-static size_t held, most; /* bytes, as malloc counts them, with its own eight a piece */
+static size_t held, most; /* bytes, as malloc counts them, with its own overhead of eight per block */
 
 static void *count_malloc(size_t bytes)
 {
@@ -58,7 +58,7 @@ static char *repeated(const char *head, const char *unit, const char *tail, size
     return text;
 }
 
-/* Parses; whether it was accepted. */
+/* Parses; returns whether the text was accepted. */
 static bool accepts(const char *head, const char *unit, const char *tail, size_t count, size_t *bytes)
 {
     size_t len, before = held;
@@ -90,8 +90,8 @@ static const struct {
     {"[", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],", "1]"},
 };
 
-/* The largest text of each shape that is accepted holds no more than is allowed, and no less than a quarter of that:
- * the estimate is an estimate and no prohibition. Texts of 8 MiB are refused before jansson sees them. */
+/* The largest accepted text of each shape takes no more memory than allowed, and no less than a quarter of that, so
+ * that the estimate refuses little that would fit. Texts of 8 MiB are refused before jansson sees them. */
 TEST(values_take_no_more_than_they_may)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -137,7 +137,7 @@ TEST(members_are_counted)
     free(text);
 }
 
-/* The same eight megabytes as an array of numbers, which is what a matrix may be, take eight bytes a number. */
+/* The same eight megabytes as an array of numbers, such as a matrix, take eight bytes a number. */
 TEST(numbers_take_eight_bytes_each)
 {
     size_t count = 4 * MIB - 2, len, packed_len;
@@ -154,7 +154,7 @@ TEST(numbers_take_eight_bytes_each)
     free(text);
 }
 
-/* Bounded time too: each of these was seconds, or memory in proportion to the square. */
+/* Time is bounded, too: each of these took seconds, or memory in proportion to the square of its length. */
 TEST(hostile_texts_are_read_once)
 {
     static const struct {
@@ -162,13 +162,13 @@ TEST(hostile_texts_are_read_once)
         bool accepted;
     } rows[] = {
         {"[", "1", "]", false},                                /* an integer of eight million digits */
-        {"[0.", "1", "]", true},                               /* a decimal of so many */
+        {"[0.", "1", "]", true},                               /* a decimal with as many digits */
         {"[\"", "\\u0001", "\"]", true},                       /* one string */
         {"[\"", "\\\"[", "\"]", true},                         /* brackets and quotes within it */
         {"", "[", "", false},                                  /* depth */
         {"", "{\"a\":", "", false},                            /* depth by members */
         {"", " ", "", false},                                  /* nothing */
-        {"[", "1,", "x]", false},                              /* numbers, and at the end none */
+        {"[", "1,", "x]", false},                              /* numbers, with an error at the end */
         {"[", "1,", "\"x\"]", false},                          /* the same, but JSON */
         {"[", "[1,", "", false},                               /* numbers that open something else */
         {"[1e", "0", "]", true},                               /* a long exponent */
@@ -249,7 +249,7 @@ static const char *const odd_numbers[] = {
     "0.10000000000000000000000000000000000000000000000000000000000000001",
 };
 
-/* Whether the text is JSON, and what a job says of it as coefficients, packed or not. */
+/* Whether the text is JSON, and the coefficients that a job takes from it, packed or not. */
 static void describe(char *out, size_t size, const char *array)
 {
     struct api_errors errors = {0};
@@ -274,7 +274,7 @@ static void describe(char *out, size_t size, const char *array)
     free(text);
 }
 
-/* What is read or said of a number does not depend on how long its array is. */
+/* The reading of a number, and the message about it, do not depend on the length of its array. */
 TEST(long_arrays_are_read_as_short_ones)
 {
     for (size_t i = 0; i < sizeof odd_numbers / sizeof odd_numbers[0]; i++) {
@@ -321,7 +321,7 @@ TEST(long_arrays_are_exact)
     free(text);
 }
 
-/* Errors behind an array that was taken out are where they are in the client's text. */
+/* Errors behind an array that was taken out are reported at their place in the client's text. */
 TEST(places_are_those_of_the_whole_text)
 {
     char message[256], *numbers = array_with("1", 0, 100), *text = malloc(1000);
@@ -329,11 +329,11 @@ TEST(places_are_those_of_the_whole_text)
     assert_non_null(text);
     int len = sprintf(text, "{\"a\":%s,\n \"b\":%s, oops}", numbers, numbers);
     assert_null(api_json_parse(text, (size_t)len, message, sizeof message));
-    assert_non_null(strstr(message, "line 2, column 212:")); /* behind the word */
+    assert_non_null(strstr(message, "line 2, column 212:")); /* after the keyword */
     len = sprintf(text, "{\"a\":%s,\"a\":%s}", numbers, numbers);
     assert_null(api_json_parse(text, (size_t)len, message, sizeof message));
     assert_non_null(strstr(message, "duplicate"));
-    /* an array in the place of a name is no mark that could be one */
+    /* an array where a name is expected is no possible mark */
     len = sprintf(text, "{%s:1}", numbers);
     assert_null(api_json_parse(text, (size_t)len, message, sizeof message));
     len = sprintf(text, "7%s", numbers);
@@ -354,7 +354,7 @@ TEST(places_are_those_of_the_whole_text)
     free(text);
 }
 
-/* What looks like a mark is the client's array. */
+/* What looks like a mark in the client's text is the client's array. */
 TEST(marks_cannot_be_written)
 {
     static const char forged[] = "[\"0000000000000000000000000\"]";
@@ -372,7 +372,7 @@ TEST(marks_cannot_be_written)
     free(text);
 }
 
-/* A long array is an array, wherever the job expects something else. */
+/* A long array is treated as an array where the job expects something else. */
 TEST(long_arrays_in_wrong_places_are_arrays)
 {
     static const struct {

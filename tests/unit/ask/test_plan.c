@@ -1,6 +1,6 @@
 /*
- * Plans: which mechanisms are tried, that each of them is a job that is served, and that what is said of a candidate
- * before it is solved holds once it is.
+ * Plans: which mechanisms are tried, that each candidate is a job that is served, and that what is claimed of a
+ * candidate before it is solved holds afterwards.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,7 +25,7 @@ struct asked {
     uint64_t batches[8];
 };
 
-/* One pair of sizes, 20 epochs of which the batch is a whole fraction of the data. */
+/* One pair of sizes, 20 epochs, with a batch that divides the data set. */
 static void ask(struct asked *asked, size_t n)
 {
     eps_plan_init(&asked->plan);
@@ -63,8 +63,8 @@ static int by_bands(const void *x, const void *y)
     return (own > other) - (own < other);
 }
 
-/* Those that are tried, or cost too much, of a family under a scheme; the bands or buffers of each, ascending, with
- * a space behind, into `list`. */
+/* The candidates of a family under a scheme that are tried or too costly; their bands or buffers, ascending, each
+ * followed by a space, go into `list`. */
 static size_t count(const struct eps_plan_candidate *candidates, size_t len, enum eps_scheme scheme,
                     enum eps_family family, char list[200])
 {
@@ -100,12 +100,12 @@ TEST(families_by_bands_by_schemes)
     assert_int_equal(count(c, len, EPS_SCHEME_NONE, EPS_FAMILY_BANDED, list), 9);
     assert_string_equal(list, "2/1 4/3 8/7 16/15 32/31 64/63 128/127 256/255 512/511 ");
     assert_int_equal(count(c, len, EPS_SCHEME_BALLS_IN_BINS, EPS_FAMILY_BANDED_INVERSE, list), 9);
-    /* only so many bands as an example waits for its next turn */
+    /* no more bands than steps between an example's turns */
     count(c, len, EPS_SCHEME_CYCLIC_POISSON, EPS_FAMILY_BANDED, list);
     assert_string_equal(list, "2/1 4/3 8/7 16/15 32/31 64/63 ");
     count(c, len, EPS_SCHEME_B_MIN_SEP, EPS_FAMILY_SQUARE_ROOT, list);
     assert_string_equal(list, "2/1 4/3 8/7 16/15 32/31 64/63 ");
-    /* a full matrix has no turns to take them from */
+    /* a full matrix has no such limit */
     assert_int_equal(count(c, len, EPS_SCHEME_CYCLIC_POISSON, EPS_FAMILY_INVERSE_SQUARE_ROOT, list), 0);
     count(c, len, EPS_SCHEME_NONE, EPS_FAMILY_BLT, list);
     assert_string_equal(list, "0/1 0/2 0/4 0/8 ");
@@ -113,7 +113,7 @@ TEST(families_by_bands_by_schemes)
     assert_string_equal(list, "0/12 0/1999 ");
     count(c, len, EPS_SCHEME_POISSON, EPS_FAMILY_IDENTITY, list);
     assert_string_equal(list, "0/0 ");
-    /* entries of both signs go without sampling only */
+    /* entries of both signs only without sampling */
     for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
         bool none = scheme == EPS_SCHEME_NONE;
         assert_int_equal(count(c, len, (enum eps_scheme)scheme, EPS_FAMILY_OPTIMAL, list), none);
@@ -122,7 +122,7 @@ TEST(families_by_bands_by_schemes)
     free(c);
 }
 
-/* What follows from the sizes: n batch/dataset = 20 epochs, 100 steps apart. */
+/* Values that follow from the sizes: n batch/dataset = 20 epochs, 100 steps apart. */
 TEST(sizes_become_participation)
 {
     struct asked asked;
@@ -194,7 +194,7 @@ TEST(every_candidate_is_a_job_that_is_served)
         }
 }
 
-/* Nothing twice: no two candidates ask the same. */
+/* No two candidates are the same job. */
 TEST(no_candidate_comes_twice)
 {
     struct asked asked;
@@ -225,7 +225,8 @@ TEST(lists_are_tried_each_with_each)
     asked.plan.dataset_size = 1000;
     asked.plan.families = only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_BLT);
     size_t len = candidates_of(&asked, &c);
-    /* steps = ceil(epochs dataset/batch), the next whole number of epochs where examples have bins: 10 or 33 of them */
+    /* steps = ceil(epochs dataset/batch), rounded up to a whole number of epochs where examples have bins: 10 or 33 of
+     * them */
     static const size_t steps[2][2] = {{20, 35}, {67, 117}}, in_bins[2][2] = {{20, 40}, {99, 132}};
     for (size_t i = 0; i < len; i++) {
         const struct eps_mechanism *mechanism = &c[i].job.mechanism;
@@ -233,7 +234,7 @@ TEST(lists_are_tried_each_with_each)
         size_t batch = mechanism->sampling.batch_size == 30,
                epochs = mechanism->n == (bins ? in_bins : steps)[batch][1];
         assert_int_equal(mechanism->n, (bins ? in_bins : steps)[batch][epochs]);
-        assert_int_equal(c[i].pair, 2 * batch + epochs); /* one training, whose steps may be rounded up to bins */
+        assert_int_equal(c[i].pair, 2 * batch + epochs); /* one training, with steps that may be rounded up to bins */
         with[batch][epochs]++;
     }
     for (size_t i = 0; i < 4; i++)
@@ -241,11 +242,11 @@ TEST(lists_are_tried_each_with_each)
     free(c);
 }
 
-/* Bins that nearly divide n are tried with the nearest n that they divide, and no others with another n. */
+/* Numbers of bins that nearly divide n are tried with the nearest n that they divide; no others get another n. */
 TEST(steps_fill_whole_epochs)
 {
     static const struct {
-        size_t n, batch, dataset, becomes; /* 0: it is refused */
+        size_t n, batch, dataset, becomes; /* 0: refused */
     } cases[] = {{2048, 512, 50000, 2037}, {2000, 100, 9900, 1980}, {2000, 100, 10300, 1957}, {2000, 100, 10100, 2020},
                  {98, 100, 10000, 100},    {95, 100, 10000, 0},     {105, 100, 10000, 100},   {106, 100, 10000, 0},
                  {40, 100, 10000, 0},      {200, 100, 10000, 200},  {1, 100, 100, 1}};
@@ -309,7 +310,7 @@ TEST(what_cannot_be_tried_is_told_once)
     assert_int_equal(c[2].status, EPS_INVALID);
     free(c);
 
-    /* a limit leaves out what is over it, and the rest is there */
+    /* a limit leaves out what exceeds it, and the rest remains */
     const struct eps_context context = {.max_operations = 1e9};
     asked.plan.schemes = only(EPS_SCHEME_NONE);
     assert_int_equal(eps_plan_candidates(&context, &c, &len, NULL, &asked.plan, 0), EPS_OK);
@@ -410,7 +411,7 @@ TEST(a_plan_has_rules)
     assert_refused(&asked, "/families /schemes /objective ");
 }
 
-/* ---------------------------------------------------------------- what is known before solving */
+/* ---------------------------------------------------------------- bounds that are known before solving */
 
 static double solved(const struct eps_job *job, struct eps_error *error, double *sigma)
 {
@@ -424,7 +425,7 @@ static double solved(const struct eps_job *job, struct eps_error *error, double 
     return mean;
 }
 
-/* Whatever is posted later: a candidate's answer is within what it was weighed by. */
+/* Whatever is posted later, a candidate's answer is within the bound that it was judged by. */
 TEST(no_answer_is_under_the_least_noise)
 {
     static const double epsilons[] = {0.5, 6};
@@ -484,7 +485,7 @@ TEST(the_least_noise_is_near_where_bins_share_nothing)
             assert_true(least <= sigma);
             if (!(least >= share * sigma))
                 fail_msg("%zu bins, epsilon %g: %g of %g", bins, epsilon, least, sigma);
-            /* nothing is known of what is drawn anew, nor against another record */
+            /* nothing is known for redrawn bins, nor for another adjacency */
             job.mechanism.sampling.redraw = true;
             assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
             assert_int_equal(eps__least_noise(&least, &setting), EPS_OK);
@@ -499,7 +500,7 @@ TEST(the_least_noise_is_near_where_bins_share_nothing)
         }
 }
 
-/* Whoever answers, and however often an example takes part. */
+/* For every accountant, and for any number of participations. */
 TEST(no_answer_is_under_the_least_noise_of_poisson)
 {
     static const double epsilons[] = {0.3, 4};
@@ -541,7 +542,7 @@ static double least_of_poisson(const struct eps_job *job)
     return least;
 }
 
-/* With one step no event is better, and pld's answer is the truth. */
+/* With one step no other event is better, and pld's answer is the truth. */
 TEST(the_least_noise_of_one_poisson_step_is_the_truth)
 {
     for (double p = 0.01; p < 1; p *= 7)
@@ -558,9 +559,9 @@ TEST(the_least_noise_of_one_poisson_step_is_the_truth)
             double least = least_of_poisson(&job);
             assert_true(solved(&job, NULL, &sigma) > 0);
             assert_true(least <= sigma);
-            if (!(least >= 0.995 * sigma)) /* the answer's own tolerance, and thresholds that are about the best */
+            if (!(least >= 0.995 * sigma)) /* the tolerance of the answer, and thresholds that are nearly the best */
                 fail_msg("p %g, epsilon %g: %g of %g", p, epsilon, least, sigma);
-            /* nothing is known against another record, nor of several examples */
+            /* nothing is known for another adjacency, nor for several examples */
             job.mechanism.sampling.examples_per_user = 2;
             assert_true(least_of_poisson(&job) == 0);
             job.mechanism.sampling.examples_per_user = 1;
@@ -569,7 +570,7 @@ TEST(the_least_noise_of_one_poisson_step_is_the_truth)
         }
 }
 
-/* A plan's quick bounds are no worse than a few thousandths, and tell that they are. */
+/* A plan's quick bounds are at most a few thousandths worse, and are marked as quick. */
 TEST(a_quick_bound_is_nearly_as_good)
 {
     struct eps_job job, quick;
@@ -587,20 +588,21 @@ TEST(a_quick_bound_is_nearly_as_good)
     assert_int_equal(eps_job_serves(NULL, NULL, &job, &all, NULL), EPS_OK);
     quick = job;
     assert_int_equal(eps__plan_choose(NULL, &operations, &error, &quick, 9 * all), EPS_OK);
-    assert_true(isnan(quick.query.accountant.bad_event_share)); /* where that costs a small part, as well as can be */
+    assert_true(isnan(quick.query.accountant.bad_event_share)); /* the best one where that costs little */
     assert_int_equal(eps__plan_choose(NULL, &operations, &error, &quick, all), EPS_OK);
     assert_true(quick.query.accountant.bad_event_share > 0);
     assert_int_equal(eps_job_serves(NULL, NULL, &quick, &found, NULL), EPS_OK);
     assert_true(found < all / 2);
     assert_true(solved(&job, &error, &best) > 0 && solved(&quick, &error, &sigma) > 0);
     assert_true(sigma >= best * (1 - 2e-3) && sigma <= best * 1.01);
-    /* what is ruled out by its cost is so in the quick way, too */
+    /* what is ruled out for its cost is ruled out with quick bounds, too */
     quick = job;
     assert_int_equal(eps__plan_choose(NULL, &operations, &error, &quick, 0.9 * found), EPS_TOO_COSTLY);
     assert_true(error.operations <= 1.01 * found && isnan(quick.query.accountant.bad_event_share));
 }
 
-/* auto where all it runs is within the limit, else one accountant that is; never one that does not amplify. */
+/* auto where everything that it runs is within the limit, else one accountant that is; never one that does not
+ * amplify. */
 TEST(an_accountant_is_named_that_fits)
 {
     struct eps_error error = {0};
@@ -618,7 +620,7 @@ TEST(an_accountant_is_named_that_fits)
     eps_job_defaults(&job);
     assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, 1e15), EPS_OK);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
-    struct eps_job like = job; /* of the same shape, and there at once */
+    struct eps_job like = job; /* of the same shape, and available at once */
     like.mechanism.matrix = eps__matrix_of_bands(3);
     assert_int_equal(eps_job_serves(NULL, NULL, &like, &all, NULL), EPS_OK);
     assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, all), EPS_OK);
@@ -633,7 +635,7 @@ TEST(an_accountant_is_named_that_fits)
     assert_int_equal(eps__plan_choose(NULL, &operations, &error, &job, 1), EPS_TOO_COSTLY);
     assert_true(error.operations > 1);
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
-    /* without sampling there is one, and it costs nothing to speak of */
+    /* without sampling there is one, and its cost is negligible */
     job.mechanism.sampling.scheme = EPS_SCHEME_NONE;
     job.mechanism.sampling.bins = 0;
     eps_job_defaults(&job);
@@ -641,7 +643,7 @@ TEST(an_accountant_is_named_that_fits)
     assert_int_equal(job.query.accountant.method, EPS_ACCOUNTANT_AUTO);
 }
 
-/* A plan of the size that api/GUIDE.md has: few are too costly, and what takes long comes last. */
+/* A plan of the size shown in api/GUIDE.md: few candidates are too costly, and the slow ones come last. */
 TEST(what_takes_long_comes_last)
 {
     struct asked asked;
@@ -668,7 +670,7 @@ static bool is_named(const struct eps_plan_candidate *candidate, enum eps_scheme
     return mechanism->sampling.scheme == scheme && mechanism->matrix.family == family && candidate->bands == bands;
 }
 
-/* DP-SGD, what the others are compared with; then what costs little and is likely to be good. */
+/* DP-SGD first, which the others are compared with; then candidates that cost little and are likely to be good. */
 TEST(the_first_are_cheap_and_good)
 {
     struct asked asked;

@@ -1,6 +1,5 @@
 /*
- * The tables of a job's members: nothing in a struct is left out of equality, of the canonical bytes, of defaults, or
- * of JSON.
+ * The tables of a job's members: equality, canonical bytes, defaults and JSON cover every member of a struct.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,7 +25,7 @@ static size_t alignment(const struct eps__member *member)
     return member->type == EPS__ID ? 1 : member->size < 8 ? member->size : 8;
 }
 
-/* Each member has one row, in the order of the struct, and between members there is no room for another one. */
+/* Each member has one row, in the order of the struct, and there is no room for another one between members. */
 TEST(rows_cover_their_structs)
 {
     for (size_t k = 0; k < OBJECTS; k++) {
@@ -90,7 +89,7 @@ static bool same_bytes(const struct eps__object *object, const void *a, const vo
     return same;
 }
 
-/* Flips every bit of every member, at any depth: what is not noticed. */
+/* Flips every bit of every member, at any depth; each flip must be noticed. */
 static size_t unnoticed(const struct eps__object *top, const struct eps__object *object, unsigned char *base,
                         const void *whole, const void *other)
 {
@@ -121,7 +120,7 @@ TEST(every_byte_of_every_member_counts)
     struct eps_phase phase, other;
     struct eps_query query, asked;
     eps_phase_init(&phase);
-    phase.mechanism.epochs = 2.5; /* a NAN with another bit is a NAN */
+    phase.mechanism.epochs = 2.5; /* a NAN with another bit pattern is a NAN */
     phase.mechanism.sampling.p = 0.25;
     phase.mechanism.workload.momentum = 0.5;
     memset(phase.mechanism.matrix.stored_id, 'a', sizeof phase.mechanism.matrix.stored_id - 1);
@@ -173,7 +172,7 @@ TEST(absent_numbers_are_equal)
     asked.epsilon = -NAN;
     assert_true(eps__members_equal(&eps__query_object, &query, &asked));
     assert_true(same_bytes(&eps__query_object, &query, &asked, false));
-    asked.accountant.given = 1; /* how it was written is no part of it */
+    asked.accountant.given = 1; /* how the member was written does not count */
     assert_true(eps__members_equal(&eps__query_object, &query, &asked));
 }
 
@@ -206,7 +205,7 @@ TEST(bytes_are_read_back)
     free(all.bytes);
 }
 
-/* Whatever is cut off or changed: refused, or a struct whose arrays are as long as it says. */
+/* Bytes that are cut off or changed are refused, or give a struct whose arrays have their declared lengths. */
 TEST(damaged_bytes_are_refused)
 {
     double numbers[] = {0.25, 0.5, 0.75, 1}, sum = 0;
@@ -237,8 +236,7 @@ TEST(damaged_bytes_are_refused)
 
 /* ------------------------------------------------------------ in JSON */
 
-/* Whether the object of the codec has the member, which is at this place of its struct, with the same type and
- * range. */
+/* Whether the codec's object has the member that is at this place of its struct, with the same type and range. */
 static bool has_alike(const struct eps__object *object, const struct eps__member *member, size_t base)
 {
     for (size_t i = 0; i < object->len; i++) {

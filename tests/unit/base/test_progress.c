@@ -1,6 +1,5 @@
 /*
- * Progress: what is reported never falls, never says that the end is there before it is, and moves while the long
- * parts of a job are under way.
+ * Progress: reported fractions never fall, never reach the end early, and advance during the long parts of a job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -15,8 +14,8 @@
 
 struct seen {
     size_t calls;
-    double last, widest; /* the fraction, and the largest step of it */
-    double of_stage;     /* the largest fraction with the stage asked for */
+    double last, widest; /* the fraction, and its largest step */
+    double of_stage;     /* the largest fraction at the stage in question */
     const char *stage;
     bool fell;
 };
@@ -44,7 +43,7 @@ TEST(a_part_fills_its_share)
     assert_true(seen.last == 0.5);
     context->progress(context->user, 1, "x", 3);
     assert_true(seen.last == 0.75);
-    assert_null(context->canceled); /* no hook is made up */
+    assert_null(context->canceled); /* no hook is installed */
     assert_true(context->max_operations == 7);
     assert_null(eps__context_part(&part, NULL, 0, 1));
 }
@@ -63,9 +62,9 @@ TEST(a_meter_ends_when_its_task_does)
     assert_true(fabs(seen.last - 0.375) < 0.011);
     for (int i = 0; i < 100000; i++)
         eps__meter_add(&items[1], 1);
-    assert_true(seen.last > 0.9 && seen.last < 1); /* far beyond what was expected */
+    assert_true(seen.last > 0.9 && seen.last < 1); /* far more than expected */
     assert_true(seen.calls <= 100);
-    eps__meter_expect(&items[1], 1e9); /* what was said is not taken back */
+    eps__meter_expect(&items[1], 1e9); /* a reported fraction is not taken back */
     eps__meter_add(&items[1], 1);
     eps__meter_end(&items[1]);
     assert_true(seen.last == 1 && !seen.fell);
@@ -82,9 +81,9 @@ TEST(a_task_may_know_better)
     items[0].all = items[1].all = &all;
     eps__meter_tell(&items[0], 0.5);
     assert_true(fabs(seen.last - 0.25) < 0.011);
-    eps__meter_tell(&items[0], 0.9); /* at its word, beyond where estimates are */
+    eps__meter_tell(&items[0], 0.9); /* its own fraction counts, beyond the range of estimates */
     assert_true(fabs(seen.last - 0.45) < 0.011);
-    eps__meter_tell(&items[0], 0.2); /* an earlier one that comes late */
+    eps__meter_tell(&items[0], 0.2); /* an earlier report that arrives late */
     eps__meter_tell(&items[1], 0.2);
     assert_true(fabs(seen.last - 0.55) < 0.011);
     eps__meter_end(&items[0]);
@@ -140,7 +139,7 @@ static struct seen solve(struct eps_job *job, const char *stage)
     return seen;
 }
 
-/* Both directions take their time: it was a report at the end of each. */
+/* Both directions report as they go; there used to be one report at the end of each. */
 TEST(mmcc_reports_row_by_row)
 {
     for (int unknown = 0; unknown < 2; unknown++) {
@@ -158,7 +157,7 @@ TEST(mmcc_reports_row_by_row)
     }
 }
 
-/* It was six hundredths, whatever came after. */
+/* The fraction used to be six hundredths, whatever came after. */
 TEST(optimal_reports_most_of_its_time)
 {
     for (int objective = 0; objective < 2; objective++) {
@@ -176,7 +175,7 @@ TEST(optimal_reports_most_of_its_time)
     }
 }
 
-/* One direction's draws stood at nothing until they were all there; an audit's were told of by nobody. */
+/* One direction's draws used to be reported only at their end, and those of an audit not at all. */
 TEST(draws_report_as_they_are_made)
 {
     for (int question = 0; question < 4; question++) { /* epsilon, delta, the noise; audited */
@@ -211,7 +210,7 @@ static void begin_phase(struct eps_phase *phase, enum eps_family family, double 
     phase->mechanism.sampling.p = p > 0 ? p : NAN;
 }
 
-/* Strategies, the whole, each phase alone, their shares; of one phase two answers. */
+/* Strategies, the whole, each phase alone, and the shares; one phase has two answers. */
 TEST(phases_never_fall)
 {
     for (int unknown = 0; unknown < 3; unknown++)
@@ -233,7 +232,7 @@ TEST(phases_never_fall)
         }
 }
 
-/* It began anew with each point. */
+/* Progress used to begin anew with each point. */
 TEST(spend_never_falls)
 {
     struct seen seen = {0};

@@ -1,7 +1,7 @@
 /*
- * Every allocation is known by the stack that it was asked from. Which lines were struck is told by the return
- * addresses, through addr2line; which there are, by reading the sources. A line that asks twice must have failed at
- * two addresses.
+ * Every allocation is identified by the stack that it is requested from. The lines that have failed are found from the
+ * return addresses, through addr2line; the existing lines, by reading the sources. A line that allocates twice must
+ * have failed at two addresses.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -39,7 +39,7 @@ static struct {
     int stack_len;
 } now = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Within a call of ours that is asked as a whole, what it asks for is given. */
+/* Inside a call of ours that is treated as a whole, every request succeeds. */
 static _Thread_local bool within;
 
 void *__real_malloc(size_t size);
@@ -49,7 +49,7 @@ void __real_free(void *block);
 
 /* ------------------------------------------------------------ who asks */
 
-/* Of the frames from the site on. */
+/* From the frames of the call site on. */
 static uint64_t stack_hash(const char *site)
 {
     void *frames[DEPTH];
@@ -83,7 +83,7 @@ static void note_site(const char *site)
     now.sites[now.sites_len++] = site;
 }
 
-/* Whether the allocation that is asked for from here fails. */
+/* Whether the allocation that is requested here fails. */
 static bool fails(const char *site)
 {
     if (within)
@@ -187,7 +187,7 @@ void __wrap_fftw_free(void *block)
 
 /* ------------------------------------------------------------ calls that fail as a whole */
 
-/* `failure` is returned for a struck call; `owns` says whether what the call makes is a block. */
+/* `failure` is what a failing call returns; `owns` says whether the call makes a block. */
 #define WRAP(type, name, parameters, failure, owns, ...) \
     type __real_##name parameters;                       \
     type __wrap_##name parameters                        \
@@ -314,7 +314,7 @@ static bool is_chosen(size_t at, size_t count, bool all)
 size_t scarcity_each(void (*body)(void *user), void (*check)(void *user, bool struck), void *user, size_t depth)
 {
     now.depth = depth < SCARCITY_WHOLE ? depth : SCARCITY_WHOLE;
-    run_one(body, check, user, 0, false, true); /* makes what a process makes once */
+    run_one(body, check, user, 0, false, true); /* allocations that a process makes once */
     run_one(body, check, user, 0, false, false);
     size_t count = now.count, runs = 0;
     bool all = getenv("SCARCITY_ALL") != NULL;
@@ -372,7 +372,7 @@ static int read_source(const char *path, const struct stat *status, int type, st
     return 0;
 }
 
-/* What addr2line says of the addresses that lie in this program, a line each; each is a return address, behind its
+/* The output of addr2line for the addresses in this program, one line each; an address is a return address, after its
  * call. */
 static FILE *places_of(const char *const *sites, size_t len, const char *options)
 {

@@ -1,8 +1,8 @@
 /*
- * The library without memory: for each allocation of a job that could not be had there is EPS_NO_MEMORY and a
- * message, or the answer that there is with it; nothing is lost, nothing crashes, no other number comes out, and the
- * same question asked again is answered. The jobs of out_of_memory.jsonl, most from the corpus, were chosen such that
- * together they ask for memory at every line of lib/ that does; a line that none of them strikes is a failure.
+ * The library without memory: for each allocation of a job that fails, the result is EPS_NO_MEMORY with a message, or
+ * the same answer as with memory. Nothing leaks, nothing crashes, no other number comes out, and the same job is
+ * answered afterwards. The jobs of out_of_memory.jsonl, most of them from the corpus, were chosen such that together
+ * they reach every allocating line of lib/; a line that none of them reaches is a failure.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -29,12 +29,12 @@ static const char path[] = "tests/unit/memory/out_of_memory.jsonl";
 
 enum { BLOBS = 64, CALLS = 28, NUMBERS = 4096, ROWS_MAX = 1000, LINE = 4096 };
 
-/* Calls; those of a part are told apart by it and the row. */
+/* Calls; those for a part are identified by the part and the row. */
 enum { SOLVED, SERVED, DREW, CREATED, VARIANCE, BAND_ROW, SHAPE = 10, COEFFICIENTS = 11, NOISE = 12, ROWS = 100000 };
 
-/* ------------------------------------------------------------ plans, before these lengths have any */
+/* ------------------------------------------------------------ plans, before any of these lengths has one */
 
-/* Plans are kept: each run is of a length that was never asked for. */
+/* Plans are kept, so each run uses a length that was not used before. */
 struct planned {
     size_t n;
     double error;
@@ -53,7 +53,7 @@ static void plan(void *user)
     planned->backward = eps__fft_backward(real, spectrum, planned->n);
 }
 
-/* What failed once is made when it is asked for again; a plan is never kept without what it may be off by. */
+/* A plan that failed is made when it is requested again; no plan is kept without its error bound. */
 static void check_plan(void *user, bool struck)
 {
     struct planned *planned = user, again = {.n = planned->n - 2};
@@ -82,7 +82,7 @@ struct cache {
         size_t len;
     } blobs[BLOBS];
     size_t len;
-    bool full; /* takes nothing more */
+    bool full; /* the cache accepts nothing more */
 };
 
 static bool cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *len)
@@ -116,9 +116,9 @@ static void cache_clear(struct cache *cache)
     cache->full = false;
 }
 
-/* ------------------------------------------------------------ what is asked, and what came of it */
+/* ------------------------------------------------------------ the calls, and their outcomes */
 
-/* How each call ended; its numbers lie one after the other. */
+/* How each call ended; the numbers of all calls lie one after the other. */
 struct outcome {
     struct call {
         size_t id;
@@ -142,7 +142,7 @@ struct asked {
     bool known; /* whole is there */
 };
 
-/* A call's place for its numbers; by its id it is compared with that of another run. */
+/* The place for a call's numbers; its id relates it to the same call of another run. */
 static double *begin_call(struct outcome *o, struct call **call, size_t id, size_t numbers)
 {
     assert_true(o->calls_len < CALLS && o->numbers_len + numbers <= NUMBERS);
@@ -251,7 +251,7 @@ static void inspect(void *user)
 
 static size_t runs; /* of all questions */
 
-/* The document but for what the caches did: a blob that could not be kept, or read, is computed again. */
+/* The document except for effects of the caches: a blob that could not be kept or read is computed again. */
 static char *text_of(const struct eps_result *result)
 {
     json_t *json = api_result_encode(result);
@@ -286,7 +286,7 @@ static const struct call *find_call(const struct outcome *o, size_t id)
     return NULL;
 }
 
-/* Each call ended as it did with all the memory, or with EPS_NO_MEMORY. */
+/* Each call ended as it does with sufficient memory, or with EPS_NO_MEMORY. */
 static void compare(const struct asked *asked, bool struck)
 {
     const struct outcome *whole = &asked->whole, *now = &asked->now;
@@ -352,7 +352,7 @@ static void forget(struct asked *asked)
     asked->known = false;
 }
 
-/* Asked alone, with an empty cache, and with one that holds all there is to hold. */
+/* Alone, with an empty cache, and with a cache that contains everything. */
 static void ask_job(struct asked *asked, const json_t *line, size_t depth)
 {
     static struct cache cache;
@@ -410,7 +410,7 @@ TEST(every_allocation_of_a_job_may_fail)
 
 /* ------------------------------------------------------------ members */
 
-/* Bytes of a workload with an array, and what was read from them. */
+/* The bytes of a workload with an array, and what was read from them. */
 struct stored {
     unsigned char bytes[256];
     size_t len, at;
@@ -533,7 +533,7 @@ TEST(every_allocation_of_batches_may_fail)
     }
 }
 
-/* ------------------------------------------------------------ what no job of milliseconds reaches */
+/* ------------------------------------------------------------ lines that no fast job reaches */
 
 enum { SQRT_N = (1 << 14) + 512, LONG = 1 << 15, POWERS_N = 96 };
 
@@ -577,7 +577,7 @@ static bool ask_powers(double *out)
     return eps__convolve_powers(NULL, out, &out[POWERS_N], masses, &count, 1, POWERS_N) == EPS_OK;
 }
 
-/* A quadrature: its atoms' shifts and weights are had together or not at all. */
+/* A quadrature: its atoms' shifts and weights are available together or not at all. */
 static bool ask_moments(double *out)
 {
     const struct eps__factor factors[] = {{.shift = 0.3, .log_odds = -2, .count = 3},
@@ -590,7 +590,7 @@ static bool ask_moments(double *out)
     return ok;
 }
 
-/* Constraint (34): of the paper's table, in no job. */
+/* Constraint (34), from the table of the paper; no job has it. */
 static bool ask_scalar(double *out)
 {
     enum { N = 4 };
@@ -615,7 +615,7 @@ static bool ask_merged(double *out)
     return ok;
 }
 
-/* Of columns that few jobs have, and those not quickly. */
+/* The columns of a case that few jobs have, and none that is fast. */
 static bool ask_spectrum(double *out)
 {
     double column[97] = {1};
@@ -628,7 +628,7 @@ static bool ask_spectrum(double *out)
     return ok;
 }
 
-/* Of a matrix too large for LAPACK to be given whole: a path's, whose eigenvalues all differ. */
+/* A matrix that is too large to be passed to LAPACK as a whole: that of a path, whose eigenvalues all differ. */
 static bool ask_eigenvectors(double *out)
 {
     enum { N = 513 };
@@ -645,7 +645,7 @@ static bool ask_eigenvectors(double *out)
     return ok;
 }
 
-/* The candidates of a plan, with some that are refused, and what one of them can be at best. */
+/* The candidates of a plan, including refused ones, and the best possible figures of a candidate. */
 static bool ask_spend(double *out)
 {
     struct eps_job job;

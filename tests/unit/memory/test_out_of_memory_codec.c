@@ -1,6 +1,6 @@
 /*
- * The codec without memory, jansson's included: whatever cannot be had, a text that comes out is the whole one, a job
- * is refused with a reason, and nothing is lost.
+ * The codec without memory, jansson's included: a text that is produced is complete, a job that is refused has a
+ * reason, and nothing leaks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ static const char path[] = "tests/unit/memory/out_of_memory.jsonl";
 
 enum { MALFORMED, PARSED, ENCODED, LABELLED, BRIEF, HASHED, VIOLATIONS, PROBLEM, TEXTS, LINE = 4096 };
 
-/* Every text that is made of one input, NULL where it could not be; and those with all the memory. */
+/* Every text that is made of one input, NULL where it failed; and the texts with sufficient memory. */
 struct spoken {
     const char *input;
     const struct eps_result *result;
@@ -36,7 +36,7 @@ static char *text_of(json_t *json)
     return text;
 }
 
-/* A line a violation; with memory. */
+/* One line per violation; with memory. */
 static char *list(const struct api_errors *errors)
 {
     char *text = scarcity_give(LINE);
@@ -195,7 +195,7 @@ TEST(labels_lists_and_faults_are_read_whole_or_refused)
     };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         assert_true(speak_of(inputs[i]) > 2);
-    /* Long arrays are read apart. */
+    /* Long arrays are read separately. */
     char text[LINE] = "{\"n\":100,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[1";
     for (int i = 0; i < 99; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), ",%.3g", 1.0 / (i + 3));
@@ -204,7 +204,7 @@ TEST(labels_lists_and_faults_are_read_whole_or_refused)
     assert_true(speak_of(text) > 20);
 }
 
-/* Lines of users: more than a table first has room for, and long lists. */
+/* Lines of users: more than a table has room for at first, and long lists. */
 static void speak_of_users(void *user)
 {
     struct spoken *spoken = user;
@@ -344,7 +344,7 @@ TEST(the_table_of_members_is_written_whole_or_not)
 
 struct swept {
     const char *input;
-    char *now, *whole; /* its request and the jobs of its points; or what is wrong with it */
+    char *now, *whole; /* the sweep and the jobs of its points, or its errors */
     bool oom;
     const char *wrong;
 };

@@ -1,6 +1,5 @@
 /*
- * A statement without memory: it is the whole one, or none. A card that leaves a caveat out would be worse than no
- * card.
+ * A statement without memory is the complete one or none. A card that omits a caveat would be worse than no card.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -61,7 +60,7 @@ static char largest_core[] =
 struct stated {
     char *job;
     const char *core;
-    char *facts, *page; /* of this run, NULL where there was no memory for them */
+    char *facts, *page; /* of this run; NULL where there was no memory for them */
     char *whole_facts, *whole_page;
 };
 
@@ -86,7 +85,7 @@ static void state(void *user)
     json_decref(facts);
 }
 
-/* The first runs have all the memory: what they say is what any other may say. */
+/* The first runs have sufficient memory: later runs may give no other text. */
 static void check(void *user, bool struck)
 {
     struct stated *stated = user;

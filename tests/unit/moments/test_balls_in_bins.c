@@ -1,6 +1,6 @@
 /*
- * The moments of balls in bins against sums over all draws, done one by one in quadruple precision: chains of every
- * width, cyclic and open, graphs, powers of series; and the doubles that stand for the mechanism's Gram matrix.
+ * The moments of balls in bins compared with sums over all draws, one by one in quadruple precision: chains of every
+ * width, cyclic and open, graphs, powers of series; and the doubles that represent the mechanism's Gram matrix.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -76,7 +76,7 @@ static double relative(eps__quad found, eps__quad exact)
 
 /* ------------------------------------------------------------ random matrices */
 
-/* Entries at a cyclic distance under width; with corners or without; some bins empty. */
+/* Entries at a cyclic distance below width; with or without corners; some bins empty. */
 static void draw_gram(uint64_t *state, double *gram, size_t len, size_t width, bool open)
 {
     double scale = draw_log(state, 1e-4, 2);
@@ -103,8 +103,8 @@ static struct eps__bin_gram draw_bins(uint64_t *state, size_t len, size_t width,
 
 /* ------------------------------------------------------------ the matrix */
 
-/* M8, M9: at or above the truth entry by entry, and by enough on the diagonal for the difference to be one of inner
- * products. */
+/* M8, M9: each entry is at least the true one, and the diagonal exceeds it by enough for the difference to be a Gram
+ * matrix. */
 TEST(the_matrix_dominates)
 {
     uint64_t state = seed;
@@ -156,7 +156,7 @@ TEST(widths_are_seen)
 
 /* ------------------------------------------------------------ chains */
 
-/* M10, M11: the chain is the sum over all draws, of the matrix that it was told to sum over. */
+/* M10, M11: the chain is the sum over all draws, for the given matrix. */
 TEST(chains_are_the_sum_over_all_draws)
 {
     uint64_t state = seed;
@@ -184,7 +184,7 @@ TEST(chains_are_the_sum_over_all_draws)
             if (!(relative(moments[a], exact) < 1e-12))
                 fail_msg("case %d: order %u of width %zu, %zu bins: off by %g", c, a, width, len,
                          relative(moments[a], exact));
-            /* the doubles and the quadruple precision sum the same thing, and know by how much they may differ */
+            /* doubles and quadruple precision compute the same sum, and bound their difference */
             log_exact = logq(moments[a]);
             assert_true((eps__quad)log_lower[a] <= log_exact + 1e-30 && log_exact <= (eps__quad)log_upper[a] + 1e-30);
             assert_true(log_upper[a] - log_lower[a] < 1e-12);
@@ -242,7 +242,7 @@ TEST(neighbours_together_are_their_draws)
     assert_true(owned > 100);
 }
 
-/* M11: the moments of a matrix that was cut, and tau for each pair, are not less than those of the whole. */
+/* M11: the moments of a matrix that was cut, with tau for each pair, are at least those of the whole. */
 TEST(what_is_cut_is_paid_for)
 {
     uint64_t state = seed + 1;
@@ -277,7 +277,7 @@ TEST(graphs_are_the_central_moments)
         assert_int_equal(eps__low_orders(NULL, &bins, 4, central, &units), EPS_OK);
         for (unsigned j = 2; j <= 4; j++) {
             eps__quad exact = direct_central(&bins, j);
-            double lost = bins.most > 0 ? 1e-30 * pow((double)len / 1e-5, 2) : 1; /* what the binomial sum cancels */
+            double lost = bins.most > 0 ? 1e-30 * pow((double)len / 1e-5, 2) : 1; /* what cancels in the binomial sum */
             if (exact > 1e-18 && !(relative((eps__quad)central[j], exact) <= units * EPS__UNIT_ROUNDOFF + lost))
                 fail_msg("case %d: order %u is off by %g", c, j, relative((eps__quad)central[j], exact));
         }
@@ -285,7 +285,7 @@ TEST(graphs_are_the_central_moments)
     }
 }
 
-/* M12: to the last digits, also where the binomial sum would lose them all. */
+/* M12: to the last digits, also where the binomial sum would lose all of them. */
 TEST(powers_are_the_central_moments)
 {
     uint64_t state = seed + 3;
@@ -353,7 +353,7 @@ TEST(three_ways_agree)
 
 /* ------------------------------------------------------------ all together */
 
-/* The moments, by whichever way was chosen, hold the truth within their error, and that is small. */
+/* The moments, however they are computed, contain the truth within their error, which is small. */
 TEST(moments_know_their_error)
 {
     uint64_t state = seed + 5;

@@ -1,7 +1,7 @@
 /*
- * From moments to delta: no law with the moments is above the bound, some law attains it, linear programs on a fine
- * grid find the same, and what is not proven is refused. Directions, degenerate laws and moments that are not quite
- * known.
+ * From moments to delta: no law with the moments exceeds the bound, some law attains it, linear programs on a fine grid
+ * give the same, and unproven polynomials are refused. Both directions, degenerate laws, and moments that are known
+ * only approximately.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -111,7 +111,7 @@ static void lognormals(struct eps__moments *moments, size_t len, unsigned b, dou
 
 /* ---------------------------------------------------------------- the certificate */
 
-/* A certified polynomial and all that belongs to it. */
+/* A certified polynomial and everything that belongs to it. */
 struct certified {
     struct eps__moments moments;
     struct eps__payoff payoff;
@@ -154,7 +154,7 @@ static eps__quad least_difference(const struct certified *c, const struct eps__p
     return least;
 }
 
-/* M3, M4: lowered, bent or turned down far out, until it dips below the payoff. */
+/* M3, M4: polynomials that are lowered, bent or turned down far out, until they dip below the payoff. */
 TEST(the_certificate_refuses_what_dips)
 {
     unsigned proven = 0, refused = 0;
@@ -214,13 +214,13 @@ TEST(dips_without_hints_are_found)
         /* what the coefficients' rounding makes of the lift */
         eps__quad dip = p.c[0] - p.c[1] * p.c[1] / (4 * p.c[2]), noise = 1e-32L * (1 + s * t0 * t0);
         bool claimed = eps__polynomial_dominates(&p, &payoff, &none);
-        /* a hint beside the lowest point, where p is still over the payoff */
+        /* a hint beside the lowest point, where p is still above the payoff */
         struct eps__contacts beside = {.len = 1, .node = {t0 + sqrtq(4 * fabsq(lift) / s)}};
         bool hinted = eps__polynomial_dominates(&p, &payoff, &beside);
         if (dip < -noise)
             assert_false(claimed || hinted);
         good += claimed;
-        if (claimed) { /* the payoff itself must be beaten, too */
+        if (claimed) { /* the payoff itself must be exceeded, too */
             payoff.kink = -1 + fabsq(lift);
             payoff.direction = EPS_REMOVE;
             struct eps__polynomial low = {.degree = 2, .c = {0, 1e-6L, 1e-9L}};
@@ -230,7 +230,7 @@ TEST(dips_without_hints_are_found)
     assert_true(good > 1000);
 }
 
-/* M2: a polynomial far above its payoff; but expanded at the contact, it has numbers beyond quadruple precision. */
+/* M2: a polynomial far above its payoff, whose expansion at the contact exceeds the range of quadruple precision. */
 TEST(what_overflows_proves_nothing)
 {
     const struct eps__payoff payoff = {EPS_REMOVE, 10};
@@ -243,7 +243,7 @@ TEST(what_overflows_proves_nothing)
     }
 }
 
-/* M4: no contact is a bowl, so that the interval between two of them is left, whose powers underflow. */
+/* M4: no contact is a bowl, so the interval between two of them remains, and its powers underflow. */
 TEST(what_underflows_proves_nothing)
 {
     const struct eps__payoff payoff = {EPS_REMOVE, 10};
@@ -255,12 +255,12 @@ TEST(what_underflows_proves_nothing)
     }
 }
 
-/* M2: against expansions of integers in 128 bits, and the error is one. */
+/* M2: expansions compared with those of integers in 128 bits; the error bound holds. */
 TEST(expansions_know_their_error)
 {
     uint64_t state = seed;
     for (int c = 0; c < 2000; c++) {
-        /* ((t - r)^2)^h around a point near r: all but the last coefficient all but vanish */
+        /* ((t - r)^2)^h around a point near r: all coefficients but the last nearly vanish */
         eps__quad r = draw_between(&state, -1, 5), at = r + (eps__quad)draw_between(&state, -1, 1) * 1e-3L;
         struct eps__polynomial p = {.degree = 0, .c = {1}};
         struct eps__payoff payoff = {EPS_REMOVE, 1000};
@@ -279,7 +279,7 @@ TEST(expansions_know_their_error)
         }
         eps__polynomial_expand(&f, &p, &payoff, false, at);
         for (size_t k = 0; k <= degree; k++) {
-            /* the coefficients of p are rounded, too: as much again */
+            /* the coefficients of p are rounded, too: the same error again */
             assert_true(fabsq(f.value[k] - exact[k]) <= 2 * f.error[k]);
             assert_true(f.error[k] <= 1e-31L * own * 100);
         }
@@ -288,7 +288,7 @@ TEST(expansions_know_their_error)
 
 /* ---------------------------------------------------------------- laws */
 
-/* M1, M6: 2,000 random laws. And some law attains the bound. */
+/* M1, M6: 2,000 random laws; some law attains the bound. */
 TEST(no_law_is_above_the_bound)
 {
     uint64_t state = seed;
@@ -305,7 +305,7 @@ TEST(no_law_is_above_the_bound)
             if (!(exact <= upper + 1e-14))
                 fail_msg("law %d, direction %d, eps %g, %zu moments: %.17g over %.17g", c, direction, eps, moments.len,
                          exact, upper);
-            /* with fewer atoms than half of the moments there is nothing between */
+            /* with fewer atoms than half the number of moments, the two bounds coincide */
             if (2 * law.len > moments.len && exact > -30) {
                 all++;
                 attained += upper - lower < 1e-6;
@@ -354,7 +354,7 @@ TEST(linear_programs_find_the_same)
         }
 }
 
-/* ---------------------------------------------------------------- closed forms, and what is known */
+/* ---------------------------------------------------------------- closed forms, and known values */
 
 /* M6. */
 TEST(two_moments_are_scarfs)
@@ -412,7 +412,7 @@ TEST(no_single_order_is_better)
         }
 }
 
-/* One Gaussian: never below its delta, nearer with every second moment. */
+/* One Gaussian: never below its delta, and closer with every second moment. */
 TEST(lognormals_are_bounded_from_above)
 {
     double nearest = 0;
@@ -442,9 +442,9 @@ TEST(lognormals_are_bounded_from_above)
 }
 
 /* Balls in bins, C = I, b = 100, delta 1e-5: sigma over the true one (reference.json, balls_in_bins, exact_fft). The
- * prototype's ratios in accounting.md, "From moments to delta": with the better direction's 1.70, 1.23, 1.07 for four
- * moments, 1.18, 1.08, 1.07 for eight. The AM-GM bound for `add` is the accountant's; the moment put alone reaches 1.18
- * at 0.5. */
+ * prototype's ratios in accounting.md, "From moments to delta", in the better direction: 1.70, 1.23, 1.07 for four
+ * moments, and 1.18, 1.08, 1.07 for eight. The AM-GM bound for `add` is the accountant's; the moment put alone gives
+ * 1.18 at 0.5. */
 TEST(known_sigmas_are_reached)
 {
     static const struct {
@@ -472,9 +472,9 @@ TEST(known_sigmas_are_reached)
     eps__moments_clear(&moments);
 }
 
-/* ---------------------------------------------------------------- what is degenerate */
+/* ---------------------------------------------------------------- degenerate input */
 
-/* M1: the true moments are anywhere within the errors. */
+/* M1: the true moments may be anywhere within the errors. */
 TEST(errors_are_carried)
 {
     uint64_t state = seed;
@@ -514,13 +514,13 @@ TEST(degenerate_laws_are_bounded)
         assert_true(bound_of(&moments, direction, 1, &lower, &used) == -INFINITY);
         assert_true(bound_of(&moments, direction, 1e6, &lower, &used) == -INFINITY);
     }
-    /* Moments that no law has: only what is within the errors counts, and these are huge. */
+    /* Moments that no law has: only the range within the errors counts, and the errors are huge. */
     for (size_t j = 2; j <= 8; j++) {
         moments.central[j] = j == 2 ? 1 : j == 4 ? 0.5L : -3;
         moments.error[j] = 1e6L;
     }
     assert_true(bound_of(&moments, EPS_REMOVE, 0.1, &lower, &used) > log(0.99));
-    /* What is no number ends the list. */
+    /* A NaN ends the list. */
     for (size_t j = 2; j <= 8; j++)
         moments.error[j] = 0;
     moments.central[3] = (eps__quad)NAN;
@@ -545,8 +545,8 @@ TEST(degenerate_laws_are_bounded)
     eps__moments_clear(&moments);
 }
 
-/* Half of X at 1 - t, half at 1 + t: what is known of t^2 beside 1 is an upper bound, whichever way it rounds; of
- * what comes after it nothing is known. */
+/* Half of X at 1 - t, half at 1 + t: the known second moment is an upper bound, however rounding hides t^2 beside 1;
+ * nothing is known of higher ones. */
 TEST(a_variance_that_rounding_hides_is_bounded)
 {
     const eps__quad last = 2 * EPS__QUAD_ROUNDOFF;

@@ -1,6 +1,6 @@
 /*
- * Moments of plain Poisson sampling against sums over all patterns, and what renyi makes of them against quadrature:
- * never below the truth, in both directions, and not loose.
+ * Moments of plain Poisson sampling compared with sums over all patterns, and the bounds that renyi computes from them
+ * with quadrature: never below the truth, in both directions, and not loose.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -95,7 +95,7 @@ TEST(copies_are_all_patterns)
     }
 }
 
-/* One band: steps are independent, and E X^a is a product of closed forms, to the units that are claimed. */
+/* One band: steps are independent, and E X^a is a product of closed forms, to the claimed units. */
 TEST(one_band_is_a_product)
 {
     enum { N = 40 };
@@ -163,7 +163,7 @@ static long double second_by_pairs(const struct eps__banded_gram *banded)
     return logl(sum) + log_scale;
 }
 
-/* What is skipped is counted as if it were not. */
+/* Skipped steps are counted in the error like the others. */
 TEST(errors_are_counted)
 {
     enum { N = 5000 };
@@ -179,15 +179,15 @@ TEST(errors_are_counted)
         double square = (double)(raw / expq(N * log1pq((eps__quad)0.0625 * expm1q(banded.gram[0]))) - 1);
         double unit = exact ? 1 : 0x1p49;
         assert_true(units >= (exact ? 10.0 : 4.0) * unit * N &&
-                    units <= 1e3 * unit * N); /* no step rounds less, few more */
+                    units <= 1e3 * unit * N); /* no step rounds less, but few round more */
         assert_true(fabs(square) <= units * (double)EPS__QUAD_ROUNDOFF);
     }
     eps__banded_gram_clear(&banded);
     free(gram);
 }
 
-/* By long doubles the same but for what is counted, and that is not more than it must be; few steps and many, alike
- * or not. */
+/* The result by long doubles differs by no more than the counted error, which is not excessive; for few and many steps,
+ * alike or not. */
 TEST(long_doubles_know_their_error)
 {
     uint64_t state = seed;
@@ -220,7 +220,7 @@ TEST(long_doubles_know_their_error)
     free(gram);
 }
 
-/* Central moments of one band are those of independent steps, to the error that is claimed, and close to it. */
+/* Central moments of one band equal those of independent steps within the claimed error, and that error is small. */
 TEST(central_moments_know_their_error)
 {
     enum { LEN = 5 };
@@ -244,7 +244,7 @@ TEST(central_moments_know_their_error)
     eps__moments_clear(&known);
 }
 
-/* What is skipped once the chain has converged is what it would have been. */
+/* Steps that are skipped once the chain has converged would have given the same. */
 TEST(converged_chains_are_powers)
 {
     enum { N = 400 };
@@ -274,7 +274,7 @@ TEST(converged_chains_are_powers)
     free(gram);
 }
 
-/* The matrix is at least what was told, and what was added is diagonally dominant. */
+/* The matrix is at least the given one, and the difference is diagonally dominant. */
 TEST(the_matrix_dominates)
 {
     uint64_t state = seed;
@@ -358,8 +358,8 @@ TEST(delta_is_never_under_the_truth)
     }
 }
 
-/* Independent steps, of which pld knows all: never below in either direction, and for add under the geometric mean of
- * the draws as they are. */
+/* Independent steps, for which pld is exact: never below it in either direction, and for add at most the geometric mean
+ * of untilted draws. */
 TEST(rarer_draws_are_below)
 {
     static const double one = 1;
@@ -383,7 +383,7 @@ TEST(rarer_draws_are_below)
     }
 }
 
-/* Probabilities near 0 and near 1, entries of very different size, no noise to speak of and much of it. */
+/* Probabilities near 0 and near 1, entries of very different size, very little noise and very much of it. */
 TEST(extremes_are_sound)
 {
     static const double columns[][3] = {{1, 1e-6, 0}, {1e-6, 1, 0}, {1, 1, 1}, {1e-9, 1e-3, 1}};
@@ -411,8 +411,8 @@ TEST(extremes_are_sound)
     assert_true(loosest >= 1 && loosest < 3);
 }
 
-/* Independent steps beside pld, which knows their law to its tolerance: down to deltas far under what quadrature
- * sees. */
+/* Independent steps compared with pld, which knows their law to its tolerance: down to deltas far below the reach of
+ * quadrature. */
 TEST(tails_are_sound)
 {
     static const double one = 1, banded[] = {1e-4, 0.3, 0.999}, sigmas[] = {0.3, 1, 5}, epsilons[] = {0.2, 1.5, 8};

@@ -1,6 +1,6 @@
 /*
- * Moments of plain Poisson sampling with trees against sums over all patterns, and what renyi makes of them against
- * quadrature and mmcc: never below the truth, in both directions, and not loose.
+ * Moments of plain Poisson sampling with trees compared with sums over all patterns, and the bounds that renyi computes
+ * from them with quadrature and mmcc: never below the truth, in both directions, and not loose.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -37,7 +37,7 @@ static unsigned count(size_t pattern)
     return ones;
 }
 
-/* The leaves that a node at this height has, of those in use. */
+/* The leaves in use below a node at this height. */
 static size_t leaves_under(const struct eps__poisson_tree *tree, size_t height, size_t index)
 {
     size_t first = index << height, end = (index + 1) << height;
@@ -118,7 +118,8 @@ TEST(tables_are_all_patterns)
     }
 }
 
-/* With caps that bite: the sum is that over what is left, and no more is left out than is said. */
+/* With caps that are exceeded: the sum is over the remaining patterns, and the probability of the others is at most the
+ * claimed one. */
 TEST(caps_leave_out_the_rare)
 {
     uint64_t state = seed;
@@ -157,7 +158,7 @@ TEST(small_trees_are_poisson)
                 eps__quad sum;
                 assert_int_equal(eps__poisson_raw(NULL, &raw[a], &units, &banded, a, true), EPS_OK);
                 assert_int_equal(eps__poisson_tree_sum(NULL, &sum, &units, &tree, a, 1), EPS_OK);
-                /* The chain's matrix was raised by some roundings, a part of the exponent. */
+                /* The chain's matrix was raised by some roundings, relative to the exponent. */
                 if (!(fabsq(sum / raw[a] - 1) < 1e-13 * (1 + logq(raw[a]))))
                     fail_msg("%zu leaves, order %u: %.17Lg, not %.17Lg", n, a, (long double)sum, (long double)raw[a]);
             }
@@ -165,7 +166,7 @@ TEST(small_trees_are_poisson)
         }
 }
 
-/* Copies that never meet sum to 1, to the units that are claimed; and no step rounds less. */
+/* Copies that never meet sum to 1, within the claimed units; and no step rounds less. */
 TEST(errors_are_counted)
 {
     for (size_t n = 60; n <= 300; n += 48)
@@ -180,7 +181,7 @@ TEST(errors_are_counted)
         }
 }
 
-/* Orders by groups of two and of three copies against their own tables. */
+/* Orders by groups of two and of three copies compared with their own tables. */
 TEST(groups_are_bounds)
 {
     uint64_t state = seed;
@@ -213,7 +214,7 @@ TEST(groups_are_bounds)
     }
 }
 
-/* Central moments of trees side by side are those of what is left, by patterns. */
+/* Central moments of trees side by side are those of the remaining patterns. */
 TEST(stamps_multiply)
 {
     const struct eps__tree_effort effort = {1e6, 1e6, 0};
@@ -251,7 +252,7 @@ static struct eps_job tree_job(size_t n, size_t stamps, double p)
     return job;
 }
 
-/* What is found in both directions. */
+/* The result in both directions. */
 static void answers(double found[EPS_DIRECTIONS], struct eps_job job, double sigma, double eps, double delta)
 {
     job.query.noise_multiplier = sigma;
@@ -298,7 +299,8 @@ TEST(delta_is_never_under_the_truth)
     }
 }
 
-/* However large epsilon is, delta is at least what was left out; and where it is given, at most its share is. */
+/* However large epsilon is, delta is at least the probability that was left out; and where delta is given, that is at
+ * most its share. */
 TEST(what_is_left_out_is_paid_for)
 {
     double found[EPS_DIRECTIONS], one[EPS_DIRECTIONS];
@@ -315,11 +317,11 @@ TEST(what_is_left_out_is_paid_for)
     struct eps_job job = tree_job(64, 1, 0.01);
     job.query.accountant.max_order = 3;
     answers(found, job, 2, NAN, 1e-5);
-    answers(one, job, 2, found[EPS_REMOVE], NAN); /* with next to nothing left out */
+    answers(one, job, 2, found[EPS_REMOVE], NAN); /* with almost nothing left out */
     assert_true(one[EPS_REMOVE] <= 1e-5 && one[EPS_REMOVE] >= 0.8e-5);
 }
 
-/* Where mmcc serves, it needs more: its bound is by rows, that of the moments of the whole. */
+/* Where mmcc serves, it needs more noise: its bound goes row by row, that of the moments takes all rows together. */
 TEST(mmcc_needs_more)
 {
     double found[EPS_DIRECTIONS], by_rows[EPS_DIRECTIONS];

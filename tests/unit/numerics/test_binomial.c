@@ -21,7 +21,8 @@ static __float128 exact_log_pmf(uint64_t n, double p, uint64_t k)
     return lgammaq(size + 1) - lgammaq(x + 1) - lgammaq(rest + 1) + x * logq(p) + rest * log1pq(-(__float128)p);
 }
 
-/* N2: what is not under e^-750 is within the bound of the header, for every n: the worst as a share of it. */
+/* N2: probabilities above e^-750 are within the bound of the header, for every n; reports the worst as a share of
+ * it. */
 TEST(probabilities_are_within_their_error)
 {
     uint64_t state = seed;
@@ -58,8 +59,7 @@ TEST(probabilities_are_within_their_error)
     assert_true(checked > 3000);
 }
 
-/* N3: above the tail, and not far above where it is beyond the mode; with ratios near 1, and in the
- * depths where a probability is no double any more. */
+/* N3: above the tail, and not far above it beyond the mode; with ratios near 1, and where a probability underflows. */
 TEST(tails_are_bounded_closely)
 {
     uint64_t state = seed;
@@ -93,7 +93,7 @@ TEST(tails_are_bounded_closely)
     assert_true(eps__binomial_log_tail(10, 0.5, 1, true) >= log1p(-0x1p-10));
 }
 
-/* Atoms that would underflow are left out and counted: no weight has fewer digits than it claims. */
+/* Atoms that would underflow are left out and counted: no weight has fewer digits than claimed. */
 TEST(laws_do_not_underflow)
 {
     const struct {
@@ -125,7 +125,7 @@ TEST(ends_are_exact)
     assert_true(fabs(eps__binomial_log_pmf(1000000, 1e-9, 0) + 1e-3 + 5e-13) < 1e-15);
 }
 
-/* Every weight within the error that the law claims; what was left out is bounded. */
+/* Every weight is within the error that the law claims; the mass that was left out is bounded. */
 TEST(laws_are_within_their_error)
 {
     uint64_t state = seed;

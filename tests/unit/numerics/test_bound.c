@@ -1,5 +1,6 @@
 /*
- * Bounds by name: against quadruple precision, from subnormal numbers to the largest, and what no number bounds.
+ * The named bounds compared with quadruple precision, from subnormal numbers to the largest; and NaN, which bounds
+ * nothing.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,7 +19,7 @@ enum { DRAWS = 200000 };
 
 static const double u = EPS__UNIT_ROUNDOFF;
 
-/* Of any size, either sign, often with few bits. */
+/* A number of any size and either sign, often with few bits. */
 static double draw_number(uint64_t *state)
 {
     double size = ldexp(1 + draw_unit(state), (int)draw_below(state, 1200) - 600);
@@ -27,7 +28,7 @@ static double draw_number(uint64_t *state)
     return draw_below(state, 2) ? -size : size;
 }
 
-/* N6. By so many units, by an error: not less, and hardly more. */
+/* N6. Moved by a number of units, or by an error: not less, and hardly more. */
 TEST(moves_are_outwards)
 {
     uint64_t state = 1;
@@ -101,7 +102,7 @@ TEST(operations_round_one_way)
     assert_true(eps__add_up(0.5, 0.25) == 0.75 && eps__multiply_up(3, 0.5) == 1.5 && eps__sqrt_up(9) == 3);
 }
 
-/* Squares that underflow are off by as much as they are. */
+/* The error of squares that underflow is counted. */
 TEST(tiny_squares_are_enclosed)
 {
     uint64_t state = 4;

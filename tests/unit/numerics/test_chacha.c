@@ -1,6 +1,6 @@
 /*
- * Random numbers from ChaCha20: the key stream against RFC 8439 and libsodium, and that integers under a limit are all
- * equally likely.
+ * Random numbers from ChaCha20: the key stream compared with RFC 8439 and libsodium, and integers below a limit, which
+ * are all equally likely.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -60,7 +60,8 @@ TEST(key_stream_is_that_of_the_rfc)
                  "8a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d");
 }
 
-/* Over many refills the words are those of one long call, uniforms their upper 53 bits, and each stream is its own. */
+/* Over many refills the words are those of one long call, and uniforms are their upper 53 bits; each stream is
+ * independent. */
 TEST(words_go_on_from_block_to_block)
 {
     enum { WORDS = 5 * EPS__CHACHA_WORDS + 3 };
@@ -89,8 +90,8 @@ TEST(words_go_on_from_block_to_block)
     assert_memory_equal(&chacha, &wiped, sizeof wiped);
 }
 
-/* Counts against a uniform law: chi-square with `cells` - 1 degrees of freedom has mean cells - 1 and variance
- * 2 (cells - 1); six of its deviations are exceeded once in 10^7 by luck, and the key is fixed. */
+/* Counts compared with a uniform law: chi-square with `cells` - 1 degrees of freedom has mean cells - 1 and variance 2
+ * (cells - 1); six standard deviations are exceeded by chance once in 10^7, and the key is fixed. */
 static void assert_uniform(const size_t *counts, size_t cells, size_t draws)
 {
     double expected = (double)draws / (double)cells, square = 0, freedom = (double)(cells - 1);
@@ -108,8 +109,8 @@ TEST(integers_under_a_limit_are_equally_likely)
     for (size_t i = 0; i < 100; i++)
         assert_int_equal(eps__chacha_below(&chacha, 1), 0);
     size_t few[CELLS] = {0}, many[CELLS] = {0}, thirds[3] = {0};
-    /* Where 2^64 words share 3 2^62 results, every third result has two of them, the others one: but for the
-     * rejection. */
+    /* Without rejection, where 2^64 words share 3 2^62 results, every third result would get two of them, the others
+     * one. */
     const uint64_t limit = UINT64_C(3) << 62;
     for (size_t i = 0; i < DRAWS; i++) {
         few[eps__chacha_below(&chacha, CELLS)]++;

@@ -1,7 +1,7 @@
 /*
- * The rounding bound of FFT composition is real: against direct circular convolution in quadruple precision, and for
- * transforms too long for that, against laws whose powers have a closed form; and that of single transforms, against
- * slow ones in quadruple precision.
+ * The rounding bound of FFT composition holds: compared with direct circular convolution in quadruple precision, and
+ * for transforms too long for that, with laws whose powers have a closed form. And the bound of single transforms,
+ * compared with slow ones in quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -118,7 +118,7 @@ TEST(the_rounding_bound_is_real)
         }
         if (worst > bound)
             fail_msg("case %zu: the bound %.3g is under the error %.3g", c, bound, (double)worst);
-        /* Where luck makes the error less than a double can show, what it can show. */
+        /* Where by chance the error is smaller than a double can show, a double's resolution. */
         ratio[c] = bound / fmax((double)worst, 0x1p-53 * largest);
         loose += ratio[c] > 1e4;
     }
@@ -191,7 +191,7 @@ extern __float128 cosq(__float128 x);
 extern __float128 sinq(__float128 x);
 extern __float128 acosq(__float128 x);
 
-/* X_k = sum x_j w^(jk), w = roots[stride], n = 2^k times 1, 3 or 5: by halves, and by sums. x is read with that
+/* X_k = sum x_j w^(jk), w = roots[stride], n = 2^k times 1, 3 or 5: by halving, and by direct sums. x is read with that
  * stride. */
 static void transform_direct(struct quad *out, const struct quad *x, const struct quad *roots, size_t n, size_t stride)
 {
@@ -253,12 +253,12 @@ static double worst_error(uint64_t *state, const struct quad *roots, int shape, 
         __float128 miss = distance(exact[k], creal(spectrum[k]), cimag(spectrum[k]));
         worst = miss > worst ? miss : worst;
     }
-    /* Back from such numbers: the first and the middle one real, as the format has them. */
+    /* The backward transform of such numbers: the first and the middle one are real, as the format requires. */
     for (size_t k = 0; k <= n / 2; k++) {
         bool alone = k == 0 || k == n / 2;
         double re = draw_input(state, shape, k, n), im = alone ? 0 : draw_input(state, shape, k + 1, n);
         spectrum[k] = re + I * im;
-        in[k] = in[(n - k) % n] = (struct quad){re, -im}; /* the transform of the conjugate is that of the other sign */
+        in[k] = in[(n - k) % n] = (struct quad){re, -im}; /* the transform of the conjugate has the other sign */
         in[(n - k) % n].im = alone ? 0 : im;
         back_norm += (alone ? 1 : 2) * hypot(re, im);
     }
@@ -275,7 +275,8 @@ static double worst_error(uint64_t *state, const struct quad *roots, int shape, 
     return fmax((double)(worst / norm), (double)(back_worst / back_norm));
 }
 
-/* N4: every length up to 2^12 (SOAK=1: 2^20), in quadruple precision; and not far from what does happen. */
+/* N4: every length up to 2^12 (SOAK=1: 2^20), in quadruple precision; the bound is not far above the errors that
+ * occur. */
 TEST(transforms_are_within_their_bounds)
 {
     uint64_t state = seed;
@@ -303,7 +304,7 @@ TEST(transforms_are_within_their_bounds)
     assert_true(most < 300);
 }
 
-/* N4: what FFTW plans for every length that is used, with and without vector instructions, is made of known parts. */
+/* N4: FFTW's plans for every length in use, with and without vector instructions, consist of known parts. */
 TEST(every_plan_is_understood)
 {
     for (size_t odd = 1; odd <= 5; odd += 2)
@@ -328,7 +329,7 @@ TEST(every_plan_is_understood)
             }
 }
 
-/* N4: parts add up; an unknown one proves nothing. */
+/* N4: the errors of parts add up; an unknown part proves nothing. */
 TEST(a_plan_is_the_sum_of_its_parts)
 {
     static const char *const unknown[] = {"(dft-rader-17 (dft-direct-16 \"n1_16\"))",

@@ -1,7 +1,7 @@
 /*
- * Lanes of random numbers: every compilation that this machine can run gives the bits of the plain loops written here
- * and of Random123's Philox; normals and uniforms have their laws; e^x and ln x are as near to quadruple precision as
- * is claimed.
+ * Lanes of random numbers: every variant that this machine can run gives the bits of the plain loops written here and
+ * of Random123's Philox; normals and uniforms have their laws; e^x and ln x are as close to quadruple precision as
+ * claimed.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -52,7 +52,7 @@ static double uniform_of(const uint32_t half[2])
     return (double)((uint64_t)half[1] << 32 | half[0]);
 }
 
-/* Box and Muller as lib/numerics/lanes/lanes.h has it, of Random123's own words. */
+/* Box-Muller as in lib/numerics/lanes/lanes.h, from Random123's own words. */
 static void plain_normals(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
 {
     for (size_t i = 0; i < rows; i += 2)
@@ -90,7 +90,7 @@ TEST(normals_are_those_of_random123)
     free(expected);
 }
 
-/* The known answers that come with Random123: kat_vectors, philox4x32 10. */
+/* The known answers of Random123: kat_vectors, philox4x32 10. */
 TEST(philox_gives_the_known_answers)
 {
     const struct eps__stream zero = {.key = {0, 0}, .chunk = 0},
@@ -111,7 +111,7 @@ TEST(philox_gives_the_known_answers)
                     0x1p-53);
 }
 
-/* The largest distance of n sorted numbers' empirical law from their own. */
+/* The largest distance between the empirical law of n sorted numbers and their true law. */
 static double kolmogorov(const double *law_at, size_t n)
 {
     double most = 0;
@@ -138,7 +138,7 @@ TEST(normals_are_normal)
         for (int j = 1; j <= 4; j++)
             power[j] += pow(z[i], j) / n;
     }
-    /* neighbours: the next lane, the other of a pair, the pair's squares */
+    /* neighbours: the next lane, the other number of a pair, the squares of a pair */
     for (size_t i = 0; i + 2 * EPS__LANES <= len; i++) {
         touch[0] += z[i] * z[i + 1] / n;
         touch[1] += z[i] * z[i + EPS__LANES] / n;
@@ -155,7 +155,7 @@ TEST(normals_are_normal)
     for (size_t i = 0; i < len; i++)
         z[i] = erfc(-z[i] * M_SQRT1_2) / 2;
     double apart = kolmogorov(z, len);
-    assert_true(apart > 0.2 && apart < 2.2); /* beyond each with probability 1e-4 or less */
+    assert_true(apart > 0.2 && apart < 2.2); /* each is exceeded with probability 1e-4 or less */
     free(z);
 }
 
@@ -181,7 +181,7 @@ TEST(uniforms_are_uniform)
     }
     qsort(u, DRAWS * EACH, sizeof *u, ascending);
     for (size_t i = 0; i + 1 < DRAWS * EACH; i++)
-        assert_true(u[i] < u[i + 1]); /* 2^16 of 2^53: a counter that is used twice would show */
+        assert_true(u[i] < u[i + 1]); /* 2^16 of 2^53: a counter used twice would show */
     double apart = kolmogorov(u, DRAWS * EACH);
     assert_true(apart > 0.2 && apart < 2.2);
     free(u);
@@ -313,7 +313,7 @@ TEST(mixtures_are_those_of_the_plain_loop)
     free(expected);
 }
 
-/* One of the two draws that share a complex number is 0, all are alike, or neither; and columns of any width. */
+/* One of the two draws that share a complex number is 0, or all numbers are equal, or neither; columns of any width. */
 TEST(correlations_by_fft_are_within_their_bound)
 {
     enum { LEN_MOST = 1024 };
@@ -353,14 +353,14 @@ TEST(correlations_by_fft_are_within_their_bound)
         }
         eps__spectrum_clear(&spectrum);
     }
-    assert_true(nearest < 100); /* nor is it out of all proportion */
+    assert_true(nearest < 100); /* nor is it excessive */
     free(y);
     free(work);
     free(found);
     free(expected);
 }
 
-/* The recursion without a ring: all of f. Returns where it stops. */
+/* The recursion without a ring, with all of f. Returns where it stops. */
 static size_t plain_recursion(double *f, size_t separation, const double *factor, double keep, size_t from, size_t end)
 {
     for (size_t i = end; i-- > from;) {
@@ -420,7 +420,7 @@ TEST(recursions_are_those_of_the_plain_loop)
     free(ring);
 }
 
-/* The widest that this machine has is what serves. */
+/* The widest variant that this machine supports is used. */
 TEST(the_variants_are_those_of_the_machine)
 {
     size_t len = 0;

@@ -69,8 +69,8 @@ static bool kinked(void *user, double *value, double *gradient, const double *x)
     return counted(user);
 }
 
-/* A value that knows no differences under 1e-9, and a gradient that never vanishes: gains end long before the model
- * does. */
+/* A value that cannot resolve differences below 1e-9, and a gradient that never vanishes: gains end long before the
+ * model does. */
 static bool coarse(void *user, double *value, double *gradient, const double *x)
 {
     struct problem *p = user;

@@ -1,7 +1,7 @@
 /*
- * Dense linear algebra in blocks: every routine, at a size of several blocks and a part of one, against what defines
- * its result, entry by entry; eigenvectors of matrices most of which deflates, all of which deflates, and nothing of
- * which does; and that each routine asks between its blocks, stops when told, and says so.
+ * Dense linear algebra in blocks: every routine, at a size of several blocks and a part of one, compared entry by entry
+ * with the definition of its result; eigenvectors of matrices most of which deflates, all of which deflates, and
+ * nothing of which does. Each routine polls between its blocks, stops on request, and reports it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,7 +30,7 @@ static double *copy_of(const double *m, size_t n)
     return copy;
 }
 
-/* Numbers in [-1, 1], and `diagonal` added; symmetric, or lower triangular, or neither. */
+/* Numbers in [-1, 1], plus `diagonal` on the diagonal; symmetric, lower triangular, or neither. */
 static double *scattered(size_t n, double diagonal, bool symmetric, bool lower)
 {
     unsigned long long state = 17;
@@ -43,7 +43,7 @@ static double *scattered(size_t n, double diagonal, bool symmetric, bool lower)
     return m;
 }
 
-/* The product of row i of a, or of column i, and row, or column, j of b. */
+/* The product of row or column i of a and row or column j of b. */
 static double entry_of(const double *a, bool a_columns, const double *b, bool b_rows, size_t n, size_t i, size_t j)
 {
     long double sum = 0;
@@ -52,7 +52,7 @@ static double entry_of(const double *a, bool a_columns, const double *b, bool b_
     return (double)sum;
 }
 
-/* Some of the entries, those at the borders of blocks among them, of a b or with either transposed. */
+/* Some of the entries of a b, with either factor transposed, including those at the borders of blocks. */
 static void assert_product(const double *wanted, const double *a, bool a_columns, const double *b, bool b_rows,
                            size_t n, double error)
 {
@@ -65,7 +65,7 @@ static void assert_product(const double *wanted, const double *a, bool a_columns
         }
 }
 
-/* ---- a caller who counts, and stops after so many ---- */
+/* a caller that counts, and stops after this many polls */
 
 struct watch {
     size_t polls, stop_after;
@@ -77,10 +77,10 @@ static bool stopping(void *user)
     return ++w->polls > w->stop_after;
 }
 
-/* One routine on matrices of its own; true: it went through. */
+/* One routine on matrices of its own; true: it completed. */
 typedef bool routine(struct eps__work *work, size_t n);
 
-/* It asks at least once a block; stopped anywhere it says so, and asks no more. */
+/* It polls at least once a block; wherever it is stopped it reports that, and polls no more. */
 static void assert_stops(routine *run, size_t n)
 {
     struct watch w = {.stop_after = SIZE_MAX};
@@ -184,7 +184,7 @@ static bool run_products(struct eps__work *work, size_t n)
     eps__multiply_lower(work, product, b, n, n);
     if (!eps__stopped(work))
         assert_product(product, b, false, a, false, n, 1e-11);
-    b[n + 1] += 30; /* and back again, with a diagonal that bears it */
+    b[n + 1] += 30; /* and back again, with a diagonal that allows it */
     for (size_t i = 0; i < n; i++)
         b[i * n + i] += 30;
     memcpy(product, a, n * n * sizeof *a);
@@ -238,7 +238,7 @@ static void sizes(routine *run)
 TEST(choleskys_are_right_and_stop)
 {
     sizes(run_cholesky);
-    /* Not positive definite, in the last of its blocks. */
+    /* Not positive definite, because of the last of its blocks. */
     double *m = scattered(600, 1200, true, false);
     m[599 * 600 + 599] = -1;
     assert_false(eps__cholesky(NULL, m, 600));

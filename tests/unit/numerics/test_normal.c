@@ -1,5 +1,5 @@
 /*
- * The normal distribution and the Gaussian profile against quadruple precision: within the errors that are claimed.
+ * The normal distribution and the Gaussian profile compared with quadruple precision: within the claimed errors.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,9 +23,9 @@ TEST(mills_ratio_is_within_its_error)
     double worst = 0;
     for (int c = 0; c < CASES; c++) {
         double x = c % 2 ? draw_between(&state, -37, 14) : draw_between(&state, -5, 120);
-        x = c % 4 ? x : draw_between(&state, 4, 5); /* before the continued fraction begins */
+        x = c % 4 ? x : draw_between(&state, 4, 5); /* below the range of the continued fraction */
         x = c ? x : 4.976812087328129;
-        x = c == 1 ? -22.631977163069653 : x; /* y and y^2 are rounded by nearly a unit, both the same way */
+        x = c == 1 ? -22.631977163069653 : x; /* y and y^2 are rounded by nearly a unit, both in the same direction */
         __float128 z = x, density = expq(-z * z / 2) / sqrtq(2 * (__float128)3.14159265358979323846264338327950288L);
         double miss = fabs((double)(eps__mills(x) * density / exact_normal_tail(z) - 1));
         worst = fmax(worst, miss);
@@ -83,8 +83,8 @@ TEST(the_gaussian_profile_is_within_its_error)
     assert_true(widest < 1e-9);
 }
 
-/* Epsilons far under 0, of which a lower end of a bound may be: 1 - e^eps, and no NaN, as the error of either way
- * is known. */
+/* Epsilons far below 0, which a lower end of a bound may need: 1 - e^eps and no NaN, with the error of both ways
+ * counted. */
 TEST(the_gaussian_profile_of_negative_epsilons)
 {
     uint64_t state = seed;
@@ -102,7 +102,7 @@ TEST(the_gaussian_profile_of_negative_epsilons)
     assert_true(fabs(found + exp(-41.9226)) <= error && error < 1e-14);
 }
 
-/* What is no number has no delta: the answer says so, and comes. Far out it is within its error, too. */
+/* NaN has no delta: the call returns and reports it. Far out the profile is within its error, too. */
 TEST(the_gaussian_profile_ends)
 {
     const double edges[] = {0, 5e-324, 1e-300, 1e-160, 1e-9, 0.5, 1, 1e9, 1e160, 1e300, 1.7e308, INFINITY, NAN};

@@ -1,6 +1,6 @@
 /*
- * Bracketing roots, and what becomes of GSL's error handler: it is the process's, which sees one first call only, so
- * each case is a process of its own.
+ * Bracketing roots, and GSL's error handler, which belongs to the process: the first call installs it, so each case
+ * runs in a process of its own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -29,7 +29,7 @@ static double nowhere(double x, void *user)
     return NAN;
 }
 
-/* 0 if the body returns true in a process of its own; what ended that process, if something else did. */
+/* 0 if the body returns true in a process of its own; otherwise what ended that process. */
 static int in_a_process(bool (*body)(void))
 {
     pid_t child = fork();
@@ -67,7 +67,7 @@ static bool keeps_the_callers(void)
     return good && gsl_set_error_handler(NULL) == hear;
 }
 
-/* One that is installed after the first call stays as well. */
+/* A handler that is installed after the first call stays, too. */
 static bool keeps_a_late_one(void)
 {
     return fails_politely() && gsl_set_error_handler(hear) != hear && fails_politely() && heard == 1 &&
@@ -110,7 +110,7 @@ TEST(threads_may_call_first_together)
         assert_int_equal(in_a_process(many_are_first), 0);
 }
 
-/* The last one, because the others need a process that has not searched for a root yet. */
+/* The last test, because the others need a process that has not searched for a root yet. */
 TEST(the_ends_keep_their_signs)
 {
     for (double tolerance = 1e-1; tolerance > 1e-18; tolerance /= 10) {

@@ -1,6 +1,6 @@
 /*
- * Coins and runs of tails from ChaCha20: their frequencies against the law, for every size of p, and the integers
- * that doubles leave in doubt against quadruple precision.
+ * Coins and runs of tails from ChaCha20: their frequencies compared with the law, for every size of p, and the integers
+ * that doubles leave in doubt, compared with quadruple precision.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ static const uint8_t key[32] = "coins and runs of tails";
 static void assert_near(size_t count, size_t draws, double p)
 {
     double mean = (double)draws * p, deviation = sqrt(mean * (1 - p));
-    if (fabs((double)count - mean) > 6 * deviation + 1) /* once in 5e8 by luck; the key is fixed */
+    if (fabs((double)count - mean) > 6 * deviation + 1) /* once in 5e8 by chance; the key is fixed */
         fail_msg("%zu of %zu, where %.6g are expected", count, draws, mean);
 }
 
@@ -36,14 +36,14 @@ TEST(coins_fall_as_often_as_they_should)
             heads += eps__coin_toss(&coin, &chacha);
         assert_near(heads, DRAWS, ps[i]);
     }
-    /* The bits: 2^-64 + 2^-128 is one of the first word, and one of the second. */
+    /* The bits: 2^-64 + 2^-128 has one bit in the first word, and one in the second. */
     struct eps__coin coin = eps__coin_make((eps__quad)0x1p-64 + (eps__quad)0x1p-128);
     assert_true(coin.high == 1 && coin.low == 1);
 }
 
 __extension__ typedef unsigned __int128 wide;
 
-/* The words that the next draw takes. */
+/* The words that the next draw uses. */
 static void give(struct eps__chacha *chacha, wide words)
 {
     eps__chacha_init(chacha, key, 0);
@@ -61,7 +61,7 @@ TEST(tails_come_as_often_as_they_should)
     eps__chacha_init(&chacha, key, 1);
     for (size_t i = 0; i < sizeof ps / sizeof *ps; i++) {
         struct eps__tails tails = eps__tails_make(ps[i]);
-        /* Cells of so many integers that about CELLS of them hold nearly everything. */
+        /* Cells of several integers, such that about CELLS of them contain nearly everything. */
         uint64_t width = (uint64_t)ceil(10 / (ps[i] * CELLS)), counts[CELLS + 1] = {0}, most = width * CELLS;
         for (size_t d = 0; d < DRAWS; d++)
             counts[eps__tails_count(&tails, &chacha, most) / width]++;
@@ -92,7 +92,7 @@ TEST(tails_come_as_often_as_they_should)
         assert_int_equal(eps__tails_count(&never, &chacha, 1000), 1000);
 }
 
-/* N9. Words round (1-p)^k, which doubles cannot tell apart: above it there are k - 1 tails, below it k. */
+/* N9. Words around (1-p)^k, which doubles cannot distinguish: above it there are k - 1 tails, below it k. */
 TEST(doubts_are_settled_exactly)
 {
     static const double ps[] = {1e-9, 1e-3, 0.25, 0.7};
@@ -112,7 +112,7 @@ TEST(doubts_are_settled_exactly)
             assert_int_equal(chacha.used, EPS__CHACHA_WORDS); /* two words, whatever they are */
         }
     }
-    /* The ends of the words. */
+    /* The smallest and largest words. */
     struct eps__tails tails = eps__tails_make(0.5);
     give(&chacha, ~(wide)0);
     assert_int_equal(eps__tails_count(&tails, &chacha, 1000), 0);

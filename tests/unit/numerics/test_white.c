@@ -1,8 +1,7 @@
 /*
- * White noise: it is what Box and Muller make of ChaCha20's words, whichever part of a row is asked for and in whatever
- * order; and it is Gaussian: moments, tails, the whole law, and nothing in common between neighbours, rows, tiles and
- * keys. Keys are fixed: each bound was chosen so that a right generator passes it with probability 1 - 1e-5 or more,
- * and these do.
+ * White noise: it is Box-Muller's function of ChaCha20's words, whichever part of a row is requested and in whatever
+ * order, and it is Gaussian: moments, tails, the whole law, and independence of neighbours, rows, tiles and keys. Keys
+ * are fixed: a correct generator passes each bound with probability 1 - 1e-5 or more, and these keys do pass.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -40,7 +39,7 @@ static size_t plain_tile(double *out, const struct eps__white *white, uint64_t r
         long double radius[EPS__LANES];
         for (size_t lane = 0; lane < EPS__LANES; lane++) {
             uint64_t bits = eps__chacha_bits(&chacha);
-            long double u = ldexp((double)bits, -64); /* 53 bits of them */
+            long double u = ldexp((double)bits, -64); /* 53 bits of each */
             if (bits < (uint64_t)1 << 53) {
                 u += ldexpl((long double)(eps__chacha_bits(&chacha) | 1), -128);
                 small++;
@@ -73,7 +72,7 @@ TEST(it_is_what_box_and_muller_make_of_the_stream)
     assert_true(small > 0); /* uniforms of 128 bits were among them */
 }
 
-/* The same numbers, whichever part of a row is asked for, whenever. */
+/* The same numbers, whichever part of a row is requested, and whenever. */
 TEST(any_part_is_the_same_at_any_time)
 {
     const size_t len = 3 * EPS__WHITE_TILE + 77;
@@ -102,7 +101,7 @@ static int ascending(const void *a, const void *b)
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
-/* Kolmogorov and Smirnov's statistic, and Anderson and Darling's, which weighs the tails, of n sorted standard
+/* The statistics of Kolmogorov-Smirnov, and of Anderson-Darling, which weights the tails, for n sorted standard
  * normals. */
 static void distances(const double *z, size_t n, double *kolmogorov, double *anderson)
 {
@@ -153,13 +152,13 @@ TEST(its_tails_are_right)
     }
     for (int k = 0; k < 12; k++) {
         double p = erfc(k / 2.0 * M_SQRT1_2), mean = n * p;
-        assert_near(beyond[k], mean, 5 * sqrt(mean * (1 - p)) + 5); /* the counts of the last are Poisson's */
+        assert_near(beyond[k], mean, 5 * sqrt(mean * (1 - p)) + 5); /* the last count has Poisson's law */
     }
     assert_true(most > 4.9 && most < 7.2); /* missed with probability 1e-7, 1e-5 */
     free(z);
 }
 
-/* The mean product of what should have nothing in common, and of the squares. */
+/* The mean product of numbers that should be independent, and of their squares. */
 static void assert_strangers(const double *a, const double *b, size_t len)
 {
     double product = 0, squares = 0, n = (double)len;

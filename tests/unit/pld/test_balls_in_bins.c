@@ -1,6 +1,6 @@
 /*
- * The mean of lognormals: its law on a grid against closed forms, two and three bins against quadrature, more of them
- * against importance samples, against numbers that others computed, and against what must hold of any of them.
+ * The mean of lognormals: its law on a grid compared with closed forms, two and three bins with quadrature, more of
+ * them with importance samples and with numbers computed by others; and properties of every answer.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -43,7 +43,7 @@ static struct bracket bracket_at(enum eps_direction direction, size_t bins, doub
     return found;
 }
 
-/* The bracket holds the truth, whose own logarithm is known to `error`, and is as narrow as was asked. */
+/* The bracket contains the truth, whose logarithm is known to within `error`, and is as narrow as requested. */
 static void holds(enum eps_direction direction, size_t bins, double shift, double eps, double truth, double error,
                   double tolerance)
 {
@@ -90,7 +90,7 @@ static double between(double s, double k, size_t left, bool falls, size_t panels
     return total;
 }
 
-/* The last variable is integrated in closed form; where one alone reaches k, what is left bends. */
+/* The last variable is integrated in closed form; where one alone reaches k, the remaining function has a bend. */
 static double quadrature(double s, double k, size_t left, bool falls, size_t panels)
 {
     if (left == 0)
@@ -174,7 +174,7 @@ TEST(small_deltas_are_as_precise)
     }
 }
 
-/* accounting.md's reference values, by an FFT that is not ours: the true sigma at delta = 1e-5, 100 bins, one epoch. */
+/* accounting.md's reference values, by an independent FFT: the true sigma at delta = 1e-5, 100 bins, one epoch. */
 TEST(others_found_the_same)
 {
     static const struct {
@@ -193,8 +193,8 @@ TEST(others_found_the_same)
     }
 }
 
-/* Twenty bins: under P the first lognormal's mean is moved by s^2, and delta_remove = E_P[(1 - K/S)_+]; for
- * delta_add all are moved downwards. */
+/* Twenty bins: under P the first lognormal's mean is moved by s^2, and delta_remove = E_P[(1 - K/S)_+]; for delta_add
+ * all are moved down. */
 TEST(twenty_bins_are_sampled)
 {
     enum { BINS = 20, DRAWS = 30000 };
@@ -236,7 +236,7 @@ static double curve_of(const struct eps__pld *pld, double k)
     return total;
 }
 
-/* E[(loss - k)_+; V <= c], of which small sums see no V under the least. */
+/* E[(loss - k)_+; V <= c]; for small sums, V below the least value is left out. */
 static double curve_exact(const struct eps__lognormal *law, double k)
 {
     double s = law->s, value = law->falls ? -k : 1 + k;
@@ -247,7 +247,7 @@ static double curve_exact(const struct eps__lognormal *law, double k)
     return call(s, value) - beyond;
 }
 
-/* P14 and P15: above and below, everywhere, and close where it was aimed. */
+/* P14 and P15: above and below everywhere, and close where the grid was aimed. */
 TEST(grids_enclose_the_law)
 {
     uint64_t state = seed + 1;
@@ -303,7 +303,7 @@ TEST(directions_agree_at_0_alone)
         }
 }
 
-/* More noise, more epsilon and more bins mean less; and no sampling is a bound. */
+/* More noise, a larger epsilon or more bins give a smaller delta; and the delta without sampling is a bound. */
 TEST(less_is_less)
 {
     static const size_t bins[] = {1, 2, 40};
@@ -321,7 +321,7 @@ TEST(less_is_less)
         }
 }
 
-/* Where nothing is left, and where everything is: no bound is lost, and an answer comes at once. */
+/* Where delta is 0, and where it is everything: no bound is lost, and the answer comes at once. */
 TEST(extremes_are_answered)
 {
     static const struct {
@@ -339,7 +339,7 @@ TEST(extremes_are_answered)
         }
 }
 
-/* Norms that lie in an interval: the upper bound is that of the largest, the lower one that of the least. */
+/* Norms in an interval: the upper bound is that of the largest norm, the lower one that of the least. */
 TEST(norms_are_bounded_from_both_sides)
 {
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
@@ -356,7 +356,7 @@ TEST(norms_are_bounded_from_both_sides)
     }
 }
 
-/* An answer for an epsilon near another one's is read off the same composition, and is no other. */
+/* An answer for an epsilon near another one's is read off the same composition, and is the same. */
 TEST(neighbours_are_answered_alike)
 {
     const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
@@ -371,7 +371,7 @@ TEST(neighbours_are_answered_alike)
             assert_true(lower <= alone.upper && alone.lower <= upper && upper - lower < 0.1);
         }
         eps__balls_in_bins_destroy(balls_in_bins);
-        /* two bins, where the cut is near all that counts, from the larger epsilon down */
+        /* two bins, where the cut is near all that counts, from the larger epsilon downwards */
         assert_int_equal(eps__balls_in_bins_create(&balls_in_bins, NULL, d, 2, 3, 3, &accuracy), EPS_OK);
         for (double eps = 0.5; eps > 0; eps -= 0.05) {
             double upper, lower;
@@ -397,7 +397,7 @@ static struct eps_job job_new(size_t bins, size_t epochs)
     return job;
 }
 
-/* k epochs of the identity are one at sigma/sqrt(k); the noise is never less than the true one, and hardly more. */
+/* k epochs of the identity are one at sigma/sqrt(k); the noise is never below the true one, and hardly above. */
 TEST(noise_is_as_it_must_be)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /*
- * Chords (lib/pld/known/chords.c) against curves with a formula: with imprecise points, with questions in any order,
- * and against the number of points that a grid of questions has.
+ * Chords (lib/pld/known/chords.c) compared with curves that have a formula: with imprecise points, with queries in any
+ * order, and with the number of points that a grid of queries has.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,8 +13,8 @@
 #include "tests/unit/draw.h"
 #include "tests/unit/test.h"
 
-/* A Gaussian's curve, or, for p > 0, that of randomised response, (p - a (1 - p))_+, which ends. A bound is off by
- * a random part of `off` times the tolerance. Counts the questions. */
+/* A Gaussian's curve, or, for p > 0, that of randomised response, (p - a (1 - p))_+, which ends. A bound is off by a
+ * random part of `off` times the tolerance. Counts the queries. */
 struct known {
     struct eps__curve base;
     double shift, p, off;
@@ -103,7 +103,7 @@ TEST(a_curve_may_end)
     }
 }
 
-/* Far fewer than questions, for what a grid asks; and no more of them when it asks again. */
+/* Far fewer points than queries, for those of a grid; and no further ones when the queries are repeated. */
 TEST(few_points_are_asked)
 {
     struct known known = {.base = {&known_class}, .shift = 0.7, .state = 1};
@@ -118,7 +118,7 @@ TEST(few_points_are_asked)
     chords->class->destroy(chords);
 }
 
-/* An epsilon that is no loss gets the bounds that always hold, and asks for nothing. */
+/* An epsilon that is NaN, infinite or negative gets the bounds that always hold, and evaluates nothing. */
 TEST(what_is_no_loss_is_not_asked)
 {
     const double epsilons[] = {NAN, INFINITY, -1};

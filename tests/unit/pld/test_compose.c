@@ -1,6 +1,6 @@
 /*
- * Compositions against brute force: Laplace inversion for random mixtures, closed forms for Gaussians. Panels are valid
- * wherever they are asked.
+ * Compositions compared with brute force: Laplace inversion for random mixtures, closed forms for Gaussians. Panels are
+ * valid at every epsilon.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -83,7 +83,7 @@ TEST(the_reference_is_right)
     assert_true(converged >= 15);
 }
 
-/* The panel of each estimate, asked at its centre, beside it, and far outside its window. */
+/* The panel of each estimate, evaluated at its centre, beside it, and far outside its window. */
 static size_t check(uint64_t *state, const struct exact_power *powers, size_t len, double eps, double fraction,
                     size_t c, double *width)
 {
@@ -92,7 +92,7 @@ static size_t check(uint64_t *state, const struct exact_power *powers, size_t le
     double tail_mass = draw_log(state, 1e-25, 1e-3);
     for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
         enum eps_status status = compose(&panel[e], powers, len, eps, fraction, tail_mass, e);
-        if (status == EPS_TOO_COSTLY) { /* heavy tails and hardly any tail mass allowed */
+        if (status == EPS_TOO_COSTLY) { /* heavy tails, and almost no tail mass allowed */
             if (e == EPS__LOWER)
                 eps__panel_clear(&panel[EPS__UPPER]);
             return 0;
@@ -177,7 +177,8 @@ TEST(many_subsampled_gaussians_are_bracketed)
         fail_msg("%zu bounds are wrong", wrong);
 }
 
-/* Against the closed form, n up to 1e5 and delta down to 1e-30; strict but for the closed form's own error. */
+/* Compared with the closed form, n up to 1e5 and delta down to 1e-30; strictly, apart from the closed form's own
+ * error. */
 TEST(gaussians_compose_to_one)
 {
     uint64_t state = seed + 2;
@@ -282,7 +283,7 @@ TEST(two_levels_are_bracketed)
     assert_true(judged > 20);
 }
 
-/* The same mechanism cut into powers in other ways. */
+/* The same mechanism divided into powers in other ways. */
 TEST(powers_add_up)
 {
     struct draw_pair drawn;
@@ -346,8 +347,8 @@ static __float128 two_atoms_delta(double p, double high, uint64_t count, double 
     return total;
 }
 
-/* A loss so rare that the window leaves it out: where it wraps around to is often under epsilon, where it counts
- * nothing. What lies beyond is added, once. */
+/* A loss so rare that the window leaves it out: it often wraps around to a place below epsilon, where it counts
+ * nothing. The part beyond the window is added, once. */
 TEST(what_lies_beyond_the_window_is_added)
 {
     uint64_t state = seed + 5;
@@ -375,7 +376,7 @@ TEST(what_lies_beyond_the_window_is_added)
             double found = exp(eps__panel_log_delta(&panel, eps)), truth = (double)two_atoms_delta(p, high, count, eps);
             double added = 3 * plan.tail_mass + (double)panel.len * panel.rounding;
             double most = truth * (1 + 1e-9) + added * exp(panel.log_scale - tilt * eps);
-            if (!(found >= truth * (1 - 1e-12) && found <= most)) /* but for the masses' own rounding */
+            if (!(found >= truth * (1 - 1e-12) && found <= most)) /* apart from the masses' own rounding */
                 fail_msg("case %d: delta(%g) is %.17g, bounded by %.17g, which may be %.17g", c, eps, truth, found,
                          most);
         }
@@ -390,7 +391,8 @@ static __float128 larger(__float128 a, __float128 b)
     return a > b ? a : b;
 }
 
-/* P5: against quadruple precision, where the offset, the tilt and the scale cancel; and not useless. */
+/* P5: compared with quadruple precision, where the offset, the tilt and the scale cancel; the error is not
+ * excessive. */
 TEST(log_moments_know_their_error)
 {
     uint64_t state = seed + 5;
@@ -427,9 +429,9 @@ TEST(log_moments_know_their_error)
     assert_true(widest < 1e-12);
 }
 
-/* P5: knots from -k to k, all of the mass at the lowest, and a scale that takes the sum to 1: an exponent that is
- * large at both ends and in nothing else. The exponent, k spacings, their product and each factor are all rounded
- * by nearly a unit. */
+/* P5: knots from -k to k, all of the mass at the lowest, and a scale that makes the sum 1: an exponent that is large
+ * at both ends and nowhere else. The exponent, k spacings, their product and each factor are all rounded by nearly a
+ * unit. */
 TEST(exponents_that_cancel_are_rounded_all_the_same)
 {
     enum { K = 9, LEN = 2 * K + 1 };
@@ -444,7 +446,7 @@ TEST(exponents_that_cancel_are_rounded_all_the_same)
     double off = fabs((double)(eps__pld_log_moment(&pld, tilt, &error) - exact));
     if (!(off <= error && error <= 1e-12))
         fail_msg("off by %.3g, %.3g claimed", off, error);
-    assert_true(off > 1e-13); /* nearly as much as may be */
+    assert_true(off > 1e-13); /* nearly as much as possible */
 }
 
 static bool always(void *user)

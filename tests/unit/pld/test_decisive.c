@@ -1,6 +1,6 @@
 /*
- * Rare participations, where a large loss decides alone: the bounds enclose delta as a fine quadrature finds it for two
- * steps and Laplace inversion for more, and lie as close as the tolerance asks.
+ * Rare participations, where one large loss decides: the bounds contain the delta that a fine quadrature gives for two
+ * steps and Laplace inversion for more, and are as close as the tolerance requires.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -43,7 +43,7 @@ static struct eps__composition *new_composition(double log_delta)
     return composition;
 }
 
-/* The decisive bounds alone, asked at eps by a slot that was made for `made`. */
+/* The decisive bounds alone, evaluated at eps with a slot that was made for `made`. */
 static void enclose(struct eps__composition *composition, double made, double eps, double exact, double error,
                     double width)
 {
@@ -64,7 +64,8 @@ static void enclose(struct eps__composition *composition, double made, double ep
         fail_msg("eps %g: [%.12g, %.12g] is too wide", eps, bounds[EPS__LOWER], bounds[EPS__UPPER]);
 }
 
-/* ln delta of two steps by the midpoint rule over the first one's z: P's density times what the second one leaves. */
+/* ln delta of two steps by the midpoint rule over the first one's z: P's density times the remaining delta of the
+ * second. */
 static double two_steps(const struct eps__pair *first, const struct eps__pair *second, double eps)
 {
     const double step = 0.01;
@@ -80,7 +81,8 @@ static double two_steps(const struct eps__pair *first, const struct eps__pair *s
     return (double)logq(sum / sqrtq(2 * (__float128)3.14159265358979323846264338327950288L));
 }
 
-/* P8. Two steps, alike or not, from epsilon 0 to thousands of times p, also beside where the slot was made. */
+/* P8. Two steps, alike or not, from epsilon 0 to thousands of times p, also near the epsilon that the slot was made
+ * for. */
 TEST(two_steps_are_enclosed)
 {
     uint64_t state = 271828;
@@ -94,7 +96,7 @@ TEST(two_steps_are_enclosed)
             assert_int_equal(eps__composition_add(composition, second, 1, 1), EPS_OK);
         assert_int_equal(eps__composition_add(composition, first, 1, other < 1 ? 1 : 2), EPS_OK);
         enclose(composition, eps * draw_between(&state, 0.7, 2), eps, exact, 2e-4,
-                exact > log(p) - 4 ? 1e-3 : INFINITY); /* else rounding is all that is left of the lower one */
+                exact > log(p) - 4 ? 1e-3 : INFINITY); /* else the lower bound is only rounding */
         if (other >= 1) {
             eps__branch_clear(second);
             free(second);
@@ -125,7 +127,7 @@ TEST(more_steps_are_enclosed)
     assert_true(checked >= 5);
 }
 
-/* Where e^epsilon is no double, nor what Q has beyond the cut; the smaller shifts never reach it. */
+/* Where e^epsilon overflows and Q's mass beyond the cut underflows; the smaller shifts never reach the cut. */
 TEST(large_epsilons_are_enclosed)
 {
     static const double epsilon[] = {650, 712, 750, 800, 1000}, shift[] = {50, 30, 0.5};
@@ -142,7 +144,7 @@ TEST(large_epsilons_are_enclosed)
     }
 }
 
-/* Floors that add up to something, laws that are not whole, and losses without a floor are none of it. */
+/* Not settled: floors whose sum is not 0, measures that are no laws, and losses without a floor. */
 TEST(other_steps_do_not_settle)
 {
     struct eps__composition *composition = new_composition(NAN);

@@ -1,6 +1,6 @@
 /*
- * Discretised pairs against their hockey-stick curves in quadruple precision: the two estimates bracket the curve at
- * every epsilon, whatever the plan.
+ * Discretised pairs compared with their hockey-stick curves in quadruple precision: the two estimates bracket the curve
+ * at every epsilon, for any plan.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ static const uint64_t seed = 31337;
 
 /* ------------------------------------------------------------ what is drawn */
 
-/* Any plan is allowed to be unwise, none to be wrong. */
+/* A plan may be inefficient, but no plan may give a wrong estimate. */
 static void draw_plan(uint64_t *state, struct eps__pld_plan *plan, const struct eps__pair *pair)
 {
     double tilt = draw_below(state, 3) ? draw_between(state, 0, 20) : 0;
@@ -52,7 +52,7 @@ static void draw_plan(uint64_t *state, struct eps__pld_plan *plan, const struct 
         plan->log_reference += draw_between(state, -9, 9);
 }
 
-/* Anywhere: at a knot, beside one, at the ends of the losses, between, and out of sight. */
+/* Anywhere: at a knot, beside one, at the ends of the losses, between them, and far outside. */
 static double draw_epsilon(uint64_t *state, const struct eps__pld *pld, const struct eps__pair *pair)
 {
     size_t i = draw_below(state, pld->len);
@@ -82,7 +82,7 @@ static void describe(const struct eps__pair *pair, const struct eps__pld_plan *p
                 plan->z_low, plan->fine_low, plan->fine_high, plan->z_high);
 }
 
-/* Positive where the estimate is on the wrong side of the curve: by how much, relative. */
+/* Positive where the estimate is on the wrong side of the curve: the relative violation. */
 static double violation(const struct eps__pld *pld, __float128 exact, double eps)
 {
     double log_delta = eps__pld_log_delta(pld, eps);
@@ -161,7 +161,7 @@ TEST(the_estimates_bracket_the_curve)
         fail_msg("%zu estimates are wrong", wrong);
 }
 
-/* Poisson sampling with sizes from the field: p down to 1e-7, shifts down to 1e-3. */
+/* Poisson sampling with realistic sizes: p down to 1e-7, shifts down to 1e-3. */
 TEST(subsampled_gaussians_are_bracketed)
 {
     uint64_t state = seed;
@@ -190,8 +190,8 @@ static double error_at(const struct eps__pair *pair, struct eps__pld_plan plan, 
     return fabs(error);
 }
 
-/* Two octaves of the spacing: about sixteen times less error. Averaged over several epsilons: at a knot it is least;
- * how the knots lie to a floor or ceiling leaves some play. */
+/* With two octaves of the spacing the error falls about sixteen times. It is averaged over several epsilons, as it is
+ * least at a knot; the position of the knots relative to a floor or ceiling leaves some variation. */
 TEST(the_error_falls_with_the_square_of_the_spacing)
 {
     static const struct {
@@ -224,7 +224,7 @@ TEST(the_error_falls_with_the_square_of_the_spacing)
     assert_true(smooth >= 14);
 }
 
-/* Weights that are off by as much as the pair says, and probability that it leaves out. */
+/* Weights whose error is as large as the pair claims, and probability that the pair leaves out. */
 TEST(wrong_weights_and_lost_mass_are_counted)
 {
     uint64_t state = seed;
@@ -260,7 +260,7 @@ TEST(wrong_weights_and_lost_mass_are_counted)
     }
 }
 
-/* A loss that hardly grows where P still has mass, and a wide grid: the lower curve's last cell. */
+/* A loss that hardly rises where P still has mass, and a wide grid: the last cell of the lower curve. */
 TEST(a_nearly_bounded_loss_is_bracketed)
 {
     double weight[] = {0.9375, 0.0625}, shift[] = {0.001, 0}, without_weight[] = {0.984375, 0.015625},
@@ -297,7 +297,7 @@ static __float128 exact_mass(const struct eps__mixture *mixture, double left, do
     return total;
 }
 
-/* Intervals so narrow that tails cancel, wide ones, and half-lines: a mass and its rounding, on both sides. */
+/* Intervals so narrow that tails cancel, wide ones, and half-lines: a mass and its rounding, both bounds. */
 TEST(masses_are_bounded_from_both_sides)
 {
     uint64_t state = seed + 1;
@@ -324,7 +324,7 @@ TEST(masses_are_bounded_from_both_sides)
     assert_true(widest < 1e-11);
 }
 
-/* An epsilon above every loss needs no delta, one below every loss 1 - e^eps. */
+/* An epsilon above every loss needs no delta; one below every loss gives 1 - e^eps. */
 TEST(a_bounded_loss_has_exact_ends)
 {
     struct draw_pair drawn;
@@ -347,7 +347,7 @@ TEST(a_bounded_loss_has_exact_ends)
 }
 
 /* No cell at all: every branch ends where it begins. */
-/* P11: the masses that a negative one leaves are at most those of exact arithmetic. */
+/* P11: sharing a negative mass leaves masses that are at most those of exact arithmetic. */
 TEST(shares_of_a_negative_mass_are_rounded_down)
 {
     uint64_t state = seed;

@@ -1,6 +1,7 @@
 /*
- * Bounds from the largest loss: they enclose the composition's delta as Laplace inversion finds it, and lie close where
- * participations are rare; by hand where there are two steps; and what they make possible is solved in bounded time.
+ * Bounds from the largest loss contain the composition's delta that Laplace inversion gives, and are close where
+ * participations are rare; for two steps they agree with formulas by hand; and jobs that need them are solved in
+ * bounded time.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -41,7 +42,7 @@ static void give(struct given *g, double p, double shift, int kind, uint64_t cou
     g->steps = (struct eps__steps){.items = &g->step, .len = 1, .total = (double)count};
 }
 
-/* P's density at z times what a second step leaves of delta. */
+/* P's density at z times the remaining delta of a second step. */
 static __float128 integrand(const struct eps__pair *pair, double eps, double z)
 {
     __float128 density = 0;
@@ -52,9 +53,9 @@ static __float128 integrand(const struct eps__pair *pair, double eps, double z)
     return density * exact_delta(pair, (__float128)eps - exact_loss(pair, z));
 }
 
-/* ln delta of two equal steps: the mean over the first one's loss of what the second one leaves, by the trapezoid
- * rule, which is as good as exact for such functions; and by the midpoint rule about where the first loss alone is
- * eps, nearly a kink. */
+/* ln delta of two equal steps: the mean, over the first one's loss, of the second one's remaining delta, by the
+ * trapezoid rule, which is nearly exact for such functions; and by the midpoint rule around the point where the first
+ * loss alone is eps, which is nearly a kink. */
 static double two_steps(const struct eps__pair *pair, double eps)
 {
     const double step = 0.06, fine = 0.005;
@@ -113,7 +114,7 @@ TEST(two_steps_are_enclosed)
     assert_true(rare > 5 && close >= 0.8 * rare);
 }
 
-/* Many steps, not so rare that Laplace inversion could not be trusted. */
+/* Many steps, not so rare that Laplace inversion becomes unreliable. */
 TEST(many_steps_are_enclosed)
 {
     uint64_t state = seed;
@@ -134,8 +135,8 @@ TEST(many_steps_are_enclosed)
     assert_true(checked > 20);
 }
 
-/* P3: where two large losses are as likely as one, the events must exclude each other. From above delta is at most the
- * probability that any step is a participation, and that of a sum beyond eps without, at most e^-eps by Markov. */
+/* P3: where two large losses are as likely as one, the events must exclude each other. Delta is at most the probability
+ * that any step is a participation, plus that of a sum beyond eps without one, which is at most e^-eps by Markov. */
 TEST(large_losses_are_not_counted_twice)
 {
     for (int c = 0; c < 12; c++) {
@@ -153,8 +154,8 @@ TEST(large_losses_are_not_counted_twice)
     }
 }
 
-/* Two steps: delta is at least each step's own beyond what the other can take away, twice; at most that beyond what the
- * other may add, by hand at one threshold. */
+/* Two steps: delta is at least twice each step's own delta beyond what the other can take away, and at most that beyond
+ * what the other can add, by hand at one threshold. */
 TEST(two_steps_by_hand)
 {
     const double p = 1e-20, eps = 1e-6;
@@ -172,7 +173,7 @@ TEST(two_steps_by_hand)
     assert_true(upper >= least && upper <= most);
 }
 
-/* The review's jobs: one that did not end, one whose bracket was [0, 6.5e-57] for 7e-100. */
+/* Jobs that a review found: one that did not end, and one whose bracket was [0, 6.5e-57] for 7e-100. */
 TEST(rare_participations_are_answered)
 {
     struct eps_result *result =
@@ -191,8 +192,8 @@ TEST(rare_participations_are_answered)
     eps_result_destroy(result);
 }
 
-/* Work is told by polls, which loops make every so many cells: a job that takes more than these is stopped,
- * whatever the machine. Each bound is a few times what is taken now. */
+/* Work is measured in polls, which loops make after a fixed number of cells: a job that exceeds these numbers is
+ * stopped, on any machine. Each limit is a few times the present number. */
 static bool spent(void *left)
 {
     return (*(long *)left)-- <= 0;
@@ -225,8 +226,8 @@ static void check_epsilon(uint64_t n, double p, double sigma, double delta, long
     eps_result_destroy(result);
 }
 
-/* Losses over many decades, of which none alone decides: the first was answered with 4.6 times epsilon, once panels
- * had been out of reach at another epsilon; the others took a minute, for the wrong slope of delta. */
+/* Losses over many decades, none of which decides alone: the first job was answered with 4.6 times epsilon, after
+ * panels had been impossible at another epsilon; the others took a minute, because of the wrong slope of delta. */
 TEST(heavy_tails_are_answered)
 {
     check_epsilon(10, 6.8762480806902195e-06, 0.6756075688467744, 7.583646285136392e-07, 30000);
@@ -234,7 +235,7 @@ TEST(heavy_tails_are_answered)
     check_epsilon(10, 1.3213538266580442e-06, 2.0397098953844215, 1.6574226538613014e-08, 2000);
 }
 
-/* A part's Chernoff bound: the least tilt that says enough may lie twelve decades under the best one. */
+/* Chernoff's bound for a part: the least sufficient tilt may be twelve decades below the best one. */
 TEST(a_rare_part_is_bounded)
 {
     struct eps_result *result = solve_within(

@@ -1,6 +1,6 @@
 /*
- * Compositions in levels of several classes of steps, whatever their counts: none is left out, none is counted twice.
- * Against the closed form for Gaussians, and Laplace inversion for subsampled ones in both directions.
+ * Compositions in levels of several classes of steps, for any counts: no step is left out or counted twice. Compared
+ * with the closed form for Gaussians, and with Laplace inversion for subsampled ones in both directions.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -53,7 +53,7 @@ static struct eps__composition *compose(const struct drawn *drawn, double tolera
     return composition;
 }
 
-/* Both bounds on ln delta(eps), in so many levels. */
+/* Both bounds on ln delta(eps), in a given number of levels. */
 static void bounds(double bound[2], const struct eps__composition *c, size_t levels, double eps)
 {
     struct eps__saddle saddle;
@@ -72,7 +72,7 @@ static void bounds(double bound[2], const struct eps__composition *c, size_t lev
     }
 }
 
-/* One step more or less of the least class is noticed: exact and not exact, both sides. */
+/* One step more or less of the smallest class is noticed, with and without exactness, in both bounds. */
 static void enclose(const struct drawn *drawn, size_t levels, double eps, double exact, double error, double tolerance)
 {
     struct eps__composition *composition = compose(drawn, tolerance);
@@ -123,7 +123,7 @@ TEST(subsampled_gaussians_in_levels)
         struct drawn drawn = {.len = 1 + c % 3};
         draw_counts(&state, &drawn);
         for (size_t i = 0; i < drawn.len; i++) {
-            drawn.powers[i].count *= c % 2 ? 40 : 1; /* three levels are for many */
+            drawn.powers[i].count *= c % 2 ? 40 : 1; /* three levels are for many steps */
             subsampled_pair(&drawn.pairs[i], draw_log(&state, 0.02, 0.3), draw_log(&state, 0.3, 1), c % 4 > 1);
             drawn.powers[i].pair = &drawn.pairs[i].pair;
         }
@@ -139,7 +139,8 @@ TEST(subsampled_gaussians_in_levels)
     assert_true(judged >= 12);
 }
 
-/* How many there are is a matter of cost: many steps have several, a few or such as hardly spread have one. */
+/* The number of levels follows from the cost: many steps have several; a few steps, and steps with little spread, have
+ * one. */
 TEST(levels_are_chosen)
 {
     struct drawn drawn = {.len = 1};

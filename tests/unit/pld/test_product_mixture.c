@@ -1,6 +1,6 @@
 /*
- * Product mixtures against the law of all subsets: the density of every approximation lies on its side of the true one,
- * and as near as it says, at every z.
+ * Product mixtures compared with the law of all subsets: the density of every approximation lies on its side of the
+ * true one, and as close as claimed, at every z.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -31,7 +31,7 @@ static long double density(const struct eps__mixture *mixture, double z)
     return sum;
 }
 
-/* The law itself; with trimmed: those of its atoms whose shift is above this are left out. */
+/* The law itself; with `trimmed`: the atoms whose shift is above this are left out. */
 static long double true_density(const struct eps__factor *factors, size_t len, double z)
 {
     long double sum = 0;
@@ -130,7 +130,7 @@ static long double binomials_density(const struct eps__factor *factors, double z
     return sum;
 }
 
-/* (P13): hundreds of participations, far from 0; the atoms are near the mean, and few. */
+/* (P13): hundreds of participations, far from 0; the atoms are few and near the mean. */
 TEST(quadrature_about_the_mean_is_as_good_as_it_says)
 {
     uint64_t seed = 602214;
@@ -184,7 +184,7 @@ TEST(what_is_outside_is_bounded)
     }
 }
 
-/* What was trimmed at the top is counted. */
+/* Mass that was trimmed at the top is counted. */
 TEST(trimmed_mass_is_lost_mass)
 {
     const struct eps__factor factors[] = {{1, -3, 6}, {0.5, -4, 2}};
@@ -200,7 +200,7 @@ TEST(trimmed_mass_is_lost_mass)
     eps__mixture_clear(&mixture);
 }
 
-/* (P2): weights are a law's but for what was trimmed, or they do not say that they are. */
+/* (P2): weights are those of a law apart from what was trimmed, or are marked as no law. */
 TEST(a_law_is_told_from_a_thinned_list)
 {
     uint64_t seed = 299792;
@@ -229,7 +229,7 @@ TEST(a_law_is_told_from_a_thinned_list)
     assert_true(laws >= 10 && thinned >= 5);
 }
 
-/* Without a budget, and where shifts differ by more than doubles can tell, a list is short all the same. */
+/* Without a budget, and where the differences of shifts exceed the range of doubles, a list is still short. */
 TEST(every_list_is_thinned)
 {
     enum { LEN = 12 };
@@ -243,7 +243,7 @@ TEST(every_list_is_thinned)
                 factors[k] = (struct eps__factor){shifts[i] / (double)(1 + k), 0, 1};
             patience_begin("shift", i, 20);
             assert_true(eps__product_atoms(&mixture, &error, factors, LEN, side, 0, -700, 60));
-            assert_in_range(mixture.len, 0, 60); /* 0: of atoms far apart nothing may be left that is under the law */
+            assert_in_range(mixture.len, 0, 60); /* 0: for atoms far apart the lower estimate may be empty */
             eps__mixture_clear(&mixture);
         }
     patience_end();

@@ -1,6 +1,6 @@
 /*
- * The closed form of one step's profile against quadruple precision: the two estimates enclose it and stay close, for
- * shifts and probabilities of every scale, at losses from 0 to beyond the last.
+ * The closed form of one step's profile compared with quadruple precision: the two estimates contain it and are close,
+ * for shifts and probabilities of every scale, at losses from 0 to beyond the last.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,7 +22,7 @@ struct drawn {
     double weight[2][ATOMS_MAX], shift[2][ATOMS_MAX];
 };
 
-/* A law with an atom at 0, most of its weight there or not; its weights add up to 1 exactly. */
+/* A law with an atom at 0, which may have most of the weight; the weights add up to 1 exactly. */
 static struct eps__mixture draw_law(uint64_t *state, struct drawn *drawn, int side, double scale, double p)
 {
     size_t len = 1 + draw_below(state, ATOMS_MAX);
@@ -30,7 +30,7 @@ static struct eps__mixture draw_law(uint64_t *state, struct drawn *drawn, int si
     drawn->shift[side][0] = 0;
     for (size_t i = 1; i < len; i++) {
         double share = i + 1 == len && draw_below(state, 3) == 0 ? left : p * draw_unit(state) / (double)len;
-        share = ceil(fmin(share, left) * 0x1p52) * 0x1p-52; /* then what is left is exact */
+        share = ceil(fmin(share, left) * 0x1p52) * 0x1p-52; /* the remainder is then exact */
         drawn->weight[side][i] = share;
         drawn->shift[side][i] = scale * (0.1 + draw_unit(state));
         left -= share;
@@ -78,8 +78,8 @@ TEST(the_estimates_enclose_the_profile)
     assert_true(checked > CASES / 2);
 }
 
-/* P2: weights that are off by as much as the pair says. Where the loss is nearly flat, it is not known which z is
- * the best, and much of P may lie between. */
+/* P2: weights whose error is as large as the pair claims. Where the loss is nearly flat, the best z is uncertain, and
+ * much of P may lie in between. */
 TEST(a_crossing_that_is_not_known_is_counted)
 {
     uint64_t state = seed;
@@ -138,7 +138,7 @@ TEST(masses_of_intervals_do_not_cancel)
     }
 }
 
-/* What is no number bounds nothing, and is not searched for ever. */
+/* NaN bounds nothing, and the search for it ends. */
 TEST(no_number_has_no_profile)
 {
     double one = 1, zero = 0;

@@ -1,6 +1,6 @@
 /*
- * Batches against the laws that are accounted: each example's pattern of participation, pairs of examples, truncated
- * batches and shared users by enumerating the definitions; and the promises that hold in every draw.
+ * Batches compared with the accounted laws: the participation pattern of each example, pairs of examples, truncated
+ * batches and shared users, by enumeration of the definitions; and guarantees that hold in every draw.
  *
  * Keys are fixed. Pearson's statistic is compared with its mean and eight of its deviations, which luck exceeds once
  * in 10^12 or so.
@@ -55,14 +55,14 @@ static struct eps_batch next(struct eps_batcher *batcher)
     return batch;
 }
 
-/* The batches' order is asserted with every test. */
+/* Every test asserts the order of the batches. */
 static void assert_ascending(const struct eps_batch *batch, uint64_t dataset)
 {
     for (size_t i = 0; i < batch->len; i++)
         assert_true(batch->indices[i] < (i + 1 < batch->len ? batch->indices[i + 1] : dataset));
 }
 
-/* Of each example, the steps it takes part in as bits. */
+/* For each example, the steps in which it takes part, as bits. */
 static uint32_t *draw_patterns(struct eps_mechanism mechanism, uint32_t dataset, uint64_t number)
 {
     uint32_t *patterns = calloc(dataset, sizeof *patterns);
@@ -147,7 +147,7 @@ static double bins_law(const struct eps_mechanism *m, uint32_t pattern)
     return m->sampling.redraw ? each : law;
 }
 
-/* One that sits out `barred` more steps. */
+/* An example that sits out `barred` more steps. */
 static double b_min_sep_from(uint32_t pattern, size_t n, double p, size_t b, size_t barred)
 {
     double law = 1;
@@ -163,7 +163,7 @@ static double b_min_sep_from(uint32_t pattern, size_t n, double p, size_t b, siz
     return law;
 }
 
-/* Algorithm 2's s is how many steps ago one was drawn: it sits out b - s. */
+/* Algorithm 2's s is the number of steps since the last draw: the example sits out b - s. */
 static double b_min_sep_law(const struct eps_mechanism *m, uint32_t pattern)
 {
     size_t b = m->sampling.separation;
@@ -232,7 +232,7 @@ TEST(patterns_have_their_law)
     }
 }
 
-/* Neighbours, and those far apart, in the first three steps. S9. */
+/* Neighbouring examples, and distant ones, in the first three steps. S9. */
 TEST(pairs_are_independent)
 {
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
@@ -278,7 +278,7 @@ TEST(who_was_drawn_sits_out)
             }
         }
         eps_batcher_destroy(batcher);
-        /* From a warm start every batch is expected to be as large; from a cold one the first is p times the data
+        /* From a warm start every batch has the same expected size; from a cold one the first has p times the data
          * set. */
         double steady = DATASET * 0.02 / (1 + (APART - 1) * 0.02), spread = 8 * sqrt(steady);
         for (size_t t = 0; t < STEPS; t++)
@@ -289,7 +289,7 @@ TEST(who_was_drawn_sits_out)
     }
 }
 
-/* How often, and the least and most steps from one participation to the next. */
+/* The number of participations, and the smallest and largest distance between two of them. */
 struct turns {
     size_t times, least, most;
 };
@@ -322,7 +322,7 @@ TEST(a_loader_keeps_its_schema)
         for (size_t j = 0; j < DATASET; j++) {
             struct turns turns = turns_of(patterns[j], 20);
             assert_int_equal(turns.times, 3);
-            assert_int_equal(patterns[j] >> 18, 0); /* after the last epoch there is nothing */
+            assert_int_equal(patterns[j] >> 18, 0); /* nothing comes after the last epoch */
             for (size_t e = 0; e < 3; e++)
                 assert_int_equal(turns_of(patterns[j] >> (6 * e) & 63, 6).times, 1);
             if (schema != EPS_SCHEMA_SHUFFLED)
@@ -365,7 +365,7 @@ TEST(batches_of_one_size_go_round)
     }
 }
 
-/* Each example anywhere in an epoch, as likely, and in the same way as any other. */
+/* Each example is equally likely at every place of an epoch, and independent of any other. */
 TEST(orders_are_random)
 {
     enum { KEYS = 30000, DATASET = 6 };
@@ -387,7 +387,7 @@ TEST(orders_are_random)
                 pairs[0][6 * first + other]++;
             free(patterns);
         }
-    /* Two of six places, each batch having two; and epochs that know nothing of each other. */
+    /* Two of six places, two in each batch; and epochs that are independent. */
     for (size_t c = 0; c < 36; c++)
         law[c] = c / 6 > 2 || c % 6 > 2 ? 0 : c / 6 == c % 6 ? 1 / 15. : 2 / 15.;
     assert_law(pairs[0], law, 36, KEYS, "places");
@@ -406,8 +406,8 @@ static double choose(size_t n, size_t k)
     return value;
 }
 
-/* The batch is any set of fewer than B as Poisson sampling draws it, or any of B from a larger one, all as likely. S9.
- * */
+/* The batch is a set of fewer than B, as Poisson sampling draws it, or any B of a larger one, all equally likely.
+ * S9. */
 TEST(truncation_keeps_any_subset)
 {
     enum { DATASET = 6, MOST = 2, STEPS = 200000 };
@@ -464,7 +464,7 @@ TEST(who_is_truncated_stays_barred)
     eps_batcher_destroy(batcher);
 }
 
-/* S5: the groups' sizes are those that are accounted. Without truncation they are random. */
+/* S5: the groups have the accounted sizes. Without truncation the sizes are random. */
 TEST(groups_are_dealt_where_their_size_counts)
 {
     enum { DATASET = 1000, GROUPS = 7 };
@@ -490,7 +490,7 @@ TEST(groups_are_dealt_where_their_size_counts)
 
 /* ---------------------------------------------------------------- shared users */
 
-/* Four examples of three users, two each at most: user 2 has one and so an empty one beside it, as has user 3. */
+/* Four examples of three users, at most two each: users 2 and 3 have one example, and so an empty one beside it. */
 static const uint64_t begin[] = {0, 1, 3, 4, 6};
 static const uint32_t user[] = {0, 0, 1, 1, 2, 2};
 static const struct eps_users few = {begin, user, 4};
@@ -505,7 +505,7 @@ static struct eps_mechanism shared_mechanism(size_t n, size_t separation, size_t
     return m;
 }
 
-/* Algorithm 3 as it is printed, on 4 examples and 3 empty ones: what sets of examples the sampled sets leave. */
+/* Algorithm 3 as printed, on 4 examples and 3 empty ones: the sets of examples that remain of the sampled sets. */
 static uint32_t algorithm_3(uint32_t sampled, size_t n, size_t all, size_t b, const uint32_t *users_of)
 {
     uint32_t batches = 0;
@@ -584,7 +584,7 @@ TEST(users_keep_their_distance)
     assert_true(taken > STEPS);
 }
 
-/* ---------------------------------------------------------------- keys, and what is refused */
+/* ---------------------------------------------------------------- keys, and refused requests */
 
 static void hash_batches(char hex[EPS__HASH_HEX], struct eps_mechanism m, uint64_t dataset,
                          const struct eps_users *users, uint64_t number)
@@ -604,7 +604,7 @@ static void hash_batches(char hex[EPS__HASH_HEX], struct eps_mechanism m, uint64
     eps__hash_hex(hex, digest);
 }
 
-/* The digests are those of the first version: a test of a client's own may rely on its seed. */
+/* The digests are those of the first version: clients may have tests that rely on a seed. */
 TEST(a_key_gives_the_same_batches)
 {
     static const char *const known[] = {"bb0092d7b7a4a5a3", "23fd1dff75bbbd5f", "d4febd265eb75621", "5d384add045c1fc9",
@@ -675,7 +675,7 @@ TEST(what_is_wrong_is_named)
     assert_refused(&m, 100, "/sampling/groups ");
     m.sampling.groups = SIZE_MAX;
     assert_refused(&m, 100, "/sampling/groups ");
-    /* The data set may stand in either place for what follows from it. */
+    /* The data set may be given in either place for values that follow from it. */
     m = mechanism_of(EPS_SCHEME_POISSON, 10);
     m.sampling.batch_size = 10;
     assert_refused(&m, 100, "");
@@ -708,7 +708,7 @@ TEST(users_are_checked)
     crowd.user = one;
     assert_users_refused(shared_mechanism(5, 2, 2, 0.1), &crowd, "/users", "example 2 gives one");
     eps_batcher_destroy(start(shared_mechanism(5, 2, 2, 0.1), 4, &doubled, 1)); /* two examples each, named twice */
-    struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, 5); /* whoever shares what: a promise that is checked */
+    struct eps_mechanism m = mechanism_of(EPS_SCHEME_POISSON, 5);               /* here users are only checked */
     m.sampling.p = 0.5;
     m.sampling.examples_per_user = 2;
     assert_users_refused(m, &crowd, "/users", "example 2 gives one");

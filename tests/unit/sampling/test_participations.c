@@ -1,6 +1,6 @@
 /*
- * Steps at which one example takes part: of lanes at a time they are those of each draw alone, and there as many as
- * there should be.
+ * The steps in which one example takes part: drawn in lanes they equal those of each draw alone, and their number has
+ * the right mean.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -37,8 +37,8 @@ static void check(struct eps__b_min_sep_steps steps)
             total += expected;
         }
     }
-    /* From a warm start each step has q/(1 + (b - 1) q) of them, q that of an example that waits; without a
-     * separation, q. */
+    /* From a warm start the expected number in each step is q/(1 + (b - 1) q), with q that of an example that waits;
+     * without a separation, q. */
     double q = -expm1(steps.log_keep), each = q / (1 + (double)(steps.separation - 1) * q);
     double mean = (double)steps.n * each * DRAWS;
     if (steps.separation == 1 || (steps.warm && steps.examples == 1))
@@ -71,7 +71,7 @@ TEST(lanes_are_draws)
         check(cases[i]);
 }
 
-/* A26: where a probability underflows, too. */
+/* A26: also where a probability underflows. */
 TEST(logs_are_known_to_their_error)
 {
     const double ps[] = {1e-20, 1e-9, 0.01, 0.5, 0.999, 1 - 0x1p-53};

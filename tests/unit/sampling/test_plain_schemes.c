@@ -1,6 +1,6 @@
 /*
- * Samplings that are plainer ones in special cases: the same law, by enumeration from their definitions, and the same
- * answers; and samplings that are not, which are left as they are.
+ * Samplings that coincide with plainer ones in special cases: the same law, by enumeration from their definitions, and
+ * the same answers; and samplings that do not, which are left unchanged.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -45,12 +45,12 @@ static void walk(double *law, const struct eps_mechanism *mechanism, size_t i, s
     }
 }
 
-/* Of all patterns of one example's steps. From a warm start: what a chain of the steps it sits out tends to, found
- * by running it. */
+/* The law of all patterns of one example's steps. From a warm start: the limit law of the steps that it sits out, found
+ * by running the chain. */
 static void b_min_sep_law(double *law, const struct eps_mechanism *mechanism)
 {
     const struct eps_sampling *sampling = &mechanism->sampling;
-    double state[STEPS_MAX + 1] = {1}; /* by how many steps it still sits out */
+    double state[STEPS_MAX + 1] = {1}; /* by the number of steps that it still sits out */
     memset(law, 0, PATTERNS * sizeof *law);
     for (int step = 0; sampling->warm_start && step < 20000; step++) {
         double next[STEPS_MAX + 1] = {0};
@@ -61,7 +61,7 @@ static void b_min_sep_law(double *law, const struct eps_mechanism *mechanism)
                 next[sampling->separation - 1] += state[0] * sampling->p;
                 next[0] += state[0] * (1 - sampling->p);
             }
-        for (size_t out = 0; out < sampling->separation; out++) /* lazily: what is periodic converges, too */
+        for (size_t out = 0; out < sampling->separation; out++) /* lazily, so that periodic chains converge */
             state[out] = 0.5 * (state[out] + next[out]);
     }
     for (size_t out = 0; out < sampling->separation; out++)
@@ -116,7 +116,7 @@ TEST(laws_are_the_same)
     assert_true(reduced > 80);
 }
 
-/* p/(1 + (separation - 1) p) is rounded up: against 64 bits of it, and never more than p. */
+/* p/(1 + (separation - 1) p) is rounded up: compared with 64 bits of it, and never above p. */
 TEST(a_first_step_is_drawn_no_less_often)
 {
     static const double ps[] = {5e-324, 1e-300, 1e-20, 1e-9, 0.1, 1.0 / 3, 0.7, 1};
@@ -131,7 +131,7 @@ TEST(a_first_step_is_drawn_no_less_often)
         }
 }
 
-/* ------------------------------------------------------------ what is kept, and what is left */
+/* ------------------------------------------------------------ what is kept, and what is left out */
 
 TEST(what_is_said_beside_the_scheme_stays)
 {
@@ -158,7 +158,7 @@ TEST(what_is_said_beside_the_scheme_stays)
     assert_false(eps__sampling_plainer(&plainer, &mechanism));
 }
 
-/* How often others fill a batch has to be known exactly, and bins that are cut to a limit are not analysed. */
+/* How often others fill a batch has to be known exactly, and truncated batches of bins are not analysed. */
 TEST(truncated_batches_are_not_rounded)
 {
     struct eps_sampling plainer;
@@ -177,14 +177,15 @@ TEST(truncated_batches_are_not_rounded)
 
 /* ------------------------------------------------------------ answers */
 
-/* ln delta(eps) in direction remove of one step: p of N(1, sigma^2) against N(0, sigma^2). */
+/* ln delta(eps) in direction remove of one step: N(1, sigma^2) with probability p, else N(0, sigma^2), against N(0,
+ * sigma^2). */
 static double one_step(double p, double sigma, double eps)
 {
     double threshold = log1p(expm1(eps) / p), z = sigma * threshold - 0.5 / sigma;
     return p * (0.5 * erfc(z * M_SQRT1_2) - exp(threshold) * 0.5 * erfc((z + 1 / sigma) * M_SQRT1_2));
 }
 
-/* The same two deltas, whichever name the sampling has. */
+/* The same two deltas under either name of the sampling. */
 TEST(answers_are_those_of_the_plainer_sampling)
 {
     static const char *const pairs[][2] = {
@@ -219,7 +220,7 @@ TEST(steps_that_need_not_wait_are_poisson)
         solved(NULL, job_of("{'n':1000,'sampling':{'scheme':'b_min_sep','p':0.01,'separation':1},"
                             "'noise_multiplier':0.8,'epsilon':1}"));
     assert_true(result->delta > 0.0241 && result->delta < 0.0243); /* and not 0.214 */
-    /* What is told is what was asked. */
+    /* The result shows the sampling as it was requested. */
     bool told = false;
     for (size_t i = 0; i < result->assumptions_len; i++)
         told |= strstr(result->assumptions[i], "except in the 0 steps after") != NULL;
@@ -239,7 +240,7 @@ TEST(steps_that_need_not_wait_are_poisson)
     }
 }
 
-/* Its coin is not rounded: the bracket is as narrow, and as exact, as that of the plainer name. */
+/* Its probability is not rounded: the bracket is as narrow, and as exact, as under the plainer name. */
 TEST(one_step_without_a_wait_is_as_exact)
 {
     static const char *const samplings[] = {
@@ -268,7 +269,7 @@ TEST(one_step_without_a_wait_is_as_exact)
     }
 }
 
-/* Whom nothing plainer is served for is asked for what there is, by name; so are draws that audit. */
+/* An accountant that does not serve the plainer sampling gets the original one, if it is named; so do audits. */
 TEST(who_serves_the_scheme_alone_still_serves_it)
 {
     struct eps_result *result = solved(
@@ -289,7 +290,7 @@ TEST(who_serves_the_scheme_alone_still_serves_it)
     eps_result_destroy(result);
 }
 
-/* Phases, curves and plans see the plainer sampling, too. */
+/* Phases, curves and plans use the plainer sampling, too. */
 TEST(parts_of_a_training_are_plainer)
 {
     double deltas[2];
@@ -305,7 +306,7 @@ TEST(parts_of_a_training_are_plainer)
     assert_true(deltas[0] == deltas[1]);
 }
 
-/* A variance of 1e-18 beside 1 was forgotten where there is much noise, and no noise at all was found. */
+/* A variance of 1e-18 beside 1 was lost where there is much noise, and no noise multiplier was found. */
 TEST(small_probabilities_have_a_noise)
 {
     static const char *const samplings[] = {"'scheme':'b_min_sep','p':1e-9,'separation':1,'warm_start':true",

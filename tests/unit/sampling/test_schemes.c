@@ -1,5 +1,5 @@
 /*
- * The table of the schemes: every row is whole, and what used to be read past it is read from it.
+ * The table of schemes: every row is complete, and code elsewhere uses it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -41,7 +41,7 @@ TEST(every_scheme_has_a_whole_row)
     assert_true(eps_job_check(&job, 0, NULL, NULL) > 0);
 }
 
-/* The batches of an epoch are as many whether they are given or follow from the sizes. */
+/* The number of batches in an epoch is the same whether it is given or follows from the sizes. */
 TEST(bins_are_bins_however_they_are_given)
 {
     struct eps_mechanism given = new_mechanism(EPS_SCHEME_BALLS_IN_BINS), derived = given;
@@ -59,7 +59,7 @@ TEST(bins_are_bins_however_they_are_given)
     assert_memory_equal(&one, &other, sizeof one);
 }
 
-/* Each scheme assumes something, and none what another one does. */
+/* Each scheme assumes something, and no two assume the same. */
 TEST(every_scheme_says_what_it_assumes)
 {
     char *first[EPS_SCHEME_COUNT] = {NULL};
@@ -114,7 +114,8 @@ TEST(lists_in_messages_come_from_the_table)
     assert_string_equal(text, "poisson, cyclic_poisson and b_min_sep");
 }
 
-/* A row that knows no pairs, or not for an adjacency or truncated batches, is declined by what the rows say. */
+/* A row without pairs, or without pairs for an adjacency or for truncated batches, is declined with a reason from the
+ * row. */
 TEST(who_composes_steps_asks_the_row)
 {
     static const struct eps__pairs some = {.drawn = 1u << EPS_ADJACENCY_ZERO_OUT | 1u << EPS_ADJACENCY_ADD_REMOVE};
@@ -141,7 +142,7 @@ TEST(who_composes_steps_asks_the_row)
         }
 }
 
-/* What a step's pairs are at p = 0.25: public outcomes and the shifts of both data sets. */
+/* The pairs of a step at p = 0.25: public outcomes, and the shifts of both data sets. */
 TEST(the_pairs_of_a_step_are_its_schemes)
 {
     const struct eps__step_setting step = {.p = 0.25, .dataset = 100, .log_floor = -700};
@@ -168,8 +169,8 @@ TEST(the_pairs_of_a_step_are_its_schemes)
         }
 }
 
-/* Where participation is drawn otherwise than in independent rounds, nothing is known without noise: not "delta 0, no
- * noise needed". */
+/* Where participations are not drawn in independent rounds, nothing is known without noise: the answer is not "delta 0,
+ * no noise needed". */
 TEST(without_independent_rounds_nothing_is_known_without_noise)
 {
     for (enum eps_scheme name = 0; name < EPS_SCHEME_COUNT; name++) {

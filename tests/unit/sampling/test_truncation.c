@@ -1,6 +1,6 @@
 /*
- * Truncated batches and cyclic sampling: the binomial figures against quadruple precision, one step of a truncated
- * batch against the mixture of its two pairs evaluated exactly, and what must come out the same by two ways.
+ * Truncated batches and cyclic sampling: the binomial figures compared with quadruple precision, one step of a
+ * truncated batch with the exact mixture of its two pairs, and results that can be computed in two ways.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -51,13 +51,13 @@ TEST(binomial_tails_lie_in_their_intervals)
         assert_within(eps__binomial_at_most(n, p, k - 1), below, 1e-10);
     }
     assert_true(checked > 150);
-    /* the sizes of a real data set: against a sum in quadruple precision near the threshold */
+    /* realistic sizes: compared with a sum in quadruple precision near the threshold */
     __float128 far = exact_between(57599, 1793.0 / 57600, 2048, 2700);
     assert_within(eps__binomial_at_least(57599, 1793.0 / 57600, 2048), far, 1e-9);
 }
 
-/* Pr[example in the batch | the others fill it], by summing over how many others were drawn: an example that was drawn
- * too is among the B of m + 1 with probability B/(m + 1). */
+/* Pr[example in the batch | the others fill it], as a sum over the number of others drawn: if the example was drawn,
+ * too, it is among the B of m + 1 with probability B/(m + 1). */
 TEST(the_full_batch_takes_an_example_as_often_as_counting_says)
 {
     uint64_t state = 11;
@@ -82,7 +82,7 @@ TEST(the_full_batch_takes_an_example_as_often_as_counting_says)
     assert_true(always.open.upper == 0 && always.full.lower == 1 && always.q.lower <= 0.07 && always.q.upper >= 0.07);
 }
 
-/* with * Bern(q) against -without * Bern(q), in units of sigma. */
+/* the law of with * Bern(q) against that of -without * Bern(q), in units of sigma. */
 static void coin_pair(struct draw_pair *drawn, double q, double with, double without, bool remove)
 {
     double right = remove ? with : without, left = remove ? without : with;
@@ -113,8 +113,8 @@ static struct eps_job truncated_job(enum eps_adjacency adjacency, uint64_t datas
     return job;
 }
 
-/* What accounting.md section 6 tabulates, and for a full batch that is drawn alike for both data sets the coin shown:
- * each is a bound, evaluated in quadruple precision. */
+/* The pairs of accounting.md, section 6, and, for a full batch that is drawn alike for both data sets, the pair with
+ * the coin revealed: each gives a bound, evaluated in quadruple precision. */
 static __float128 one_step(enum eps_adjacency adjacency, const struct eps__truncation *t, double p, double sigma,
                            double eps, bool remove)
 {
@@ -157,7 +157,7 @@ TEST(one_step_is_the_mixture_of_two_pairs)
     }
 }
 
-/* A limit that no batch exceeds is no limit; a batch that is always full is a batch of fixed size. */
+/* A limit that no batch exceeds has no effect; a batch that is always full has a fixed size. */
 TEST(the_extremes_are_exact)
 {
     for (int adjacency = 0; adjacency < EPS_ADJACENCY_COUNT; adjacency++) {
@@ -187,8 +187,8 @@ TEST(the_extremes_are_exact)
     }
 }
 
-/* With as many groups as bands the rounds of one example are subsampled Gaussians of its columns' norms: what Poisson
- * sampling of a diagonal strategy with those norms gives, whichever part has the worst of them. */
+/* With as many groups as bands the rounds of one example are subsampled Gaussians of its columns' norms, as in Poisson
+ * sampling with a diagonal strategy of these norms, whichever part has the worst of them. */
 TEST(cyclic_is_poisson_over_its_own_columns)
 {
     static const double banded[] = {1, 0.6, 0.3};
@@ -236,8 +236,8 @@ TEST(cyclic_is_poisson_over_its_own_columns)
     eps_result_destroy(b);
 }
 
-/* Few expected participations and a small delta: one large loss is what happens. By the union over the steps: delta is
- * at least that of one step, and at most n times it plus what several participations could do, (n p)^2. */
+/* Few expected participations and a small delta: one large loss decides. By the union over the steps, delta is at least
+ * that of one step, and at most n times it plus the effect of several participations, (n p)^2. */
 TEST(rare_participations_are_bracketed)
 {
     struct eps_job job;
@@ -259,7 +259,7 @@ TEST(rare_participations_are_bracketed)
     }
 }
 
-/* S3. Add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still no less than the truth. */
+/* S3. Add: 1 - e^eps (1 - p)^n, where the two nearly cancel: still not below the truth. */
 TEST(without_noise_the_bound_survives_cancellation)
 {
     uint64_t state = 5;
@@ -283,7 +283,7 @@ TEST(without_noise_the_bound_survives_cancellation)
         found = eps__sampling_log_delta(&job.mechanism, EPS_REMOVE, eps);
         assert_true(logq(ever) <= (__float128)found.upper && (__float128)found.upper <= logq(ever) + (__float128)1e-11);
         assert_true(logq(ever) >= (__float128)found.lower);
-        /* The epsilon that this bound has for a delta. */
+        /* The epsilon of this bound for a delta. */
         double log_delta = i % 2 ? log(draw_log(&state, 1e-18, 0.5)) : log1p(-draw_log(&state, 1e-15, 0.5));
         double enough = eps__sampling_epsilon(&job.mechanism, EPS_ADD, log_delta);
         __float128 at = logq(-expm1q(log_delta)) - log_never;
@@ -293,7 +293,7 @@ TEST(without_noise_the_bound_survives_cancellation)
     }
 }
 
-/* Of a truncated batch an example makes a difference where it is in it: by summing over how many others were drawn. */
+/* In a truncated batch an example makes a difference only if it is kept: a sum over the number of others drawn. */
 TEST(truncation_keeps_an_example_out)
 {
     uint64_t state = 6;
@@ -334,8 +334,8 @@ TEST(truncation_keeps_an_example_out)
     assert_true(checked > 30);
 }
 
-/* Every direction of every scheme and addition, where the probability of taking part is all that there is: as much
- * as that, and no less than a union bound allows. */
+/* Every direction of every scheme and addition, where the probability of taking part decides: delta is that at most,
+ * and at least what a union bound allows. */
 TEST(nothing_exceeds_the_probability_of_taking_part)
 {
     static const enum eps_adjacency adjacencies[] = {EPS_ADJACENCY_ZERO_OUT, EPS_ADJACENCY_ADD_REMOVE,
@@ -402,7 +402,7 @@ TEST(nothing_exceeds_the_probability_of_taking_part)
     }
 }
 
-/* A full batch that is nearly impossible changes nothing, in either direction, for any of the three questions. */
+/* A full batch that is nearly impossible changes nothing, in either direction, for any of the three unknowns. */
 TEST(a_rare_full_batch_changes_nothing)
 {
     for (int i = 0; i < 9; i++) {
@@ -430,8 +430,8 @@ TEST(a_rare_full_batch_changes_nothing)
     }
 }
 
-/* From never to always full, by the number of full steps where they are rare and as a mixture where not: the two
- * agree at the seam, and delta is the mean over how many steps were full (P1). */
+/* From never to always full, by the number of full steps where they are rare and as a mixture elsewhere: the two agree
+ * at the boundary, and delta is the mean over the number of full steps (P1). */
 static double choose(uint64_t n, uint64_t k)
 {
     double ways = 1;
@@ -440,7 +440,7 @@ static double choose(uint64_t n, uint64_t k)
     return ways;
 }
 
-/* delta of `a` steps of one pair and `b` of another: none beyond the largest loss that they have together. */
+/* delta of `a` steps of one pair and `b` of another: 0 beyond the sum of their largest losses. */
 static double of_both(const struct eps__pair *one, uint64_t a, const struct eps__pair *other, uint64_t b, double eps)
 {
     const struct exact_power powers[] = {{one, a}, {other, b}};
@@ -477,7 +477,7 @@ TEST(full_steps_are_counted)
                 if (!(weight > 0))
                     continue;
                 mixed += weight * of_both(&open.pair, STEPS - k, &full.pair, k, eps);
-                for (uint64_t in = 0; in <= k && apart > 0; in++) /* of k full batches, `in` have the example in them */
+                for (uint64_t in = 0; in <= k && apart > 0; in++) /* `in` of the k full batches contain the example */
                     shown += weight * choose(k, in) * pow(q, (double)in) * pow(1 - q, (double)(k - in)) *
                              of_both(&open.pair, STEPS - k, &taken.pair, in, eps);
             }

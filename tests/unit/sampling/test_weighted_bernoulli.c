@@ -1,6 +1,6 @@
 /*
- * Tail bounds on a weighted Bernoulli sum beside a normal, against enumeration of all outcomes: every bound is one, and
- * the tilted one, which serves the large matrices, is never far off.
+ * Tail bounds on a weighted Bernoulli sum plus a normal, compared with enumeration of all outcomes: every bound holds,
+ * and the tilted one, which serves large matrices, is never far off.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -66,10 +66,10 @@ TEST(all_are_bounds)
         }
         double quantile = exact_quantile(weight, len, p, tau, log_eta, bounds[0]);
         assert_true(fmin(fmin(bounds[0], bounds[1]), bounds[2]) <= 1.05 * quantile);
-        if (tau >= 1 && log_eta < -5) /* no weight is larger than the noise: the regime that large matrices are in */
+        if (tau >= 1 && log_eta < -5) /* no weight is larger than the noise: the case of large matrices */
             for (int b = 0; b < 3; b++)
                 worst[b] = fmax(worst[b], bounds[b] / quantile - 1);
-        /* A multiple of the grid's spacing is no rounding at all. */
+        /* Multiples of the grid's spacing are not rounded at all. */
         if (c % 3 == 0)
             assert_true(log_eta - exact_log_tail(weight, len, p, tau, bounds[2]) < 1e-2 * (1 + fabs(log_eta)));
     }
@@ -78,7 +78,7 @@ TEST(all_are_bounds)
     assert_true(worst[0] < 0.05);
 }
 
-/* S1: relative, also where p is far below e^-exponent, and thousands of such terms add up. */
+/* S1: relative errors, also where p is far below e^-exponent, and sums of thousands of such terms. */
 TEST(moments_keep_their_digits)
 {
     uint64_t seed = 31337;

@@ -1,6 +1,6 @@
 /*
- * Groups by themselves: what becomes of a child that there is no memory for, and whose name children bear. Linked with
- * --wrap=jobs_admit.
+ * Groups by themselves: what happens to a child for which there is no memory, and the request id that children carry.
+ * Linked with --wrap=jobs_admit.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -94,7 +94,7 @@ static void check_sweep(struct service *service, size_t failed)
     struct children_filter all = {.parent = record.id};
     assert_int_equal(store_each_child(service->server.store, &all, see_row, &table), STORE_OK);
     assert_int_equal(table.len, POINTS);
-    /* What they held is given back. */
+    /* Their resources are released. */
     pthread_mutex_lock(&jobs->mutex);
     assert_int_equal(jobs->children + jobs->queued + jobs->running + jobs->places, 0);
     assert_int_equal(jobs->bytes, 0);

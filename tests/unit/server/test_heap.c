@@ -1,5 +1,5 @@
 /*
- * The priority queue against a plain array: whatever goes in and comes out, and from wherever.
+ * The priority queue compared with a plain array, for any sequence of insertions and removals at any place.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -35,7 +35,7 @@ static struct item *least(struct item *items)
     return best;
 }
 
-/* Few ranks, so that there are many equals; removals from the top and from anywhere. */
+/* Few ranks, so that many are equal; removals from the top and from anywhere. */
 TEST(the_least_comes_first)
 {
     static struct item items[ITEMS];

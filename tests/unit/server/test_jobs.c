@@ -1,6 +1,6 @@
 /*
- * The registry of live jobs by itself: what they hold is counted from the reservation to the end, however they end,
- * and no document is written while the registry is locked. Linked with --wrap=document_create.
+ * The registry of live jobs by itself: what jobs hold is counted from the reservation to the end, whatever the end, and
+ * no document is written while the registry is locked. Linked with --wrap=document_create.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,7 +24,7 @@ struct blocker {
     sem_t started, go;
 };
 
-/* A service without HTTP, whose one worker is taken until it is let go. */
+/* A service without HTTP, whose one worker is occupied until it is released. */
 struct fixture {
     char folder[64], path[96];
     struct config config;
@@ -107,7 +107,7 @@ static int tear_down(void **state)
 
 /* ---------------------------------------------------------------- no document under the lock */
 
-static struct jobs *watched; /* whose mutex must be free */
+static struct jobs *watched; /* the mutex of this registry must be free */
 static int written;
 
 struct document *__real_document_create(const struct job_record *record, const struct result_record *result,

@@ -1,5 +1,5 @@
 /*
- * Keys of streams that may be taken up again: for whom and for how long they are kept, and who makes room.
+ * Keys of streams that may be resumed: for whom and for how long they are kept, and which of them make room.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -72,8 +72,8 @@ TEST(a_key_is_for_one_request_and_one_reader)
 
     assert_int_equal(keys_take(keys, &second, key, asked, 7, &before), KEYS_FOUND);
     assert_memory_equal(key, wanted, KEYS_KEY);
-    assert_true(before == 6 && second.turn == 2); /* who began it still read it */
-    keys_leave(keys, &first);                     /* and goes: it is not his any more */
+    assert_true(before == 6 && second.turn == 2); /* its first reader still reads it */
+    keys_leave(keys, &first);                     /* and leaves: the stream is no longer that reader's */
     assert_int_equal(keys_take(keys, &first, key, asked, 8, &before), KEYS_FOUND);
     assert_true(before == 7 && first.turn == 3);
     keys_leave(keys, &second);
@@ -91,7 +91,7 @@ TEST(a_key_is_kept_for_a_while)
     keys_expire(keys);
     assert_true(is_kept(keys, left, 2));
     nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
-    assert_true(is_kept(keys, left, 2)); /* until it is dropped; and then anew */
+    assert_true(is_kept(keys, left, 2)); /* until it is dropped; then it begins anew */
     keys_expire(keys);
     assert_true(is_kept(keys, left, 2));
     nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
@@ -108,7 +108,8 @@ TEST(a_key_is_kept_for_a_while)
     keys_expire(NULL);
 }
 
-/* One address drops its own, from the one that it left first; all together likewise, and never one that is read. */
+/* An address makes room among its own keys, the one that was left first going first; likewise all addresses together; a
+ * key that is being read never goes. */
 TEST(there_is_room_for_so_many)
 {
     enum { ADDRESSES = KEYS_MOST / KEYS_OF_ONE };
@@ -130,7 +131,7 @@ TEST(there_is_room_for_so_many)
             keys_leave(keys, &held[len]);
         }
     }
-    assert_false(is_kept(keys, held[2], 2)); /* the first one's have been left for longest */
+    assert_false(is_kept(keys, held[2], 2)); /* the first address left its keys the longest time ago */
     assert_true(is_kept(keys, held[len - 1], len - 1) && is_kept(keys, more, 1000));
     keys_destroy(keys);
 

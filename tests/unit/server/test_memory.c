@@ -1,6 +1,6 @@
 /*
- * The server's small containers and texts: the hash map against a list, the bounded cache against its rules, times
- * against strftime(), numbers against their parser, ids in their order.
+ * The server's small containers and texts: the hash map compared with a list, the bounded cache with its rules, times
+ * with strftime(), numbers with their parser, and ids with their order.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -86,7 +86,7 @@ TEST(least_recently_used_goes_first)
 {
     static struct value values[4];
     static const char *const keys[] = {"a", "b", "c", "d"};
-    /* Room for three of about 10,000 bytes, whatever the book-keeping takes. */
+    /* Room for three of about 10,000 bytes, whatever the overhead. */
     struct memory *memory = memory_create(35000, retain, release);
     assert_non_null(memory);
     for (int i = 0; i < 3; i++)
@@ -99,7 +99,7 @@ TEST(least_recently_used_goes_first)
     assert_true(holds(memory, "d", &values[3]));
     assert_int_equal(values[1].references, 0);
     assert_int_equal(values[0].references, 1);
-    memory_put(memory, "e", &values[1], 40000, memory_mark(memory)); /* larger than all the room */
+    memory_put(memory, "e", &values[1], 40000, memory_mark(memory)); /* larger than the whole cache */
     assert_false(holds(memory, "e", &values[1]));
     assert_true(holds(memory, "d", &values[3]));
     memory_destroy(memory);

@@ -1,6 +1,6 @@
 /*
- * The worker threads: every task once, the quick ones first, every index of a loan once, whoever posts it and however
- * busy the workers are.
+ * The worker threads: they run every task once, quick ones first, and every index of a loan once, whichever thread
+ * posts it and however busy the workers are.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -57,7 +57,7 @@ TEST(one_worker_keeps_the_order)
         assert_int_equal(tasks[i].place, i);
 }
 
-/* Where both wait, one of each in turn, however long the queue of the others is; and each in its own order. */
+/* Where both wait, they take turns one by one, however long one of the queues is; each queue keeps its order. */
 TEST(children_and_single_tasks_go_in_turn)
 {
     static struct counted tasks[TASKS];
@@ -127,7 +127,7 @@ static void block(struct pool_task *task)
     sem_wait(&blocker->go);
 }
 
-/* A loan ends although no worker is free: the thread that posted it draws all of it. */
+/* A loan ends although no worker is free: the thread that posted it takes all indices. */
 TEST(a_loan_needs_no_worker)
 {
     static atomic_int marks[INDICES];
@@ -151,7 +151,7 @@ TEST(a_loan_needs_no_worker)
     }
 }
 
-/* An idle worker does help: two indices that wait for each other end only if two threads run them. */
+/* An idle worker helps: two indices that wait for each other end only if two threads run them. */
 struct pair {
     pthread_barrier_t barrier;
     atomic_int met;
@@ -220,7 +220,7 @@ TEST(loans_nest_and_may_come_from_workers)
         assert_marked_once(tasks[i].nest.marks, 16 * 16);
 }
 
-/* What no thread has begun can be taken back, from any place in the queue; what it has cannot. */
+/* A task that no thread has begun can be withdrawn from any place in the queue; a task that has begun cannot. */
 TEST(a_task_that_waits_can_be_withdrawn)
 {
     static struct counted tasks[6];
@@ -244,7 +244,7 @@ TEST(a_task_that_waits_can_be_withdrawn)
         assert_false(pool_withdraw(pool, &tasks[gone[i]].task));
     }
     struct counted late = {.task.run = count_task, .order = &order};
-    pool_submit(pool, &late.task); /* behind a withdrawn last one */
+    pool_submit(pool, &late.task); /* after withdrawing the last one */
     sem_post(&blocker.go);
     pool_destroy(pool);
     const size_t places[] = {SIZE_MAX, 0, 1, SIZE_MAX, 2, SIZE_MAX};
@@ -280,7 +280,7 @@ static bool started_within(struct blocker *blocker, long ms)
     return sem_timedwait(&blocker->started, &until) == 0;
 }
 
-enum { SOON = 30000, NEVER = 50 }; /* milliseconds: only what does not come makes a test wait */
+enum { SOON = 30000, NEVER = 50 }; /* milliseconds: a test waits this long only for what does not come */
 
 TEST(the_quick_one_goes_first)
 {
@@ -302,7 +302,7 @@ TEST(the_quick_one_goes_first)
         assert_int_equal(tasks[i].place, places[i]);
 }
 
-/* A task of a second is overtaken by shorter ones that come within a second, and by no later one. */
+/* A task of a second is overtaken by shorter ones that arrive within a second, and by no later one. */
 TEST(no_task_is_overtaken_for_ever)
 {
     struct counted longer, early, late;
@@ -344,7 +344,7 @@ static void loop_stuck(struct pool_task *task)
     pool_parallel_for(loop->pool, 4, stick, loop);
 }
 
-/* A computation whose every part takes long has the help of the idle, and none of them is missing when a task comes. */
+/* Idle workers help a computation with long parts, and each of them is available when a task arrives. */
 TEST(who_helps_is_no_worker_less)
 {
     struct blocker others[2];
@@ -364,7 +364,7 @@ TEST(who_helps_is_no_worker_less)
     assert_false(started_within(&waits, NEVER)); /* but never more tasks than workers */
     for (int i = 0; i < 3; i++)
         sem_post(&loop.go);
-    sem_wait(&loop.begun); /* the fourth part is its poster's: who helped left, for tasks had come */
+    sem_wait(&loop.begun); /* the fourth part runs on the poster's thread: the helpers left because tasks had arrived */
     sem_post(&loop.go);
     sem_post(&waits.go);
     for (int i = 0; i < 2; i++)
@@ -401,7 +401,7 @@ static void pause_and_block(struct pool_task *task)
     pool_resume(false);
 }
 
-/* Tasks that wait for others' work have taken all places, and a worker is idle: a short one has it. */
+/* Tasks that wait for the work of others occupy all places while a worker is idle: it takes a short task. */
 TEST(a_short_task_waits_for_none_that_is_paused)
 {
     struct blocker longs[5], brief[2];
@@ -428,7 +428,7 @@ TEST(a_short_task_waits_for_none_that_is_paused)
     pool_destroy(pool);
 }
 
-/* One that was estimated to be short and is not counts as long once it has run for longer than that. */
+/* A task that was estimated to be short counts as long once it has run for longer than the limit. */
 TEST(a_wrong_estimate_is_noticed)
 {
     struct blocker wrong, next;
@@ -464,7 +464,7 @@ TEST(the_background_has_half_of_the_workers)
     pool_destroy(pool);
 }
 
-/* A long task that looks up now and then, and writes its letter. */
+/* A long task that polls now and then, and writes its letter. */
 struct slicer {
     struct pool_task task;
     char letter;
@@ -484,8 +484,8 @@ static void slice(struct pool_task *task)
     sem_post(slicer->ended);
 }
 
-/* Two long tasks in the background, and short ones: each long one goes on after one other task, those that have not
- * begun and those that have take turns, and none waits for the end of another. */
+/* Two long tasks in the background, and short ones: each long one continues after one other task, new tasks and resumed
+ * ones take turns, and none waits for the end of another. */
 TEST(long_tasks_take_turns)
 {
     enum { SLICES = 12, SHORT = 4 };
@@ -514,7 +514,8 @@ TEST(long_tasks_take_turns)
         sem_wait(&ended);
     pool_destroy(pool);
     assert_int_equal(len, 2 * SLICES + SHORT);
-    /* A begins and yields to B, which yields to a short one: who has not begun goes first, then who has, in turn. */
+    /* A begins and yields to B, which yields to a short one: new tasks go first, then tasks that have begun, in
+     * turn. */
     assert_true(strncmp(out, "ABsAsBsAsB", 10) == 0);
     int others[2] = {0};
     for (size_t i = 0; i < len; i++)
@@ -527,8 +528,8 @@ TEST(long_tasks_take_turns)
     sem_destroy(&ended);
 }
 
-/* Who yields is no worker less to those who need not be asked: with a task that must be alone in the queue it goes
- * on and ends. */
+/* A task that yields does not occupy a worker that others need: with a task that must be alone in the queue it
+ * continues and ends. */
 TEST(who_yields_is_in_no_ones_way)
 {
     char out[64] = "";
@@ -567,7 +568,7 @@ static void blocker_alone(struct pool *pool, struct blocker *blocker, double sec
     pool_submit(pool, &blocker->task);
 }
 
-/* One after the other, each until it ends or has been alone for its time; then all that waited starts at once. */
+/* One after the other, each until it ends or its time alone is over; then all waiting tasks start at once. */
 TEST(nothing_starts_beside_one_that_is_alone)
 {
     struct blocker alone[3], normal[2], brief;
@@ -583,7 +584,7 @@ TEST(nothing_starts_beside_one_that_is_alone)
                  started_within(&brief, NEVER));
     sem_post(&alone[0].go);
     assert_true(started_within(&alone[1], SOON));
-    assert_true(started_within(&alone[2], SOON)); /* the time of the other one passed; it goes on */
+    assert_true(started_within(&alone[2], SOON)); /* the time of the other one has passed; it continues */
     assert_false(started_within(&normal[0], NEVER) || started_within(&brief, NEVER));
     sem_post(&alone[2].go);
     assert_true(started_within(&normal[0], SOON) && started_within(&normal[1], SOON) && started_within(&brief, SOON));

@@ -1,5 +1,5 @@
 /*
- * A plan's ranking: its order, what it says of each candidate, and that it reads each row once. Linked with
+ * A plan's ranking: its order, what it shows of each candidate, and that it reads each row once. Linked with
  * --wrap=store_each_child.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -16,7 +16,7 @@
 #include "tests/unit/service.h"
 #include "tests/unit/test.h"
 
-static size_t asked, rows; /* of the store, so far */
+static size_t asked, rows; /* rows read from the store so far */
 
 enum store_status __real_store_each_child(struct store *store, const struct children_filter *filter,
                                           void (*each)(void *user, const struct child_record *record), void *user);
@@ -56,7 +56,7 @@ static void landed(struct store_write *write, enum store_status status)
     sem_post(&((struct ended *)write)->done);
 }
 
-/* A candidate that is answered, or (NAN) skipped. */
+/* A candidate with an answer, or (NAN) a skipped one. */
 static void end(struct service *service, const struct group_record *plan, size_t number, double mean_squared)
 {
     struct job_record job = {.status = JOB_SUCCEEDED, .version = EPS_ACCOUNTING_VERSION, .from_cache = true};
@@ -96,12 +96,9 @@ static void end(struct service *service, const struct group_record *plan, size_t
 static void plan(struct service *service, struct group_record *record, const char *objective)
 {
     static char request[2048];
-    snprintf(request, sizeof request,
-             "{\"asked\":{\"objective\":\"%s\",\"n\":4},\"candidates\":[" CANDIDATE("a", "1", "false") "," CANDIDATE(
-                 "b", "10", "false") "," CANDIDATE("c", "1", "false") "," CANDIDATE("d", "1",
-                                                                                    "true") "," CANDIDATE("e", "1",
-                                                                                                          "false") "]}",
-             objective);
+    snprintf(request, sizeof request, "{\"asked\":{\"objective\":\"%s\",\"n\":4},\"candidates\":[%s,%s,%s,%s,%s]}",
+             objective, CANDIDATE("a", "1", "false"), CANDIDATE("b", "10", "false"), CANDIDATE("c", "1", "false"),
+             CANDIDATE("d", "1", "true"), CANDIDATE("e", "1", "false"));
     *record = (struct group_record){.kind = GROUP_PLAN, .status = JOB_RUNNING, .total = 5, .request = request};
     uuid_next(record->id);
     service_insert(service, record);
@@ -168,7 +165,7 @@ TEST(each_row_is_read_once)
     shown(service, &record, "b1s c2s e3s a4s d-s");
     assert_int_equal(rows, 5);
     assert_int_equal(asked, 5);
-    /* Where it was forgotten it is the same. */
+    /* After it was dropped from memory it is the same. */
     memory_drop(service->server.rankings, record.id);
     shown(service, &record, "b1s c2s e3s a4s d-s");
     assert_int_equal(rows, 10);
@@ -181,7 +178,7 @@ TEST(the_largest_error_ranks_where_it_was_asked_for)
     struct group_record record;
     plan(service, &record, "max_squared");
     end(service, &record, 4, 1);
-    end(service, &record, 2, INFINITY); /* is no number in the database, and no rank */
+    end(service, &record, 2, INFINITY); /* NaN in the database, and without a rank */
     record.status = JOB_CANCELED;
     shown(service, &record, "e1s a-c b-c c-s d-c");
     service_stop(service);
@@ -223,11 +220,11 @@ TEST(a_rank_so_far_is_among_those_before)
     rows = 0;
     assert_int_equal(store_each_child(service->server.store, &news, tell, &told), STORE_OK);
     assert_memory_equal(told.ranks, ranks, sizeof ranks);
-    assert_int_equal(rows, 10); /* the events' own, and the ranking's */
+    assert_int_equal(rows, 10); /* the events' own, and those of the ranking */
     service_stop(service);
 }
 
-/* d is DP-SGD: what ended before it has no gain yet; by objective, and by the average gradient. */
+/* d is DP-SGD: a candidate that ended before it has no gain yet; by the objective, and by the average gradient. */
 TEST(a_gain_is_over_dp_sgd)
 {
     struct service *service = service_start();
@@ -270,7 +267,7 @@ TEST(a_damaged_row_is_told_as_failed)
         SQLITE_OK);
     sqlite3_close(db);
     shown(service, &record, "d1s a-f b-q c-q e-q");
-    end(service, &record, 4, 1); /* whose end is before the one that the damage made up */
+    end(service, &record, 4, 1); /* it ends before the end that the damage made up */
     shown(service, &record, "e1s d2s a-f b-q c-q");
     service_stop(service);
 }

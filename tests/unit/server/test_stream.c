@@ -1,7 +1,7 @@
 /*
- * Replies of unknown length over real sockets: all of it arrives in order however it was made, no more than the ring
- * is made ahead, and whatever ends early (the maker, the client, the service) ends at once, is seen as cut off, and
- * is released once.
+ * Replies of unknown length over real sockets: all bytes arrive in order however they were made, no more than the ring
+ * is made in advance, and whatever ends early (the maker, the client, the service) ends at once, is seen as cut off,
+ * and is released once.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,7 +26,7 @@
 #include "server/work/pool.h"
 #include "tests/unit/test.h"
 
-enum { SOON = 20000 }; /* ms, on a machine that is busy */
+enum { SOON = 20000 }; /* ms, on a busy machine */
 
 #define RING ((size_t)STREAM_PIECE * STREAM_PIECES)
 
@@ -43,9 +43,9 @@ static struct made {
     size_t piece;          /* at a time, at most */
     size_t fail_at;        /* SIZE_MAX: never */
     sem_t go, waits;       /* waits: posted when it does */
-    atomic_size_t wait_at; /* before that byte it waits for `go`; set while it is read, too */
+    atomic_size_t wait_at; /* before that byte it waits for `go`; set while the stream is being read, too */
     atomic_size_t made, makes, released;
-    atomic_bool closed[2]; /* before and after that: whether nobody reads it */
+    atomic_bool closed[2]; /* before and after that: whether the client does not read */
     struct pool *pool;
 } made;
 
@@ -190,7 +190,7 @@ static struct client ask(const char *version)
     return client;
 }
 
-/* Up to the empty line; whether the reply is in chunks. */
+/* Up to the empty line; whether the reply is chunked. */
 static bool read_head(struct client *client, int *status)
 {
     char line[400];
@@ -202,7 +202,7 @@ static bool read_head(struct client *client, int *status)
     return chunked;
 }
 
-/* The next chunk's length; 0: the end, *whole, or the connection's. */
+/* The next chunk's length; 0: the end, of the reply (*whole) or of the connection. */
 static size_t read_chunk_len(struct client *client, bool *whole)
 {
     char line[40];
@@ -214,7 +214,7 @@ static size_t read_chunk_len(struct client *client, bool *whole)
     return len;
 }
 
-/* How many bytes came, all of them right, `most` at most; *whole: with the end that chunks have. */
+/* The number of bytes that arrived, `most` at most, all of them right; *whole: with the final chunk. */
 static size_t read_chunks(struct client *client, size_t most, bool *whole)
 {
     size_t len = 0;
@@ -298,7 +298,7 @@ TEST_WITH(an_old_client_gets_it_too, start, stop)
     fclose(client.in);
 }
 
-/* What was made is sent although the rest is long in coming. */
+/* Bytes that were made are sent although the rest takes long. */
 TEST_WITH(what_is_there_is_sent, start, stop)
 {
     int status;
@@ -326,7 +326,7 @@ TEST_WITH(a_client_that_takes_nothing_has_little_made, start, stop)
     made.total = 400 * RING;
     struct client client = ask("1.1");
     read_head(&client, &status);
-    /* What the kernel keeps for a socket is a few MiB; then nothing is made any more. */
+    /* The kernel buffers a few MiB for a socket; then nothing more is made. */
     size_t before = 0, calm = 0;
     for (long i = 0; i < SOON && calm < 300; i++, pause_ms(1)) {
         size_t now = atomic_load(&made.made);
@@ -369,7 +369,7 @@ TEST_WITH(a_client_that_hangs_up_ends_it, start, stop)
     assert_int_equal(atomic_load(&made.released), 0); /* it is still being made */
     sem_post(&made.go);
     assert_soon(&made.released, 1);
-    assert_int_equal(atomic_load(&made.makes), 1); /* that one, and no more */
+    assert_int_equal(atomic_load(&made.makes), 1); /* this one, and no more */
     assert_true(!atomic_load(&made.closed[0]) && atomic_load(&made.closed[1]));
 
     made.wait_at = SIZE_MAX;
@@ -402,7 +402,7 @@ TEST_WITH(a_stop_ends_it, start, stop)
     assert_soon(&made.released, 2);
 }
 
-/* Replies are made in turn: one that never ends does not keep others from theirs. */
+/* Replies are made in turn: one that never ends does not block others. */
 TEST_WITH(endless_ones_share_a_thread, start, stop)
 {
     enum { CLIENTS = 8 };
@@ -421,7 +421,7 @@ TEST_WITH(endless_ones_share_a_thread, start, stop)
     assert_soon(&made.released, CLIENTS);
 }
 
-/* More than there is memory for: a problem, and nothing is lost. */
+/* More memory than available: a problem document, and nothing leaks. */
 TEST_WITH(too_many_are_refused, start, stop)
 {
     int status;

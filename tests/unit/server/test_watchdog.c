@@ -1,7 +1,7 @@
 /*
- * Tasks that do not end: who is due and does not poll is given up, counted and replaced, and answered for; who polls,
- * is not due or waits for its turn is left alone; there is an end to the threads. Then the same of jobs and curves,
- * with a library that does not come back: linked with --wrap=eps_solve and --wrap=eps_privacy_curve.
+ * Tasks that do not end: a task that is due and does not poll is given up, counted, replaced and answered for; a task
+ * that polls, is not due or waits for its turn is left alone; there is a limit on threads. Then the same for jobs and
+ * curves, with a library that does not return: linked with --wrap=eps_solve and --wrap=eps_privacy_curve.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -26,7 +26,7 @@
 
 #define SECONDS 0.2 /* of silence */
 
-enum { SOON = 10000, WHILE = 600 }; /* ms: on a machine that is busy; three times SECONDS */
+enum { SOON = 10000, WHILE = 600 }; /* ms: on a busy machine; three times SECONDS */
 
 static void pause_ms(long ms)
 {
@@ -80,7 +80,7 @@ static void no_end(void *unused, const char *hash)
     abort();
 }
 
-/* A task that is watched, and ends when it is let go. */
+/* A task that is watched, and ends when it is released. */
 struct watched {
     struct pool_task task; /* first */
     struct watchdog *watchdog;
@@ -89,7 +89,7 @@ struct watched {
     bool pauses;
     sem_t begun, go, over;
     atomic_int stuck;
-    struct pool *pool; /* of which it borrows another thread, which does not come back; NULL: it does not */
+    struct pool *pool; /* it borrows this other thread, which does not return; NULL: none */
     sem_t borrowed;
 };
 
@@ -107,7 +107,7 @@ static void watched_stuck(void *user)
 static void lend(void *arg, size_t index)
 {
     struct watched *watched = arg;
-    if (index == 0) /* until the other has begun its own */
+    if (index == 0) /* until the other thread has begun its part */
         sem_wait(&watched->borrowed);
     else
         sem_post(&watched->borrowed);
@@ -131,7 +131,7 @@ static void watched_run(struct pool_task *task)
             pause_ms(1);
         }
     }
-    pool_pause(); /* who is given up may still do all this */
+    pool_pause(); /* a task that is given up may still do all this */
     pool_resume(false);
     pool_yield();
     watch_close(&watched->watch);
@@ -153,7 +153,7 @@ static void submit(struct pool *pool, struct watchdog *watchdog, struct watched 
 
 #define LONG_SECONDS 1.2
 
-/* From when the process has been stopped for a while. */
+/* Due once two looks of the watchdog are so far apart that the process must have been stopped in between. */
 static bool stopped_due(void *user, double now)
 {
     struct watched *watched = user;
@@ -164,7 +164,7 @@ static bool stopped_due(void *user, double now)
     return atomic_load(&watched->due);
 }
 
-/* In a process that is stopped meanwhile: true, if no one was given up for it. */
+/* In a process that is stopped meanwhile: true if no task was given up because of it. */
 static bool outlives_a_stop(int begun)
 {
     static struct watched silent;
@@ -176,7 +176,7 @@ static bool outlives_a_stop(int begun)
     good = good && write(begun, "", 1) == 1;
     for (int i = 0; i < SOON && !atomic_load(&silent.due); i++)
         pause_ms(1);
-    pause_ms(20); /* it has done so again */
+    pause_ms(20); /* it has looked again */
     good = good && atomic_load(&silent.due) && watchdog_stuck(watchdog) == 0;
     atomic_store(&silent.polls, true);
     good = good && !count_within(watchdog, 1, WHILE);
@@ -186,7 +186,7 @@ static bool outlives_a_stop(int begun)
     return good;
 }
 
-/* The first one, because it forks, and so no thread may have started. */
+/* The first test, because it forks, so no thread may have started. */
 TEST_WITH(a_process_that_stood_still_blames_no_one, set_up, NULL)
 {
     int begun[2], status;
@@ -222,7 +222,7 @@ TEST_WITH(its_place_is_another_threads, set_up, NULL)
     assert_int_equal(metric_get(METRIC_STUCK), 1);
     assert_int_equal(metric_get(METRIC_WORKERS_BUSY), 1);
 
-    /* It comes back: it is forgiven, and there is still one place. */
+    /* The task returns: it is forgiven, and there is still one place. */
     sem_post(&silent.go);
     assert_true(posted_within(&silent.over, SOON));
     assert_int_equal(watchdog_stuck(watchdog), 0);
@@ -242,7 +242,7 @@ TEST_WITH(its_place_is_another_threads, set_up, NULL)
     watchdog_destroy(watchdog);
 }
 
-/* Who polls may take as long as it likes to end, as may who need not end yet, and who waits for its turn. */
+/* A task that polls may take any time to end; so may a task that is not due, and one that waits for its turn. */
 TEST_WITH(others_are_left_alone, set_up, NULL)
 {
     static struct watched polling = {.due = true, .polls = true}, early, pausing = {.due = true, .pauses = true};
@@ -268,7 +268,7 @@ TEST_WITH(others_are_left_alone, set_up, NULL)
     watchdog_destroy(watchdog);
 }
 
-/* It is another thread, which helps it, that does not come back. */
+/* Another thread, which helps the task, does not return. */
 TEST_WITH(a_task_whose_helper_is_stuck_is_given_up, set_up, NULL)
 {
     static struct watched helped = {.due = true}, others[2];
@@ -280,7 +280,7 @@ TEST_WITH(a_task_whose_helper_is_stuck_is_given_up, set_up, NULL)
     for (int i = 0; i < 2; i++)
         submit(pool, watchdog, &others[i], watched_due);
     for (int i = 0; i < 2; i++)
-        assert_true(posted_within(&others[i].begun, SOON)); /* at once, on both places */
+        assert_true(posted_within(&others[i].begun, SOON)); /* at once, in both places */
     sem_post(&helped.go);
     assert_true(posted_within(&helped.over, SOON));
     for (int i = 0; i < 2; i++)
@@ -324,7 +324,7 @@ TEST_WITH(after_as_many_as_workers_it_ends_the_process, set_up, NULL)
     watchdog_destroy(watchdog);
 }
 
-/* ---------------------------------------------------------------- a library that does not come back */
+/* ---------------------------------------------------------------- a library that does not return */
 
 enum { STUCK_N = 77, PART_N = 78, CURVE_N = 79 }; /* of the jobs that are treated specially */
 
@@ -417,7 +417,7 @@ static void post(struct jobs *jobs, size_t n, char id[UUID_SIZE])
     assert_true(jobs_admit(jobs, &record, 0));
 }
 
-/* The document, once it is final; NULL: it is not, after a while. */
+/* The document, once it is final; NULL: it is not final after a while. */
 static struct document * final(struct jobs *jobs, const char *id)
 {
     struct document *document = NULL;
@@ -436,7 +436,8 @@ static void assert_ends(struct jobs *jobs, const char *id, const char *words)
     document_release(document);
 }
 
-/* It fails, one that waits for its part takes that over, and what it says when it comes back is not heard. */
+/* The job fails, a job that waits for its part takes it over, and what the computation says when it returns is
+ * ignored. */
 TEST_WITH(a_job_past_its_deadline_fails, set_up, NULL)
 {
     struct service *service = start(0.1);
@@ -461,7 +462,7 @@ TEST_WITH(a_job_past_its_deadline_fails, set_up, NULL)
     stop(service);
 }
 
-/* An equal one that is posted meanwhile has a computation of its own. */
+/* An equal job that is posted meanwhile has a computation of its own. */
 TEST_WITH(a_canceled_job_stays_canceled, set_up, NULL)
 {
     struct service *service = start(1000);
@@ -489,7 +490,7 @@ static void post_sem(void *sem)
     sem_post(sem);
 }
 
-/* Who waits for it is told why there is none. */
+/* Whoever waits for the curve is told why there is none. */
 TEST_WITH(a_curve_is_given_up, set_up, NULL)
 {
     struct service *service = start(0.1);

@@ -1,6 +1,6 @@
 /*
- * Units of work: what is equal is opened once and ends for all who wait; parts are computed by one and awaited by the
- * others, who are woken at once by its end, by being canceled and by the stop, and whose places others have meanwhile.
+ * Units of work: equal work is opened once and ends for all who wait; parts are computed by one thread and awaited by
+ * the others, who are woken at once by its end, by a cancel and by the stop, and whose places others use meanwhile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@
 static const char hash[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 static const uint8_t keys[4][32] = {{0}, {1}, {2}, {3}};
 
-enum { SOON = 5000 }; /* ms, on a machine that is busy */
+enum { SOON = 5000 }; /* ms, on a busy machine */
 
 static void pause_ms(long ms)
 {
@@ -83,7 +83,7 @@ TEST(equal_work_is_opened_once_and_ends_for_all)
 
 /* ---------------------------------------------------------------- parts */
 
-/* A task that takes a part, and says when and with what it went on. */
+/* A task that takes a part, and records when and with what result it continued. */
 struct taker {
     struct work work; /* first */
     const uint8_t *key;
@@ -125,7 +125,7 @@ static void block(struct pool_task *task)
     sem_wait(&blocker->go);
 }
 
-/* One worker: the task that waits has lent it, and gets it back before any that has not begun. */
+/* One worker: the task that waits lends it, and gets it back before any task that has not begun. */
 TEST(who_waits_lends_its_place_and_goes_on_first)
 {
     struct works *works = works_create();
@@ -155,7 +155,7 @@ TEST(who_waits_lends_its_place_and_goes_on_first)
     works_destroy(works);
 }
 
-/* Canceled, past its deadline or at the stop: it goes on without the part, and without waiting for a place. */
+/* Canceled, past its deadline or at the stop: the task continues without the part, and without waiting for a place. */
 TEST(who_is_unwanted_wakes_at_once)
 {
     struct works *works = works_create();
@@ -262,7 +262,7 @@ TEST(all_end_whatever_they_share)
     pool_destroy(pool);
     assert_int_equal(computed + unwanted, 3 * TASKS);
     assert_true(computed > TASKS);
-    assert_true(most <= WORKERS + TASKS / 50); /* who is canceled ends beside the others */
+    assert_true(most <= WORKERS + TASKS / 50); /* a canceled one ends beside the others */
     assert_int_equal(works->open.len, 0);
     works_destroy(works);
 }

@@ -1,6 +1,6 @@
 /*
- * The privacy curve of a mechanism against jobs: a point of a curve says what a job says that asks for delta at its
- * epsilon, in both directions, to the last point.
+ * The privacy curve of a mechanism compared with jobs: a point of a curve equals the answer of a job that asks for
+ * delta at its epsilon, in both directions, up to the last point.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,15 +17,15 @@
 
 enum { EVERY = 20 };
 
-/* A bound that is as good as the job's: neither may be off by more than its tolerance. Past what doubles tell apart
- * both are at the least. */
+/* A bound that is as good as the job's: neither may be off by more than its tolerance. Below the resolution of doubles
+ * both have the least value. */
 static void assert_as_good(const char *name, double epsilon, double curve, double job)
 {
     if (!(curve <= job * (1 + 2 * TOLERANCE) && curve >= job * (1 - 2 * TOLERANCE)))
         fail_msg("%s at epsilon %.17g: the curve says %.17g, a job %.17g", name, epsilon, curve, job);
 }
 
-/* How many points of the curve are below 1e-17 in direction add. Every 20th is compared with a job. */
+/* The number of points of the curve that are below 1e-17 in direction add. Every 20th point is compared with a job. */
 static size_t compare(const char *members)
 {
     struct eps_job job = job_of("{%s,'noise_multiplier':1,'curve':true}", members);
@@ -53,7 +53,7 @@ static size_t compare(const char *members)
 
 TEST(a_point_is_as_good_as_a_job)
 {
-    /* directions of which one falls long before the other, past 1e-15 */
+    /* one direction falls long before the other, past 1e-15 */
     assert_true(compare("'n':1000,'sampling':{'scheme':'poisson','p':0.01}") > 2);
     assert_true(compare("'n':100,'sampling':{'scheme':'balls_in_bins','bins':10}") > 2);
     assert_true(compare("'n':100,'sampling':{'scheme':'balls_in_bins','bins':20,'redraw':true}") > 0);
@@ -63,7 +63,7 @@ TEST(a_point_is_as_good_as_a_job)
     compare("'n':10," TWO_BANDS ",'sampling':{'scheme':'none'}");
 }
 
-/* A direction that was not followed to the end stayed at what it was where it fell under 1e-15. */
+/* A direction that was not followed to the end kept its value once it fell below 1e-15. */
 TEST(a_direction_is_followed_to_the_end)
 {
     struct eps_job job =

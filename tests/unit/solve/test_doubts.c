@@ -1,6 +1,6 @@
 /*
- * Jobs that are allowed and probably not meant: the hint is there, with numbers that are right; and it is not there
- * where the job is what it should be.
+ * Jobs that are valid and probably a mistake: the hint is present, with correct numbers; and it is absent where the job
+ * is as it should be.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -16,7 +16,7 @@
 
 #define NOISE_2 "'noise_multiplier':2,'delta':1e-6"
 
-/* The hint that has the text; NULL: none. */
+/* The hint that contains the text; NULL: none. */
 static const char *find_hint(const struct eps_result *result, const char *text)
 {
     for (size_t i = 0; i < result->hints_len; i++)
@@ -45,7 +45,7 @@ TEST(one_participation_is_said)
         {40, "'scheme':'none'", true},
         {40, "'scheme':'none','schema':'shuffled'", true},
         {40, "'scheme':'none','schema':'shuffled','epochs':4", false},
-        {40, "'scheme':'none','batch_size':10,'dataset_size':400", false}, /* once, which follows from the sizes */
+        {40, "'scheme':'none','batch_size':10,'dataset_size':400", false}, /* one, which follows from the sizes */
         {1, "'scheme':'none'", false},
         {40, "'scheme':'poisson','p':0.1", false},
     };
@@ -59,7 +59,7 @@ TEST(epochs_that_end_early_are_said)
 {
     static const struct {
         size_t n;
-        const char *sampling, *text; /* NULL: nothing is amiss */
+        const char *sampling, *text; /* NULL: nothing is wrong */
     } cases[] = {
         {25, "'epochs':2,'separation':10,'schema':'shuffled'", "2 epochs of 10 steps end before step 20 of 25"},
         {25, "'epochs':2,'separation':10,'schema':'fixed_order'", "set epochs to 3"},
@@ -75,7 +75,7 @@ TEST(epochs_that_end_early_are_said)
                     cases[i].text ? cases[i].text : "no participation is counted", cases[i].text != NULL);
 }
 
-/* What is answered is true of the batches that are formed for such a job: after its epochs they are empty. */
+/* The answer is right for the batches that are formed for such a job: after its epochs they are empty. */
 TEST(nobody_takes_part_after_the_epochs)
 {
     const uint8_t key[32] = {7};
@@ -109,7 +109,7 @@ TEST(a_delta_of_one_example_is_said)
                 "delta 5e-05 is at least 1/dataset_size = 5e-05", true);
     assert_hint(job_of(format, sizes, "'noise_multiplier':2,'delta':4.9e-5"), "dataset_size", false);
     assert_hint(job_of(format, sizes, "'noise_multiplier':1,'epsilon':0.1"), "is at least 1/dataset_size",
-                true); /* of what was found, too */
+                true); /* also of a delta that was found */
     assert_hint(job_of(format, "'p':0.005", "'noise_multiplier':1,'epsilon':0.1"), "dataset_size", false);
 }
 
@@ -119,7 +119,7 @@ TEST(a_delta_of_one_example_is_said)
 #define SAMPLED "'sampling':{'scheme':'poisson','p':0.02}"
 #define NOISE "'noise_multiplier':1.2,'delta':1e-5"
 
-/* The identity's noise in the hint keeps the promise, with less error, by a job of its own. */
+/* The identity's noise multiplier in the hint keeps the promise, with less error, as a job of its own shows. */
 TEST(bands_under_poisson_are_compared)
 {
     const char text[] = "the identity is better than this strategy";
@@ -130,7 +130,7 @@ TEST(bands_under_poisson_are_compared)
         assert_non_null(hint);
         double noise = 0;
         assert_int_equal(sscanf(strstr(hint, "noise multiplier ") + strlen("noise multiplier "), "%lf", &noise), 1);
-        /* four digits of it are shown */
+        /* the hint shows four digits of it */
         struct eps_result *identity = solved(
             NULL, job_of("{'n':200," SAMPLED ",'noise_multiplier':%.17g,'delta':%.17g}", noise * 1.001, result->delta));
         assert_true(identity->epsilon <= result->epsilon);
@@ -147,7 +147,7 @@ TEST(bands_under_poisson_are_compared)
          false},
         /* more than there are groups */
         {BANDS_16 ",'sampling':{'scheme':'cyclic_poisson','p':0.02,'groups':2}," NOISE, true},
-        /* a delta that needs no noise is no comparison */
+        /* a delta that needs no noise allows no comparison */
         {BANDS_16 "," SAMPLED ",'epsilon':8,'noise_multiplier':1.2", false},
         /* without sampling a strategy gains */
         {BANDS_16 ",'sampling':{'scheme':'poisson','p':1}," NOISE, false},
@@ -157,7 +157,7 @@ TEST(bands_under_poisson_are_compared)
         assert_hint(job_of("{%s}", cases[i].members), text, cases[i].said);
 }
 
-/* It is a comparison of errors, and no rule: where the strategy has less, nothing is said. */
+/* The hint compares errors and is no rule: where the strategy has less error, there is none. */
 TEST(a_strategy_that_gains_is_not_doubted)
 {
     const char rare[] = "'n':8,'sampling':{'scheme':'poisson','p':0.001}";
@@ -177,8 +177,8 @@ static bool stop(void *user)
     return *polls > 0 && --*polls == 0;
 }
 
-/* At whatever poll a job is told to stop, the comparison's included, it is canceled, and not answered without its
- * hint. */
+/* At whatever poll a job is canceled, those of the comparison included, it ends as canceled, and is not answered
+ * without its hint. */
 TEST(a_comparison_is_canceled_with_its_job)
 {
     struct eps_job job = job_of("{" BANDS_16 "," SAMPLED "," NOISE "}");
@@ -189,7 +189,7 @@ TEST(a_comparison_is_canceled_with_its_job)
         struct eps_result *result = NULL;
         enum eps_status status = eps_solve(&context, &result, NULL, &job);
         if (status == EPS_OK) {
-            assert_true(polls > 0); /* it was never told to */
+            assert_true(polls > 0); /* it was never asked to stop */
             assert_non_null(find_hint(result, "is better than this"));
             eps_result_destroy(result);
             answered++;

@@ -1,6 +1,6 @@
 /*
- * Banded strategies that are not Toeplitz: the kind against dense matrices, the gradient against differences, the
- * optima against numbers computed by others.
+ * Banded strategies that are not Toeplitz: the kind compared with dense matrices, the gradient with differences, and
+ * the optima with numbers computed by others.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -32,7 +32,7 @@ static struct eps_mechanism banded_mechanism(size_t n, size_t stamps, size_t ban
     return m;
 }
 
-/* Columns of norm 1, bands of them below the diagonal; and all parts, from the encoder alone. */
+/* Columns of norm 1, with all bands or fewer below the diagonal; and all parts, from the encoder alone. */
 TEST(the_kind_is_a_matrix)
 {
     for (size_t bands = 1; bands <= 12; bands += bands < 3 ? 1 : 3)
@@ -57,7 +57,7 @@ TEST(the_kind_is_a_matrix)
                     assert_near(eps__strategy_column_norm(strategy, j), 1, 1e-14L);
                 }
                 check_factorisation(strategy, &m, &c, &inverse, 1e-11L);
-                /* A workload of either sign may have an optimum of either sign. */
+                /* A workload with entries of either sign may have an optimum with entries of either sign. */
                 assert_true(eps_strategy_bands(strategy) <= bands);
                 assert_true(which % 4 == 3 || eps__strategy_nonnegative(strategy));
                 assert_true(eps__strategy_lower_triangular(strategy));
@@ -142,7 +142,7 @@ TEST(sensitivity_bounds_every_pattern)
     }
 }
 
-/* Larger ones against the dense kind: both ways through a pattern, few starts and many, and the row bound. */
+/* Larger ones compared with the dense kind: both ways through a pattern, few starts and many, and the row bound. */
 TEST(sensitivity_is_that_of_the_dense_matrix)
 {
     enum { M = 60 };
@@ -180,7 +180,7 @@ TEST(sensitivity_is_that_of_the_dense_matrix)
     }
 }
 
-/* A banded matrix of these entries, all its columns stored. */
+/* A banded matrix of these entries, all of whose columns are stored. */
 static struct eps_strategy *banded_of(size_t n, size_t bands, double (*entry_of)(size_t j, size_t d))
 {
     struct eps_strategy *s = calloc(1, sizeof *s);
@@ -212,7 +212,7 @@ static double rising(size_t j, size_t d)
     return pow(1.001, (double)j) / (7 + (double)d + (double)(j % 3));
 }
 
-/* F1: many starting points, few steps, against sums in quadruple precision; both ends hold and are close. */
+/* F1: many starting points and few steps, compared with sums in quadruple precision; both bounds hold and are close. */
 TEST(sums_that_slide_stay_exact)
 {
     enum { N = 3000 };
@@ -274,7 +274,7 @@ static __float128 largest_of_whole(size_t n, size_t bands, size_t k)
     return best;
 }
 
-/* F1: tens of thousands of differences, and the last bit of short sums, against whole numbers. */
+/* F1: tens of thousands of differences, and the last bit of short sums, compared with integers. */
 TEST(sums_that_slide_far_do_not_drift)
 {
     for (size_t trial = 0; trial < 400; trial++) {
@@ -326,7 +326,7 @@ TEST(the_gradient_is_the_limit_of_differences)
     }
 }
 
-/* Numbers of others (group dense): unit diagonal of X, or 1/epochs; bands or the whole triangle. */
+/* Numbers computed by others (group dense): unit diagonal of X, or 1/epochs; bands or the whole triangle. */
 TEST(optima_are_those_of_others)
 {
     json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row;
@@ -338,7 +338,7 @@ TEST(optima_are_those_of_others)
         if (json_is_integer(json_object_get(row, "bands")))
             bands = (size_t)json_integer_value(json_object_get(row, "bands"));
         bool equal = json_is_true(json_object_get(row, "equal_norm"));
-        /* One participation has equal norms by itself; with more, only bands within the separation are ours. */
+        /* With one participation norms are equal anyway; with more, we compute only bands within the separation. */
         if (epochs > 1 && (!equal || (double)bands > (double)n / epochs))
             continue;
         struct eps_mechanism m = banded_mechanism(n, 1, bands, false);
@@ -356,8 +356,8 @@ TEST(optima_are_those_of_others)
 }
 
 /* A cooldown is no Toeplitz workload. Over the whole triangle, where the least loss at equal column norms is that of a
- * single participation, the optimum lies within the bound that another optimiser proves; fewer bands are beaten by no
- * neighbour, by brute force; and with stamps a block is the best for a job of its own length. */
+ * single participation, the optimum lies within the bound that another optimiser proves; with fewer bands no neighbour
+ * is better, by brute force; and with stamps a block is the best for a job of its own length. */
 TEST(cooldowns_have_their_optimum)
 {
     enum { M = 10 };
@@ -387,7 +387,7 @@ TEST(cooldowns_have_their_optimum)
                 long double norms[M] = {0}, loss = 0;
                 memcpy(trial.at, c.at, M * M * sizeof *c.at);
                 *entry(&trial, i, j) += sign * 0.03L;
-                if (*entry(&trial, i, j) >= 0) { /* amplification needs C >= 0, and the optimiser looks there */
+                if (*entry(&trial, i, j) >= 0) { /* amplification needs C >= 0, and the optimiser stays there */
                     for (size_t r = 0; r < M * M; r++)
                         norms[r % M] += trial.at[r] * trial.at[r];
                     for (size_t r = 0; r < M * M; r++)
@@ -417,8 +417,8 @@ TEST(cooldowns_have_their_optimum)
     }
 }
 
-/* Each objective is the better one at what it is for, and both beat the Toeplitz optimum with columns of norm 1; a list
- * of coefficients takes another way to the same optimum; a bound on the largest variance is reached by many steps. */
+/* Each objective is better at its own criterion, and both beat the Toeplitz optimum with columns of norm 1; a list of
+ * coefficients takes another way to the same optimum; many steps attain a bound on the largest variance. */
 TEST(objectives_do_what_they_say)
 {
     enum { M = 96, BANDS = 8 };

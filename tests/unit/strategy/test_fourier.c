@@ -1,6 +1,6 @@
 /*
- * The Fourier mechanism against its definition: a discrete transform summed term by term, pseudoinverses by
- * elimination, sensitivities over all patterns and signs.
+ * The Fourier mechanism compared with its definition: a discrete transform summed term by term, pseudoinverses by
+ * elimination, and sensitivities over all patterns and signs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -23,7 +23,7 @@ static struct matrix circulant_root(size_t m)
         long double complex sum = 0;
         for (size_t a = 0; a < m; a++)
             sum += cexpl(-2 * M_PIl * I * (long double)(k * a % size) / (long double)size);
-        /* The even frequencies cancel; what is left of them is rounding, whose root would not be. */
+        /* The even frequencies cancel; only rounding is left of them, and its root would not be small. */
         long double complex sigma = k % 2 || k == 0 ? csqrtl(sum) : 0;
         for (size_t i = 0; i < size; i++)
             for (size_t j = 0; j < size; j++)
@@ -34,7 +34,7 @@ static struct matrix circulant_root(size_t m)
     return root;
 }
 
-/* One block in every place of the diagonal. */
+/* One block, repeated along the diagonal. */
 static struct matrix stamped(const struct matrix *block, size_t stamps)
 {
     struct matrix out = matrix_new(block->rows * stamps, block->columns * stamps);
@@ -136,7 +136,7 @@ TEST(sensitivity_bounds_every_pattern)
         }
 }
 
-/* Patterns too long for their Gram matrix: |C| in the place of C, against the columns themselves. */
+/* Patterns too long for their Gram matrix: |C| instead of C, compared with the columns themselves. */
 TEST(long_patterns_are_bounded)
 {
     enum { LONG = 4500 };
@@ -162,7 +162,7 @@ TEST(long_patterns_are_bounded)
             window += column[u] - column[(u + 2 * LONG - 4200) % (2 * LONG)];
             sum += window * window;
         }
-        /* In one block all 4200 steps; a pattern over two blocks has less. */
+        /* All 4200 steps in one block; a pattern over two blocks has less. */
         assert_true(fabsl(s.value - sqrtl(sum)) <= 1e-12L * s.value);
         eps_strategy_destroy(strategy);
         free(column);
@@ -170,8 +170,8 @@ TEST(long_patterns_are_bounded)
     }
 }
 
-/* 2^15 steps: the standard decoder has the same variance everywhere, the closed solution of the Toeplitz system is
- * one (its variance is a A C^+ C = A), and it is never worse. */
+/* 2^15 steps: the standard decoder has the same variance everywhere; the closed solution of the Toeplitz system solves
+ * it (its variance is a A C^+ C = A), and is never worse. */
 TEST(many_steps_are_fast)
 {
     size_t n = (size_t)1 << 15;
@@ -195,7 +195,7 @@ TEST(many_steps_are_fast)
     for (size_t i = 0; i < 2 * n; i++)
         norm += (long double)row[i] * row[i];
     assert_true(fabsl(norm - optimal[middle]) <= 1e-10L * norm);
-    /* B C at the last step of the prefix and the one after it: columns are the kernel, moved. */
+    /* B C at the last step of the prefix and at the one after it: columns are the kernel, shifted. */
     double *c = malloc(n * sizeof *c);
     assert_non_null(c);
     assert_int_equal(eps_strategy_row(strategy, c, NULL, EPS_PART_ENCODER, n - 1), EPS_OK);

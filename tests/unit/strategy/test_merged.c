@@ -1,5 +1,5 @@
 /*
- * The merged matrix against the columns of C added up one by one, and its Gram matrix against a long double product.
+ * The merged matrix compared with the columns of C added up one by one, and its Gram matrix with a long double product.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -11,7 +11,7 @@
 #include "tests/unit/matrices.h"
 #include "tests/unit/test.h"
 
-/* M from the rows that anyone can ask for. */
+/* M from the rows of the public interface. */
 static struct matrix merged_matrix(const struct eps_strategy *strategy, size_t bins)
 {
     struct matrix c = part_matrix(strategy, EPS_PART_ENCODER), m = matrix_new(c.rows, bins);
@@ -52,7 +52,7 @@ static void agrees(const struct eps_mechanism *mechanism, size_t bins)
     eps_strategy_destroy(strategy);
 }
 
-/* Every divisor of n as the number of bins, so that bands are fewer, as many and more. */
+/* Every divisor of n as the number of bins, so that there are fewer bands than bins, as many, and more. */
 static void all_bins(const struct eps_mechanism *mechanism)
 {
     for (size_t bins = 1; bins <= mechanism->n; bins++)

@@ -1,7 +1,8 @@
 /*
- * Correlated noise, row by row, against its definition: white noise times the rows of C^+ or of B, whichever way it is
- * drawn; C gives the white noise back. And against its law: the empirical covariance of the rows is sigma^2 C^-1 C^-T.
- * Keys are fixed; bounds on what is random are passed with probability 1 - 1e-6 or more by a right one.
+ * Correlated noise, row by row, compared with its definition: white noise times the rows of C^+ or of B, in every way
+ * of drawing it; C gives the white noise back. And compared with its law: the empirical covariance of the rows is
+ * sigma^2 C^-1 C^-T. Keys are fixed; a correct generator passes bounds on random numbers with probability 1 - 1e-6 or
+ * more.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -25,7 +26,7 @@ static double *room(size_t len)
     return x;
 }
 
-/* z, as many rows as C has. */
+/* z, with as many rows as C. */
 static struct matrix white_matrix(const struct eps_strategy *s, size_t d)
 {
     struct eps__white white = {.sigma = sigma};
@@ -50,7 +51,7 @@ static void assert_row(const double *got, const struct matrix *wanted, size_t ro
     }
 }
 
-/* Every way of the kind that serves the strategy. Returns how many. */
+/* Every way of the kind that serves the strategy. Returns their number. */
 static size_t check_ways(const struct eps_strategy *s, size_t d, const struct matrix *wanted, const char *what)
 {
     size_t served = 0;
@@ -102,7 +103,7 @@ static void check_drawn(const struct eps_strategy *s, const struct matrix *z, co
         matrix_free(&p);
         matrix_free(&wanted);
     }
-    /* C x = z, where C can be solved. */
+    /* Checks C x = z, where C can be solved. */
     struct matrix c = part_matrix(s, EPS_PART_ENCODER), x = matrix_new(n, d);
     for (size_t i = 0; i < n * d; i++)
         x.at[i] = out[i];
@@ -303,7 +304,7 @@ TEST(panels_fit_together)
 
 /* ---------------------------------------------------------------- taken up again */
 
-/* Rows from `row` on, bit for bit, of a stream of which `drawn` were drawn. */
+/* Compares the rows from `row` on, bit for bit, with those of a stream of which `drawn` were drawn. */
 static void check_skip(const struct eps_strategy *s, enum eps_part part, const double *all, size_t d, size_t drawn,
                        size_t row, const char *what)
 {
@@ -325,7 +326,7 @@ static void check_skip(const struct eps_strategy *s, enum eps_part part, const d
     free(out);
 }
 
-/* Every form and workload, in blocks and panels and more than a tile. */
+/* Every form and workload, in blocks and panels, and wider than a tile. */
 TEST(a_stream_goes_on_with_the_same_bits)
 {
     static const struct {
@@ -352,7 +353,7 @@ TEST(a_stream_goes_on_with_the_same_bits)
             }
 }
 
-/* The rows that are drawn for nothing. */
+/* The number of rows that are drawn for nothing. */
 static size_t rows_before(const struct form *form, enum eps_part part, size_t row)
 {
     struct eps_strategy *s = form_new(form, 64, 1, 0);
@@ -393,8 +394,8 @@ TEST(only_later_rows_can_be_skipped_to)
 
 /* ---------------------------------------------------------------- its law */
 
-/* Whitened by the Cholesky factor of the covariance that is wanted, the empirical one of d columns is I up to errors
- * that are about normal, of variance 1/d off the diagonal and 2/d on it; their squares, so scaled, add up to a
+/* Whitened by the Cholesky factor of the wanted covariance, the empirical covariance of d columns is I, up to errors
+ * that are approximately normal, of variance 1/d off the diagonal and 2/d on it; their scaled squares add up to a
  * chi-square. */
 static void check_covariance(const struct eps_strategy *s, enum eps_part part, const char *what)
 {
@@ -434,7 +435,7 @@ static void check_covariance(const struct eps_strategy *s, enum eps_part part, c
             chi_square += i == j ? D * (sum - 1) * (sum - 1) / 2 : D * sum * sum;
         }
     }
-    /* Six standard deviations: a chi-square of f degrees has mean f and variance 2 f; upwards its tail is longer. */
+    /* Six standard deviations: a chi-square of f degrees has mean f and variance 2 f; its upper tail is longer. */
     if (!(fabs(chi_square - freedom) < 6 * sqrt(2 * freedom) + 12))
         fail_msg("%s: chi-square of the covariance %g for %g degrees of freedom", what, chi_square, freedom);
     if (!(mean_square < (double)n + 6 * sqrt(2 * (double)n) + 12))
@@ -454,7 +455,7 @@ TEST(its_covariance_is_that_of_the_mechanism)
     }
 }
 
-/* ---------------------------------------------------------------- what it keeps, and what it refuses */
+/* ---------------------------------------------------------------- memory, and refusals */
 
 static double bytes_of(const struct eps_context *context, const struct eps_strategy *s, enum eps_part part, size_t d)
 {
@@ -483,10 +484,10 @@ TEST(it_keeps_few_rows)
         assert_true(decoder <= 8.0 * (kept[i].rows + 2) * D + slack);
         eps_strategy_destroy(s);
     }
-    /* A full one in panels: nothing like n d numbers. */
+    /* A full matrix in panels: far fewer than n d numbers. */
     struct eps_strategy *s = form_new(&forms[2], N, 1, 0);
     assert_true(bytes_of(NULL, s, EPS_PART_NOISE, D) < 0x1p27);
-    /* What memory is allowed decides between ways that differ in work. */
+    /* The permitted memory decides between ways that differ in work. */
     struct eps_context context = {.max_bytes = 1e6};
     eps_strategy_destroy(s);
     s = form_new(&forms[2], 64, 1, 0);
@@ -566,7 +567,7 @@ TEST(what_cannot_be_drawn_is_refused)
     eps_strategy_destroy(s);
 }
 
-/* No noise is no noise. */
+/* With no noise the rows are 0. */
 TEST(without_sigma_it_is_zero)
 {
     for (size_t i = 0; i < FORMS; i++) {

@@ -1,8 +1,9 @@
 /*
- * The optimal factorisation at small n, where everything can be checked by hand: the loss it reports against C taken
- * apart in long double and its sensitivity by enumerating patterns; its lower bound against every feasible matrix that
- * random search finds; the dual's gradients against differences; the gap, closed, for every workload, objective and
- * constraint, with disjoint and with overlapping patterns; the constraints themselves; progress and cancellation.
+ * The optimal factorisation at small n, where everything can be checked independently: the reported loss compared with
+ * that of C, decomposed in long double, with its sensitivity by enumerating patterns; its lower bound with every
+ * feasible matrix that random search finds; the dual's gradients with differences; the gap, closed, for every workload,
+ * objective and constraint, with disjoint and with overlapping patterns; the constraints themselves; progress and
+ * cancellation.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -115,7 +116,7 @@ TEST(gaps_close_and_losses_are_true)
         assert_true(eps__strategy_lower_triangular(strategy));
         long double loss = loss_of(&c, &m, &x);
         assert_constraints(&x, &settings[i]);
-        /* The same question to a finer gap: never better than what the first one's bound allows. */
+        /* The same problem to a finer gap: never better than the first one's bound allows. */
         struct setting finer = settings[i];
         finer.gap /= 3;
         struct eps_mechanism again = mechanism_of(&finer);
@@ -133,7 +134,7 @@ TEST(gaps_close_and_losses_are_true)
     }
 }
 
-/* Where the search ends early, for want of precision, the gap that is reported holds all the same. */
+/* Where the search ends early for lack of precision, the reported gap still holds. */
 TEST(a_gap_not_reached_is_still_proven)
 {
     struct setting setting = {40, 4, 10, 2, true, true, 1e-4}, rough = setting;
@@ -154,7 +155,7 @@ TEST(a_gap_not_reached_is_still_proven)
     eps_strategy_destroy(second);
 }
 
-/* F2: entries of U = L L' that are not 0 but whose rounded sums are, in either order of summation. */
+/* F2: entries of U = L L' that are not 0 while their rounded sums are, in either order of summation. */
 TEST(a_cancelled_zero_is_not_exact)
 {
     enum { N = 4 };
@@ -174,7 +175,7 @@ TEST(a_cancelled_zero_is_not_exact)
             __float128 square = 0;
             for (size_t c = 0; c < N; c++)
                 square += (__float128)l[s][c] * l[s][c];
-            p.sums[s] = (double)square * (1 + 0x1p-50); /* nothing is over on the diagonal */
+            p.sums[s] = (double)square * (1 + 0x1p-50); /* nothing exceeds on the diagonal */
         }
         for (size_t i = 0; i < N; i++)
             for (size_t j = 0; j < i; j++) {
@@ -196,7 +197,7 @@ TEST(a_cancelled_zero_is_not_exact)
             double excess = eps__optimal_excess(&o, &p);
             assert_true(excess >= 2 * 0x1p-60 && excess <= 1e-12);
         }
-        /* And no products at all: exactly nothing. */
+        /* No products at all: exactly 0. */
         memset(p.lower, 0, N * N * sizeof *p.lower);
         for (size_t s = 0; s < N; s++)
             p.lower[s * (N + 1)] = 1;
@@ -206,7 +207,7 @@ TEST(a_cancelled_zero_is_not_exact)
     eps__workload_clear(&workload);
 }
 
-/* F2: no X = a a' that meets the constraints has more of U than the pattern sums and what is counted beside them. */
+/* F2: for no X = a a' that meets the constraints does U give more than the pattern sums and the counted excess. */
 TEST(what_u_has_above_the_sums_is_counted)
 {
     enum { N = 5 };
@@ -261,7 +262,7 @@ TEST(what_u_has_above_the_sums_is_counted)
         }
         eps__optimal_point_clear(&p);
     }
-    assert_true(closest < 1e-10); /* and some X has just as much */
+    assert_true(closest < 1e-10); /* and some X attains it */
     eps__workload_clear(&workload);
 }
 
@@ -303,7 +304,7 @@ static __float128 prefix_loss(const __float128 *c, const struct eps__optimal *o)
     return fullest * (o->max_squared ? largest : total / (__float128)n);
 }
 
-/* F3: of matrices that are far from regular, as they are and with every entry off by as much as divisions may do. */
+/* F3: for ill-conditioned matrices, as they are and with every entry off by as much as divisions may cause. */
 TEST(losses_hold_for_ill_conditioned_c)
 {
     enum { N = 20 };
@@ -336,7 +337,7 @@ TEST(losses_hold_for_ill_conditioned_c)
             }
         assert_true(eps__optimal_loss_upper(&o, &p, c, &loss));
         eps__optimal_point_clear(&p);
-        if (isinf(loss)) /* too near to singular */
+        if (isinf(loss)) /* too close to singular */
             continue;
         finite++;
         const double most = EPS__DIVISORS_MAX * 0x1p-53;
@@ -354,8 +355,8 @@ TEST(losses_hold_for_ill_conditioned_c)
     eps__workload_clear(&workload);
 }
 
-/* F3, where rounding is all that is left of the gap: the loss of the entries as they are returned, however scaled,
- * against the least loss there is: (1 + sqrt 5)^2/8 for two steps (the golden ratio squared, halved). */
+/* F3, where only rounding is left of the gap: the loss of the entries as they are returned, with any scaling, compared
+ * with the least loss, (1 + sqrt 5)^2/8 for two steps (the golden ratio squared, halved). */
 TEST(the_gap_holds_for_c_as_returned)
 {
     const long double least = (1 + sqrtl(5)) * (1 + sqrtl(5)) / 8;
@@ -378,7 +379,7 @@ TEST(the_gap_holds_for_c_as_returned)
     }
 }
 
-/* The gap is reached where patterns overlap, however far the workload's singular values are apart. */
+/* The gap is reached where patterns overlap, however much the workload's singular values differ. */
 TEST(overlapping_patterns_reach_their_gap)
 {
     static const struct setting cases[] = {
@@ -401,7 +402,7 @@ TEST(overlapping_patterns_reach_their_gap)
     }
 }
 
-/* A finer gap never gives a worse C, also where double precision ends above it; and a hint says that it did. */
+/* A finer gap never gives a worse C, also where double precision ends above it; a hint then says so. */
 TEST(a_finer_gap_is_no_worse)
 {
     static const double gaps[] = {1e-1, 1e-2, 1e-3, 1e-5};
@@ -427,7 +428,7 @@ TEST(a_finer_gap_is_no_worse)
     }
 }
 
-/* Estimates follow the evaluations that a search takes, within a factor of 5, whatever it depends on. */
+/* Estimates follow the number of evaluations of a search within a factor of 5, for every parameter. */
 TEST(costs_follow_the_evaluations)
 {
     static const struct setting cases[] = {
@@ -446,7 +447,7 @@ TEST(costs_follow_the_evaluations)
     }
 }
 
-/* What others have computed, and what a closed form says: (2 steps: the golden ratio squared, halved). */
+/* Numbers computed by others, and a closed form (2 steps: the golden ratio squared, halved). */
 TEST(known_optima)
 {
     static const struct {
@@ -488,7 +489,7 @@ TEST(nothing_beats_the_bound)
             for (size_t r = 0; r < n; r++)
                 for (size_t j = 0; j < r; j++)
                     feasible = feasible && (*entry(&y, r, j) >= 0 || !settings[i].nonnegative);
-            /* Sums of absolute values bound the sensitivity whatever the signs: nonnegative only where it is asked. */
+            /* Sums of absolute values bound the sensitivity for any signs; nonnegative only where it is requested. */
             if (feasible && !(loss >= bound * (1 - 1e-12L)))
                 fail_msg("setting %zu: a loss of %Lg under the bound %Lg", i, loss, bound);
             matrix_free(&y);
@@ -533,7 +534,7 @@ static void check_gradient(struct eps__optimal_model *m, double *x, unsigned lon
     free(moved);
 }
 
-/* At points that are not special, in both sets of coordinates. */
+/* At generic points, in both sets of coordinates. */
 TEST(gradients_are_slopes)
 {
     unsigned long long state = 3;
@@ -569,7 +570,7 @@ TEST(gradients_are_slopes)
         for (size_t i = entries.positive + o.starts; i < entries.size; i++)
             y[i] += 1e-3 * fabs(scatter(&state));
         check_gradient(&entries, y, &state);
-        /* With ln det U, and ln w, once more, from here and from the other place to begin. */
+        /* With ln det U, and ln w, again, from this starting point and the other one. */
         entries.floor = 0;
         entries.mu = 0.7;
         entries.guarded = false;
@@ -704,8 +705,8 @@ TEST(progress_rises_and_cancels)
     }
 }
 
-/* At a size of several blocks an evaluation of the dual, and the proof, are left at any block: between two polls
- * there is a small part of their work. */
+/* At a size of several blocks an evaluation of the dual, and the proof, can be stopped at any block: only a small part
+ * of the work lies between two polls. */
 TEST(long_steps_are_left)
 {
     struct setting setting = {700, 4, 175, 0, false, false, 0.1};
@@ -725,7 +726,7 @@ TEST(long_steps_are_left)
     assert_int_equal(eps__strategy_inverse(NULL, &inverse, &error, strategy), EPS_OK);
     assert_non_null(inverse);
     eps_strategy_destroy(strategy);
-    /* Early, in the midst, and in the proof, the last to be done. */
+    /* Early, in the middle, and in the proof, which comes last. */
     size_t after[] = {8, polls / 3, polls - 40, polls - 4};
     for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
         strategy = NULL;

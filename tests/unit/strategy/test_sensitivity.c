@@ -1,5 +1,5 @@
 /*
- * Sensitivities against exhaustive enumeration: of patterns, of signs, and against random unit vectors where
+ * Sensitivities compared with exhaustive enumeration of patterns and signs, and with random unit vectors where
  * contributions are vectors.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -17,7 +17,7 @@ enum { MAX_N = 24 };
 
 /* ---- brute force ---- */
 
-/* What the patterns of one job allow at most, with the pair sums given. */
+/* The maximum over the patterns of one job, with the pair sums given. */
 struct search {
     const struct matrix *x; /* C'C */
     size_t k, b;
@@ -50,7 +50,7 @@ static void visit(struct search *search, size_t *steps, size_t count)
     }
 }
 
-/* Every pattern of at most k steps, b apart. A sub-pattern is never worse with the signs free, nor where X >= 0. */
+/* Every pattern of at most k steps, b apart. A sub-pattern is never worse with free signs, nor where X >= 0. */
 static long double enumerate(const struct matrix *x, const struct eps_mechanism *m, bool signs)
 {
     size_t steps[MAX_N];
@@ -73,7 +73,7 @@ static struct eps_sensitivity sensitivity_of(const struct eps_mechanism *m)
     return sensitivity;
 }
 
-/* An exact rule: the enumerated maximum lies between the two ends, which are close. */
+/* An exact rule: the enumerated maximum lies between the two bounds, which are close. */
 static void assert_exact(const struct eps_sensitivity *s, long double square)
 {
     assert_true(s->exact);
@@ -95,7 +95,7 @@ static void assert_bound(const struct eps_sensitivity *s, long double square, do
 
 TEST(the_examples_of_the_papers)
 {
-    /* More than b patterns when n > k b: the fourth one holds the large entry. */
+    /* More than b patterns when n > k b: the fourth one contains the large entry. */
     double diagonal[36] = {0};
     for (size_t i = 0; i < 6; i++)
         diagonal[i * 7] = i == 5 ? 3 : 1;
@@ -107,7 +107,7 @@ TEST(the_examples_of_the_papers)
     struct eps_sensitivity s = sensitivity_of(&m);
     assert_exact(&s, 10);
 
-    /* X = I/4 with -1/8 off the diagonal (MEMF H.2): 1.125, where the three rules of the paper say 1.5, 1.125 and
+    /* X = I/4 with -1/8 off the diagonal (MEMF H.2): 1.125, where the three rules of the paper give 1.5, 1.125 and
      * 1.571. */
     double x[9], upper = 0.25 + 0.125;
     for (size_t i = 0; i < 9; i++)
@@ -140,7 +140,7 @@ TEST(plain_cases_are_exact_to_the_last_bit)
     m.sampling.schema = EPS_SCHEMA_MIN_SEPARATION;
     s = sensitivity_of(&m);
     assert_true(s.value == 4);
-    /* No sampling at all: every step, 3 examples each. */
+    /* No sampling: every step, 3 examples each. */
     m.sampling.scheme = EPS_SCHEME_POISSON;
     m.sampling.examples_per_user = 3;
     s = sensitivity_of(&m);
@@ -267,7 +267,7 @@ TEST(min_separation_is_exact_or_bounded)
     assert_true(exact > 100 && bounded > 100);
 }
 
-/* The row bound beyond what k allows: the multiplier's search loses nothing against a plain maximum. */
+/* The row bound beyond what k allows: the search for the multiplier loses nothing against a plain maximum. */
 TEST(the_row_bound_is_the_best_separated_sum)
 {
     unsigned long long state = 17;
@@ -283,7 +283,7 @@ TEST(the_row_bound_is_the_best_separated_sum)
         m.sampling.separation = 1 + (size_t)trial % 3;
         struct matrix c = family_matrix(&m), x = matrix_gram(&c), y = matrix_new(12, 12), z = matrix_new(12, 12);
         struct eps_mechanism others = m;
-        /* v_i: the best pattern of the others, each as its own orthogonal column. */
+        /* v_i: the best pattern of the others, each with an orthogonal column of its own. */
         for (size_t i = 0; i < 12; i++) {
             others.sampling.epochs = m.sampling.epochs - 1;
             memset(y.at, 0, 144 * sizeof *y.at);
@@ -407,7 +407,7 @@ TEST(the_semidefinite_bound_is_a_bound_and_the_best)
     assert_true(exact > trials * 9 / 10);
 }
 
-/* X = (1 + c) I - c 1 1' with c = 1/(k-1): unit vectors that add to zero are best, and give k (1 + c). */
+/* X = (1 + c) I - c 1 1' with c = 1/(k-1): unit vectors with sum 0 are best, and give k (1 + c). */
 TEST(the_semidefinite_bound_of_the_simplex)
 {
     for (size_t k = 3; k <= 48; k += 5) {
@@ -423,7 +423,7 @@ TEST(the_semidefinite_bound_of_the_simplex)
     }
 }
 
-/* Too low multipliers are shifted until they are proven; the shift is what was missing. */
+/* Multipliers that are too low are shifted until they are proven; the shift is the deficit. */
 TEST(multipliers_are_certified)
 {
     double x[16], d[4] = {0}, work[16], values[4];
@@ -461,7 +461,7 @@ TEST(sampled_schemes_take_their_worst_pattern)
     m.sampling = (struct eps_sampling){.scheme = EPS_SCHEME_POISSON, .p = 0.5, .truncation = true};
     struct eps_strategy *strategy = strategy_new(&m);
     struct eps_error error;
-    /* a truncated batch: one more example may be one instead of another; else the batch is drawn alike */
+    /* a truncated batch: one more example may replace another; else the batch is drawn alike */
     static const double most[EPS_ADJACENCY_COUNT] = {
         [EPS_ADJACENCY_ZERO_OUT] = 1, [EPS_ADJACENCY_ADD_REMOVE] = 2, [EPS_ADJACENCY_REPLACE_ONE] = 2};
     m.sampling.truncation = false;
@@ -482,7 +482,7 @@ TEST(sampled_schemes_take_their_worst_pattern)
     eps_strategy_destroy(strategy);
 }
 
-/* At n = 2^20 the windows are checked against plain sums in long double. */
+/* At n = 2^20 the windows are compared with plain sums in long double. */
 TEST(long_streams_have_proven_sensitivities)
 {
     size_t n = (size_t)1 << 20;
@@ -516,7 +516,7 @@ TEST(long_streams_have_proven_sensitivities)
     free(c);
 }
 
-/* Patterns longer than any Gram matrix: |C| in the place of C. */
+/* Patterns longer than any Gram matrix: |C| instead of C. */
 TEST(very_long_signed_patterns_are_bounded)
 {
     static const double coefficients[] = {1, -0.5};
@@ -540,8 +540,8 @@ static struct eps_mechanism shuffled_mechanism(enum eps_family family, size_t n,
     return m;
 }
 
-/* Every pattern by enumeration, for kinds of every shape; what follows from distances alone is looser, and no more
- * than that. */
+/* Every pattern by enumeration, for strategies of every shape; the bound that follows from distances alone is looser,
+ * but no lower. */
 TEST(once_in_every_epoch)
 {
     static const enum eps_family families[] = {EPS_FAMILY_IDENTITY, EPS_FAMILY_SQUARE_ROOT, EPS_FAMILY_TREE,
@@ -564,7 +564,7 @@ TEST(once_in_every_epoch)
                 matrix_free(&gram);
                 eps_strategy_destroy(strategy);
             }
-    /* the epochs' own best columns, where none overlap: the fourth is in no epoch */
+    /* the best column of each epoch, where none overlap: the fourth step is in no epoch */
     double diagonal[16] = {[0] = 2, [5] = 1, [10] = 3, [15] = 9};
     struct eps_mechanism m = shuffled_mechanism(EPS_FAMILY_DENSE, 4, 3, 1);
     m.matrix.rows = diagonal;
@@ -576,8 +576,8 @@ TEST(once_in_every_epoch)
     assert_true(s.exact && s.value == 32 && s.lower == 32);
 }
 
-/* Long Toeplitz matrices go by distances: over what the Gram matrix says of short ones, and over a pattern found by
- * hand. */
+/* Long Toeplitz matrices use distances: at least the Gram matrix's value for short ones, and at least that of a pattern
+ * found by hand. */
 TEST(long_epochs_go_by_distances)
 {
     struct eps_mechanism m = shuffled_mechanism(EPS_FAMILY_SQUARE_ROOT, 1200000, 4, 300000);
@@ -592,7 +592,7 @@ TEST(long_epochs_go_by_distances)
         norm += c[i] * c[i];
         next += i > 0 ? c[i] * c[i - 1] : 0;
     }
-    /* two pairs of neighbours; the bound gives every step one */
+    /* two pairs of neighbours; the bound allows every step one */
     assert_bound(&s, 4 * norm + 4 * next, 1 + 1e-12);
     m.sampling.epochs = 3;
     s = sensitivity_of(&m);

@@ -1,7 +1,7 @@
 /*
- * Factorisations by id: what a computed strategy leaves in the caller's cache is enough to compute it again to the
- * same bits, whatever its family, and nothing that lies under an id can pass for another matrix. Optimised ones are
- * computed once and come from the cache afterwards.
+ * Factorisations by id: what a computed strategy leaves in the caller's cache is enough to compute it again to the same
+ * bits, for every family, and nothing stored under an id can pass for another matrix. Optimised ones are computed once
+ * and come from the cache afterwards.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -156,7 +156,7 @@ static void assert_same_rows(const struct eps_strategy *a, const struct eps_stra
     free(row);
 }
 
-/* The first column is what decays and scales make of its first number, however C was divided. */
+/* The first column follows from the decays and scales and its first number, however C was divided. */
 static void assert_blt(const struct eps_strategy *s, const struct eps_matrix *matrix)
 {
     const double *p = scale, *w = decay;
@@ -225,7 +225,7 @@ TEST(test_optimised_families_come_from_the_cache)
         struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
         struct eps_strategy *first = create(&context, &mechanism);
         assert_int_equal(eps__strategy_cache_state(first), EPS_CACHE_MISS);
-        mechanism.matrix.normalization = EPS_NORMALIZATION_NONE; /* asked otherwise: the same optimum */
+        mechanism.matrix.normalization = EPS_NORMALIZATION_NONE; /* another job: the same optimum */
         mechanism.sampling.epochs = 1;
         mechanism.sampling.separation = N;
         struct eps_strategy *again = create(&context, &mechanism);
@@ -233,7 +233,7 @@ TEST(test_optimised_families_come_from_the_cache)
         assert_int_equal(eps_strategy_iterations(again), eps_strategy_iterations(first));
         eps_strategy_destroy(again);
         mechanism = mechanism_of(&matrices[i]);
-        mechanism.matrix.gap = 1e-2; /* another question */
+        mechanism.matrix.gap = 1e-2; /* another problem */
         again = create(&context, &mechanism);
         assert_int_equal(eps__strategy_cache_state(again), EPS_CACHE_MISS);
         eps_strategy_destroy(again);
@@ -269,7 +269,7 @@ static struct eps_job sampled(const struct eps_mechanism *mechanism, enum eps_sc
     return job;
 }
 
-/* What asking who serves the job comes to: a status, a message, and what it costs. */
+/* The outcome of asking which accountant serves the job: a status, a message, and its cost. */
 struct asked {
     enum eps_status status;
     struct eps_error error;
@@ -291,7 +291,7 @@ static void assert_same_asked(const struct asked *a, const struct asked *b)
     assert_true(a->operations == b->operations && a->bytes == b->bytes);
 }
 
-/* By every accountant that there is. What is refused is counted, and would have failed. */
+/* By every accountant. Refused jobs are counted, and would have failed. */
 static void assert_served_alike(const struct eps_context *before, const struct eps_context *after,
                                 const struct eps_mechanism *mechanism, size_t *refused)
 {
@@ -320,7 +320,7 @@ static void assert_served_alike(const struct eps_context *before, const struct e
         }
 }
 
-/* A job is refused when it is posted, or never for that reason: not the second time, when its matrix is there. */
+/* A job is refused when it is posted, or never for that reason; not only the second time, when its matrix is there. */
 TEST(test_what_is_served_does_not_depend_on_the_cache)
 {
     size_t refused = 0;
@@ -339,14 +339,14 @@ TEST(test_what_is_served_does_not_depend_on_the_cache)
         }
         assert_true(cache.len > 0);
         assert_served_alike(&none, &context, &mechanism, &refused);
-        /* By its id: with the note alone, which is needed, and with what the optimiser found. */
+        /* By its id: with the note alone, which is needed, and with the optimiser's result. */
         struct eps_strategy *made = create(&notes, &mechanism);
         struct eps_mechanism again = stored(eps_strategy_id(made));
-        assert_int_equal(noted.len, 2); /* what was found, and the note */
+        assert_int_equal(noted.len, 2); /* the optimiser's result, and the note */
         struct cache note = {.blobs = {noted.blobs[1]}, .len = 1};
         struct eps_context alone = context_over(&note);
         assert_served_alike(&alone, &notes, &again, &refused);
-        assert_int_equal(note.len, 1); /* nothing is kept of a question */
+        assert_int_equal(note.len, 1); /* nothing is kept of a request */
         assert_int_equal(noted.len, 2);
         eps_strategy_destroy(made);
         cache_clear(&cache);
@@ -355,8 +355,8 @@ TEST(test_what_is_served_does_not_depend_on_the_cache)
     assert_true(refused > 0);
 }
 
-/* One band of an inverse, and steps that nothing adds up, of one participation: the optimum is diagonal, and who
- * serves that serves the job. */
+/* One band of an inverse, and a workload of single steps with one participation: the optimum is diagonal, and
+ * accountants for diagonal strategies serve the job. */
 TEST(test_a_diagonal_optimum_is_served)
 {
     double once = 0.9;
@@ -395,7 +395,7 @@ TEST(test_scaled_and_stamped_again)
     struct eps_error error;
     assert_int_equal(eps__strategy_sensitivity(&context, &sensitivity, &error, second, &mechanism), EPS_OK);
     assert_true(fabs(sensitivity.value - 1) < 1e-12);
-    /* The second is found by its own id, from the source of the first, and has the workload of the asker. */
+    /* The second is found by its own id, from the source of the first, with the workload of the request. */
     mechanism = stored(eps_strategy_id(second));
     mechanism.n = 3 * N;
     mechanism.matrix.normalization = EPS_NORMALIZATION_NONE;
@@ -449,7 +449,7 @@ TEST(test_what_is_not_kept_is_refused)
     cache_clear(&cache);
 }
 
-/* Any byte of a note may be wrong: the answer is then the matrix of the id or none. */
+/* Any byte of a note may be wrong: the result is then the matrix of the id or none. */
 TEST(test_a_note_cannot_lie)
 {
     struct cache cache = {0};

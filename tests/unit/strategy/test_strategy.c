@@ -1,6 +1,6 @@
 /*
- * Strategy matrices against brute force at small n, against the reference numbers of others, and at the sizes that
- * the closed forms and transforms are for.
+ * Strategy matrices compared with brute force at small n, with reference numbers computed by others, and tested at the
+ * sizes that the closed forms and transforms are made for.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -162,7 +162,7 @@ TEST(trees_of_any_size)
         struct eps_strategy *strategy = strategy_new(&m);
         struct matrix c = part_matrix(strategy, EPS_PART_ENCODER);
         check_parts(&m);
-        /* Causal: the rows up to the first that holds a step hold no later one. */
+        /* Causal: no row up to the first one that contains a step contains a later step. */
         for (size_t i = 0, seen = 0; i < c.rows; i++)
             for (size_t j = 0; j < n; j++)
                 if (*entry(&c, i, j) != 0 && j >= seen) {
@@ -392,7 +392,8 @@ TEST(a_singular_strategy_keeps_its_encoder)
     }
 }
 
-/* Reference numbers of others: error, sensitivity and loss of the banded square root (group banded_sqrt_BSR). */
+/* Reference numbers computed by others: error, sensitivity and loss of the banded square root (group
+ * banded_sqrt_BSR). */
 TEST(the_banded_square_root_agrees_with_others)
 {
     json_t *file = json_load_file("tests/paper/reference.json", 0, NULL), *row;
@@ -465,7 +466,7 @@ TEST(a_million_steps_are_fast)
     eps_strategy_destroy(strategy);
 }
 
-/* More columns than one pass of the recursion, and rows long enough for entries to fade: against rows of B. */
+/* More columns than one pass of the recursion, and rows long enough for entries to fade: compared with rows of B. */
 TEST(long_cooldowns_match_their_rows)
 {
     static const double decays[] = {1, 0.97, 0.3};
@@ -518,8 +519,8 @@ TEST(long_series_multiply_back)
     free(y);
 }
 
-/* Step by step, relative to itself, against y C = (row t of A) in quadruple precision: rows that span 85 orders of
- * magnitude, where a plain transform leaves the first thousand nothing. */
+/* Step by step, relative to each number, compared with y C = (row t of A) in quadruple precision: rows that span 85
+ * orders of magnitude, of which a plain transform leaves the first thousand no digits. */
 TEST(figures_keep_their_digits)
 {
     enum { LONG = 1200, WEIGHTS = 72, SHAPES = 5 };
@@ -588,7 +589,7 @@ TEST(long_series_that_grow_have_digits)
     assert_true(eps__convolve_digits(z, LONG, y, LONG, y, LONG, &kept) && kept);
     for (size_t i = 0; i < LONG; i++)
         assert_true(fabs(z[i] / x[i] - 1) <= 1e-9);
-    /* What must be zero is, and what cannot be computed says so. */
+    /* Zeros are exact, and what cannot be computed is reported. */
     y[0] = y[1] = 0;
     assert_true(eps__convolve_digits(z, LONG, y, LONG, y, LONG, &kept) && kept);
     assert_true(z[0] == 0 && z[3] == 0 && z[4] > 0);

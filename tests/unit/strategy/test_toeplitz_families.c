@@ -1,6 +1,6 @@
 /*
- * The Toeplitz families whose C or C^-1 is short or streamed: C, C^-1, B and its row norms by brute force at small n,
- * the sensitivity by enumeration of patterns, long streams, and what is refused.
+ * The Toeplitz families whose C or C^-1 is short or streamed: C, C^-1, B and its row norms compared with brute force at
+ * small n, the sensitivity with enumeration of patterns; long streams, and refused jobs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +14,7 @@
 
 enum { N = 24 };
 
-/* ---- against dense matrices ---- */
+/* comparison with dense matrices */
 
 static void check_parts(const struct eps_mechanism *mechanism)
 {
@@ -173,7 +173,7 @@ TEST(sensitivities_are_the_worst_pattern)
                 /* Contributions of one sign are the worst where C >= 0. */
                 if (found.exact && eps__strategy_nonnegative(s))
                     assert_near((long double)found.value * found.value, worst, 1e-11L);
-                /* Only where C does not decrease may there be no more than a bound. */
+                /* The result may be a mere bound only where C does not decrease. */
                 assert_true(found.exact || schema || !eps__strategy_nonnegative(s));
                 if (which == ISR || which == BLT || which == BLT_GIVEN)
                     assert_true(found.exact);
@@ -185,7 +185,7 @@ TEST(sensitivities_are_the_worst_pattern)
     }
 }
 
-/* A first column that settles at a constant, up to rounding, has decreased. */
+/* A first column that settles at a constant, up to rounding, counts as decreasing. */
 TEST(rounding_does_not_make_a_column_rise)
 {
     double c[40];
@@ -262,7 +262,7 @@ static void look_for(void *user, const char *pointer, const char *message)
     wanted->seen = wanted->seen || strcmp(pointer, wanted->pointer) == 0;
 }
 
-/* Both the checks before a job and, for callers who skip them, the builder name the member. */
+/* Both the checks before a job and the builder, for callers that skip them, name the member. */
 static void assert_refused(const struct eps_mechanism *m, const char *pointer)
 {
     struct eps_job job;
@@ -330,7 +330,7 @@ TEST(a_workload_without_error_is_refused)
         m.workload = (struct eps_workload){.type = EPS_WORKLOAD_MOMENTUM, .momentum = NAN, .decay = 1};
         assert_int_equal(eps_strategy_create(NULL, &s, &error, &m), EPS_INVALID);
         assert_string_equal(error.pointer, "/workload");
-        /* One without a root is served all the same. */
+        /* A workload without a root is served as well. */
         m.workload = (struct eps_workload){.type = EPS_WORKLOAD_TOEPLITZ, .decay = 1, .coefficients_len = 3};
         m.workload.coefficients = shifted;
         s = strategy_new(&m);

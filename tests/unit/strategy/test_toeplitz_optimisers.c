@@ -1,6 +1,6 @@
 /*
- * What "optimised" promises of the Toeplitz families: gradients are the slopes, nothing near is better, nothing simpler
- * is better, a wider gap costs no more than it says, and a search reports, stops when told, and repeats itself.
+ * What "optimised" promises for the Toeplitz families: gradients are the slopes, no neighbour is better, no simpler
+ * matrix is better, a wider gap costs no more than it says, and a search reports, stops on request, and repeats itself.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -22,7 +22,7 @@ struct probe {
     size_t len;
 };
 
-/* ln error of a/c plus ln square of c, as the banded family has it; of c alone where there is no quotient. */
+/* ln error of a/c plus ln square of c, as in the banded family; of c alone where there is no quotient. */
 static double probe_value(struct probe *p, double *gradient, const double *c)
 {
     double value = eps__toeplitz_log_square(&p->loss, gradient, c, p->len);
@@ -121,7 +121,7 @@ TEST(squares_of_either_sign_sum_the_gram_matrix)
 
 /* ---- optimality ---- */
 
-/* No small change of a parameter improves the loss: what the search stopped at is stationary. */
+/* No small change of a parameter improves the loss: the search stopped at a stationary point. */
 TEST(no_neighbour_is_better)
 {
     for (int variant = 0; variant < 8; variant++) {
@@ -140,7 +140,7 @@ TEST(no_neighbour_is_better)
         near.matrix.decay = decay;
         near.matrix.scale = scale;
         near.matrix.blt_len = 2;
-        /* With momentum the best decays of C^-1 would not all be positive: the optimum lies on that bound. */
+        /* With momentum some of the best decays of C^-1 would not be positive: the optimum lies on that bound. */
         double tolerance = variant & 2 ? 1e-4 : 1e-6;
         assert_near(loss_of_mechanism(&near), best, 1e-12L);
         for (size_t i = 0; i < 8; i++) {
@@ -223,8 +223,8 @@ TEST(more_freedom_is_never_worse)
     }
 }
 
-/* Buffers that the search makes one, or drives to a decay of 0, are still a BLT: its numbers are finite, C is what the
- * decays and scales say, and fewer buffers are no better by far. */
+/* Buffers that the search merges into one, or whose decay it drives to 0, still give a valid BLT: its numbers are
+ * finite, C follows from the decays and scales, and fewer buffers are not much better. */
 TEST(more_buffers_than_are_needed_are_a_blt)
 {
     static const struct {
@@ -274,7 +274,7 @@ TEST(a_wider_gap_costs_no_more_than_it_says)
 /* Columns of one pattern that overlap want to be orthogonal: the best bands beyond the separation have both signs. */
 TEST(bands_beyond_the_separation_have_both_signs)
 {
-    /* Found by the review of this library, for 32 steps, 4 participations 8 apart. */
+    /* Found in a review, for 32 steps with 4 participations, 8 apart. */
     static const double known[] = {.754811,  .384085, .288408, .238594, .205938, .181748, .162271, .14524,
                                    -.084996, .024313, .043397, .048228, .048151, .045892, .042562, .038774};
     struct eps_mechanism m = mechanism_of(BANDED, 32), other = mechanism_new(EPS_FAMILY_TOEPLITZ, 32);
@@ -287,7 +287,7 @@ TEST(bands_beyond_the_separation_have_both_signs)
     assert_true(loss < 17.9735 && loss <= loss_of_mechanism(&other) * (1 + 1e-5));
     m.matrix.gap = 1e-9;
     assert_true(loss_of_mechanism(&m) <= loss_of_mechanism(&other));
-    /* Better than no bands there at all, by more than the gap. */
+    /* Better than without bands beyond the separation, by more than the gap. */
     static const size_t ks[] = {4, 16, 50, 2}, bs[] = {32, 16, 2, 100}, wide[] = {96, 64, 10, 200};
     for (size_t i = 0; i < 4; i++) {
         m = mechanism_of(BANDED, ks[i] * bs[i]);
@@ -299,7 +299,7 @@ TEST(bands_beyond_the_separation_have_both_signs)
         if (!(loss <= narrow * (1 - 5e-3)))
             fail_msg("case %zu: %.6f with %zu bands, %.6f with %zu", i, loss, wide[i], narrow, bs[i]);
     }
-    /* Signs are of no use where the sensitivity would go by |C|. */
+    /* Signs do not help where the sensitivity would be that of |C|. */
     m.matrix.column_normalize = true;
     assert_false(eps__banded_either_sign(&m));
     m.matrix.column_normalize = false;
@@ -328,7 +328,8 @@ TEST(sampled_jobs_get_a_nonnegative_matrix)
             double best = loss_of(open, &m);
             negative = negative || !eps__strategy_nonnegative(open);
             if (which == BANDED && bins[i] < 32) {
-                /* With both signs 32 bands are better by more; without, no worse than bands that do not overlap. */
+                /* With both signs 32 bands are better by a larger margin; without, they are no worse than bands that do
+                 * not overlap. */
                 struct eps_mechanism narrow = m;
                 narrow.matrix.bands = bins[i];
                 best = loss_of_mechanism(&narrow) / 1.02 * (1 + 1e-3);

@@ -1,6 +1,6 @@
 /*
- * The decoders of trees against their definitions, written out node by node, and at sizes where only closed forms
- * can be compared.
+ * The decoders of trees compared with their definitions, written out node by node, and with closed forms at sizes where
+ * nothing else is possible.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -47,8 +47,8 @@ static void prefix_row(long double *row, const struct matrix *tree, size_t count
         }
 }
 
-/* The decoder of prefix sums of a block of m steps: rows of the complete tree's, the last being the one of least
- * norm that has no noise of nodes without a step. */
+/* The decoder of prefix sums of a block of m steps: rows of the complete tree's decoder, the last one being the row of
+ * least norm without the noise of nodes that have no step. */
 static struct matrix online_prefix(size_t m)
 {
     struct eps_mechanism whole = mechanism_new(EPS_FAMILY_TREE, m);
@@ -135,7 +135,7 @@ TEST(stamps_repeat_the_last_row)
     eps_strategy_destroy(strategy);
 }
 
-/* Scaling C up scales its decoders down; the decoder is a part of what the id names. */
+/* Scaling C up scales its decoders down; the id includes the decoder. */
 TEST(scale_and_id)
 {
     struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TREE, 13), other;
@@ -160,7 +160,7 @@ TEST(scale_and_id)
 }
 
 /* 2^18 steps: an online prefix sum adds 2^l / (2^(l+1) - 1) for each node of its binary representation; at the last
- * step both decoders have the whole tree, and there the pseudoinverse is no better than the root's estimate. */
+ * step both decoders have the whole tree, and the pseudoinverse is no better there than the root's estimate. */
 TEST(many_steps_are_fast)
 {
     size_t n = (size_t)1 << 18;
@@ -185,7 +185,7 @@ TEST(many_steps_are_fast)
         ones[t] = 1;
     }
     assert_near(full[n - 1], online[n - 1], 1e-10L);
-    /* The same workload as a list of coefficients takes the other way. */
+    /* The same workload as a list of coefficients takes the other code path. */
     mechanism.workload = (struct eps_workload){.type = EPS_WORKLOAD_TOEPLITZ, .coefficients = ones};
     mechanism.workload.coefficients_len = n;
     struct eps_strategy *strategy = strategy_new(&mechanism);

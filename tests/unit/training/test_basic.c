@@ -1,5 +1,5 @@
 /*
- * Basic composition (lib/training/basic.c) of Gaussians, against the best split on a fine grid and against their
+ * Basic composition (lib/training/basic.c) of Gaussians, compared with the best split on a fine grid and with their
  * composition.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -12,7 +12,7 @@
 #include "lib/training/basic.h"
 #include "tests/unit/test.h"
 
-/* A Gaussian's; its guesses are wrong by a factor. */
+/* A Gaussian's curve; its guesses are wrong by a factor. */
 struct gaussian {
     struct eps__curve base;
     double shift, wrong;
@@ -80,12 +80,12 @@ TEST(the_split_is_about_the_best)
             double shift = sqrt((double)counts[i] * shifts[i][0] * shifts[i][0] + shifts[i][1] * shifts[i][1]);
             assert_int_equal(eps__basic_log_delta(runs, 2, epsilons[k], 1e-3, &found), EPS_OK);
             assert_true(found >= gaussian_at(shift, epsilons[k]));
-            assert_true(found >= fmin(best, 0) - 1e-3); /* the grid's is not quite the least */
+            assert_true(found >= fmin(best, 0) - 1e-3); /* the best split on the grid is not quite the best */
             assert_true(best > -2 || found <= best + 0.1);
         }
 }
 
-/* Of one run it is the run's own; guesses that are wrong cost something and prove nothing. */
+/* For one run it is the run's own curve; wrong guesses cost precision and prove nothing. */
 TEST(whatever_is_guessed)
 {
     struct gaussian curves[] = {{{&gaussian_class}, 0.6, 1}, {{&gaussian_class}, 0.3, 1}};
@@ -103,7 +103,7 @@ TEST(whatever_is_guessed)
     assert_true(found >= gaussian_at(sqrt(0.36 + 0.27), 0) && found <= 0);
 }
 
-/* The epsilons of many runs add up to at most the one asked for, which is asserted, however they are rounded. */
+/* The epsilons of many runs add up to at most the requested one, which is asserted, however they are rounded. */
 TEST(many_runs_are_rounded_down)
 {
     enum { RUNS = 256 };

@@ -1,6 +1,6 @@
 /*
- * Trainings whose phases go by the best accountants with profiles: against the sum of what the phases cost alone, and
- * what the result says of them; how small delta may be; how much work a curve is.
+ * Trainings whose phases use the best accountants with profiles: compared with the sum of the phases' costs alone; what
+ * the result says about the phases; how small delta may be; and the work for a curve.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -39,8 +39,8 @@ static double epsilon_of(struct eps_phase *phases, size_t len, double delta, dou
 
 /* ------------------------------------------------------------ the parts */
 
-/* At most the sum of the phases' epsilons at half of delta each (basic composition), and at least the larger of the
- * two at delta. What is said of a phase is what a job of that phase alone says. */
+/* At most the sum of the phases' epsilons at half of delta each (basic composition), and at least the larger of the two
+ * at delta. The figures of a phase are those of a job with that phase alone. */
 TEST(phases_cost_no_more_than_their_parts)
 {
     struct eps_phase trainings[][2] = {
@@ -93,7 +93,8 @@ TEST(bandmf_and_then_dp_sgd)
     eps_result_destroy(result);
 }
 
-/* What the composed accountant assumes is said exactly once; of a curve, too, which answers no phase alone. */
+/* The assumptions of the composed accountant are listed exactly once; also for a curve, which answers no phase
+ * alone. */
 TEST(what_is_composed_is_assumed)
 {
     struct eps_phase phases[] = {banded(bins_phase(8, 4), 2), poisson_phase(24, 0.05)};
@@ -114,9 +115,9 @@ TEST(what_is_composed_is_assumed)
     }
 }
 
-/* ------------------------------------------------------------ what is left out */
+/* ------------------------------------------------------------ what steps leave out */
 
-/* What steps may leave out does not bound delta from below. */
+/* The bound on what steps may leave out is no lower bound on delta. */
 TEST(small_deltas_are_found)
 {
     struct eps_phase phases[] = {poisson_phase(12, 0.05), bins_phase(8, 4)};
@@ -137,8 +138,8 @@ static bool count(void *user)
     return false;
 }
 
-/* A curve of 201 points in two directions takes no more than six times the polls of a job: the phases' points are
- * kept, and a composition serves many points. */
+/* A curve of 201 points in two directions takes at most six times the polls of a job: the phases' points are kept, and
+ * a composition serves many points. */
 TEST(a_curve_is_the_work_of_a_few_jobs)
 {
     struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(12, 4), 2)};

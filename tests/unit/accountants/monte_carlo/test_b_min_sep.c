@@ -1,7 +1,7 @@
 /*
- * Draws under b-min-sep: the loss of each beside the sum over all patterns at the same y, for random banded
- * strategies, cold, warm, with several examples of one user, and where numbers need exponents of their own; and who
- * takes part beside the probabilities of all patterns.
+ * Draws under b-min-sep sampling. Each loss is compared with the sum over all patterns at the same y, for random banded
+ * strategies, cold and warm, with several examples of one user, and where numbers need separate exponents.
+ * Participations are compared with the probabilities of all patterns.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -53,7 +53,7 @@ static void random_example(struct example *example, size_t n, size_t bands)
     eps_job_defaults(&example->job);
 }
 
-/* The sum over all patterns that go on from this step, of weight times N(C x)/N(0) at y: a sum of exponentials of
+/* The sum over all patterns that continue from this step, of weight times N(C x)/N(0) at y: a sum of exponentials of
  * `shift`. */
 static long double sum_from(const struct example *example, const double *y, double sigma, double *cx, size_t step,
                             size_t barred, long double weight)
@@ -96,7 +96,7 @@ static long double log_ratio(const struct example *example, const double *y, dou
     return logl(total);
 }
 
-/* Sixteen draws of the law: what it says, and what the patterns do. */
+/* Sixteen draws of the law, compared with the sum over all patterns. */
 static void hold_losses(const struct example *example, double sigma, enum eps_direction direction)
 {
     struct eps__setting setting;
@@ -158,7 +158,7 @@ TEST(losses_are_those_of_all_patterns)
     hold_losses(&example, 1, EPS_REMOVE);
 }
 
-/* e to thousands: more than doubles hold, by exponents of their own. */
+/* e to the thousands, which exceeds doubles: numbers with separate exponents. */
 TEST(little_noise_is_followed_too)
 {
     struct example example;
@@ -169,7 +169,7 @@ TEST(little_noise_is_followed_too)
     }
 }
 
-/* Of many draws, how many take part at each step, and together with each other step. */
+/* Over many draws, how many take part at each step, and at each pair of steps. */
 TEST(participations_have_their_probabilities)
 {
     enum { DRAWS = 100000 };

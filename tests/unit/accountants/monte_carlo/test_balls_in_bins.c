@@ -1,7 +1,7 @@
 /*
- * What Monte Carlo draws under balls in bins, against the strategy's own columns, step by step: the Gram matrix that
- * is drawn from, P/Q at a point, and means of what is drawn against direct draws of all steps and the exact law where
- * bins share no row.
+ * Monte Carlo's draws under balls in bins, compared with the strategy's own columns, step by step: the Gram matrix of
+ * the drawn pair, P/Q at a point, and means of draws, compared with direct draws of all steps and with the exact law
+ * where bins share no row.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -114,7 +114,7 @@ static double log_ratio_of(const struct columns *m, const double *y)
 
 struct mean {
     double value, error; /* its standard error */
-    double largest;      /* of what it is the mean of; 0: not known */
+    double largest;      /* the true mean; 0: not known */
 };
 
 static struct mean mean_of(double sum, double squares, size_t samples)
@@ -123,7 +123,7 @@ static struct mean mean_of(double sum, double squares, size_t samples)
     return (struct mean){mean, sqrt(fmax(squares / (double)samples - mean * mean, 0) / (double)samples), 0};
 }
 
-/* delta by draws of all steps, from another generator. */
+/* delta from draws of all steps, by another generator. */
 static struct mean direct(const struct columns *m, enum eps_direction direction, double eps, size_t samples)
 {
     uint64_t state = seed;
@@ -150,7 +150,7 @@ static double *scratch_for(const struct eps__mc_law *law)
     return scratch;
 }
 
-/* The same by the law's draws, each of which is at most what the law says. */
+/* The same from the law's draws, none of which may exceed the law's bound. */
 static struct mean drawn(const struct eps__mc_law *law, double eps, size_t samples)
 {
     struct eps__stream stream = {.key = {(uint32_t)seed, 7}};
@@ -193,13 +193,13 @@ static void assert_near(const char *what, struct mean own, struct mean other, do
     double allowed = 4 * hypot(own.error, other.error);
     if (!(fabs(own.value - other.value) <= allowed))
         fail_msg("%s: %g by %g, not %g by %g", what, own.value, own.error, other.value, other.error);
-    if (!(own.error <= most_relative * own.value)) /* else it would show nothing */
+    if (!(own.error <= most_relative * own.value)) /* else the test would show nothing */
         fail_msg("%s: a mean of %g, known by %g", what, own.value, own.error);
 }
 
 /* ------------------------------------------------------------ tests */
 
-/* A30: both sides of every entry. */
+/* A30: the lower and the upper bound on every entry. */
 TEST(the_factor_dominates)
 {
     for (size_t d = 0; d < DESIGNS; d++)
@@ -238,7 +238,7 @@ TEST(the_factor_dominates)
         }
 }
 
-/* Bands stay bands, and the corners of a cyclic one are full rows at its end alone. */
+/* Bands stay bands, and the corners of a cyclic band become full rows only at its end. */
 TEST(the_factor_is_narrow)
 {
     for (size_t d = 0; d < 4; d++) {
@@ -260,7 +260,7 @@ TEST(the_factor_is_narrow)
     }
 }
 
-/* A30: at points of all sizes, far beyond what exponentials hold, in the law's own coordinates. */
+/* A30: at points of all sizes, far beyond the range of exponentials, in the law's own coordinates. */
 TEST(the_ratio_is_that_of_its_definition)
 {
     uint64_t state = seed;
@@ -302,7 +302,7 @@ TEST(the_ratio_is_that_of_its_definition)
         }
 }
 
-/* A plain draw's loss is that of its own normals and its own bin. */
+/* The loss of a plain draw is that of its own normals and its own bin. */
 TEST(every_draw_has_its_own_bin)
 {
     const struct eps__stream stream = {.key = {3, 4}, .chunk = 5};
@@ -371,7 +371,7 @@ TEST(plain_draws_agree_with_the_exact_law)
     }
 }
 
-/* A31: no item is drawn less often than its weight says, and the sum is that of the weights. */
+/* A31: no item is drawn less often than its weight demands, and the sum is that of the weights. */
 TEST(a_cumulative_table_is_never_short)
 {
     uint64_t state = seed;
@@ -406,7 +406,7 @@ TEST(a_cumulative_table_is_never_short)
     assert_true(eps__cumulative_make(none, none, 2) == 0 && isinf(eps__cumulative_make(over, over, 2)));
 }
 
-/* What multisets are drawn from, and the matrix of their weights. */
+/* The tables that multisets are drawn from, and the matrix of their weights. */
 struct tilt {
     struct eps__mc_factor factor;
     struct eps__mc_multisets sets;
@@ -453,7 +453,7 @@ static size_t place_of(const unsigned *r)
     return ((size_t)r[0] * COUNTS + r[1]) * COUNTS + r[2];
 }
 
-/* Of all multisets of four bins, the sum of the weights of their sequences. */
+/* Over all multisets of four bins, the sum of the weights of their sequences. */
 static double fill_weights(double *weight, const struct tilt *tilt)
 {
     unsigned order = tilt->sets.order, r[SMALL_BINS];
@@ -474,7 +474,7 @@ static double fill_weights(double *weight, const struct tilt *tilt)
     return total;
 }
 
-/* A32: multisets as often as they ought to be, and ln Z from both sides. */
+/* A32: the frequencies of multisets, and both bounds on ln Z. */
 TEST(multisets_have_their_weights)
 {
     static const struct design small[] = {{"identity", EPS_FAMILY_IDENTITY, 4, 4, {0}, 0},
@@ -542,8 +542,8 @@ TEST(pairs_have_their_weights)
     tilt_clear(&tilt);
 }
 
-/* A32: of a full matrix, of which only a band is summed over, draws with their factors are as often as they ought
- * to be. */
+/* A32: for a full matrix of which only a band is summed, draws weighted with their factors have the right
+ * frequencies. */
 TEST(a_cut_matrix_is_told)
 {
     static const double epses[] = {1, 2, 4};
@@ -583,7 +583,7 @@ TEST(a_cut_matrix_is_told)
     assert_true(cut >= 1 && compared >= 1);
 }
 
-/* A32: ln Z against the moments, or bounds on them, that other code finds. */
+/* A32: ln Z compared with moments, or bounds on them, that other code computes. */
 TEST(the_moment_is_that_of_the_orders)
 {
     int compared = 0;
@@ -630,8 +630,8 @@ TEST(tilted_draws_are_few)
     eps__setting_close(&setting);
 }
 
-/* A32: against plain draws, and against the exact law where bins share no row; and what a value is at most is
- * nearly met. */
+/* A32: compared with plain draws, and with the exact law where bins share no row; the bound on values is nearly
+ * attained. */
 TEST(tilted_draws_are_of_the_mechanism)
 {
     static const double sigmas[] = {0.5, 0.8, 2}, epses[] = {3, 1, 0.4};
@@ -645,7 +645,7 @@ TEST(tilted_draws_are_of_the_mechanism)
                 struct eps__mc_law *plain = law_of(&setting, sigmas[k], direction, false, NAN),
                                    *tilted = law_of(&setting, sigmas[k], direction, true, epses[k]);
                 double most = exp(tilted->class->log_most(tilted, epses[k])), exact[EPS_DIRECTIONS];
-                if (most < 1) { /* else the plain ones are better, and the others too far apart */
+                if (most < 1) { /* else plain draws are better, and the others too far apart */
                     struct mean own = drawn(tilted, epses[k], 1 << 13);
                     compared++;
                     assert_near(designs[d].name, own, drawn(plain, epses[k], 1 << 13), 0.1);
@@ -665,7 +665,7 @@ TEST(tilted_draws_are_of_the_mechanism)
     assert_true(compared > 30);
 }
 
-/* A far tail, which plain draws do not reach. */
+/* A far tail that plain draws do not reach. */
 TEST(tilted_draws_reach_far)
 {
     struct eps_job job = job_for(&designs[1]);

@@ -1,6 +1,6 @@
 /*
- * Products with the columns of a strategy, tile by tile: by FFT where columns are alike and wide, else directly, they
- * are the sums over all rows of y, which stays what it was.
+ * Products with the columns of a strategy, tile by tile: by FFT where columns are alike and wide, and directly
+ * elsewhere. They equal the sums over all rows of y, which stays unchanged.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,8 +18,8 @@ static double *room(size_t len)
     return made;
 }
 
-/* No participations: y is z, and <h_i, y> = sum over d of h[d] z[i + d], within what is claimed and not of another
- * size. */
+/* Without participations y is z, and <h_i, y> is the sum over d of h[d] z[i + d], within the claimed error, which has a
+ * sensible size. */
 static void check(size_t n, size_t bands, bool by_fft)
 {
     struct eps_job job;

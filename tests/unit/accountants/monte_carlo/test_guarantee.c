@@ -1,5 +1,6 @@
 /*
- * What samples prove: the probabilities against exact ones of Bernoulli draws, and the answers against a scan.
+ * The guarantees that samples give: failure probabilities compared with the exact ones of Bernoulli draws, and answers
+ * compared with a scan.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,7 +11,7 @@
 #include "lib/accountants/monte_carlo/guarantee.h"
 #include "tests/unit/test.h"
 
-/* Bernoulli draws are values in [0, 1]: no bound is under their exact tail, and none is far above it. */
+/* Bernoulli draws are values in [0, 1]: every bound is above their exact tail, and not far above it. */
 TEST(failures_are_those_of_bernoulli_draws)
 {
     for (double samples = 10; samples <= 1e5; samples *= 10)
@@ -27,12 +28,12 @@ TEST(failures_are_those_of_bernoulli_draws)
                 assert_true(fabs(scaled - own) <= 1e-9 * (1 + fabs(scaled)));
             }
     assert_true(eps__mc_log_failure(1e6, 0.5, 0.5, 1) == 0 && eps__mc_log_failure(1e6, 0.5, 0.4, 1) == 0);
-    /* so near each other that the order of their quotients is not sure */
+    /* so close that the order of their rounded quotients is uncertain */
     for (double most = 0.7; most > 1e-3; most *= 0.9) {
         double t = 0.3 * most;
         assert_true(eps__mc_log_failure(1e40, t, nextafter(t, 1), most) == 0);
     }
-    /* near each other both terms cancel */
+    /* where they are close both terms cancel */
     double near = eps__mc_log_failure(1e30, 1e-5, 1e-5 * (1 + 1e-9), 1);
     assert_true(near < -0.99 * 1e30 * 1e-5 * 1e-18 / 2 && near > -1.01 * 1e30 * 1e-5 * 1e-18 / 2);
 }
@@ -65,8 +66,8 @@ TEST(samples_are_as_many_as_needed)
     assert_true(eps__mc_samples(&(struct eps__mc_promise){0.6, NAN}, 0.1, 0.5) == 0);
 }
 
-/* A candidate keeps the promise where its failure and the delta that is left come to no more than delta, and nearly
- * wherever they do. */
+/* A candidate keeps the promise if its failure probability and the remaining delta add up to no more than delta, and in
+ * nearly no other case. */
 TEST(a_candidate_keeps_what_is_left)
 {
     for (double delta = 1e-2; delta > 1e-9; delta /= 10)
@@ -87,11 +88,11 @@ TEST(a_candidate_keeps_what_is_left)
                 assert_true(most_threshold >= threshold * (1 - 1e-8) && most_threshold <= promise.left);
                 assert_false(eps__mc_keeps(&promise, samples, promise.left * (1 + 1e-9), most, NULL));
             }
-    /* too few for any: no draws, one draw */
+    /* too few to keep it: no draws, one draw */
     assert_true(eps__mc_threshold(&(struct eps__mc_promise){1e-6, 9e-7}, 1, 1) < 0);
 }
 
-/* The worst ladder: all of its candidates are over what is left by nothing, and cost all that their values can be. */
+/* The worst ladder: all its candidates exceed the remaining delta by nothing, and cost the bound on their values. */
 TEST(a_ladder_costs_no_more_than_delta)
 {
     enum { CANDIDATES = 12 };
@@ -103,7 +104,8 @@ TEST(a_ladder_costs_no_more_than_delta)
                 for (int i = 0; i < CANDIDATES && value <= 1; i++, value *= growth) {
                     double failure, samples = (double)eps__mc_samples(&promise, delta / 2, value);
                     assert_true(eps__mc_keeps(&promise, samples, delta / 2, value, &failure));
-                    /* until it fails, the one before is used: what is left, or all of its values */
+                    /* until one fails, the candidate before it is used, at the cost of the remaining delta or of the
+                     * bound on its values */
                     released += reached * (1 - failure) * (i == 0 ? promise.left : value / growth);
                     reached *= failure;
                 }
@@ -112,7 +114,7 @@ TEST(a_ladder_costs_no_more_than_delta)
             }
 }
 
-/* For Bernoulli draws, the lower end is under the truth as often as it says: by exact tails. */
+/* For Bernoulli draws the lower end is below the truth as often as claimed, by exact tails. */
 TEST(what_the_truth_is_at_least)
 {
     const double failures[] = {0.1, 1e-3, 1e-9};

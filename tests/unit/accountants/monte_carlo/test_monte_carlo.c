@@ -1,6 +1,6 @@
 /*
- * Monte Carlo as an accountant: its answers beside exact ones, how often they fail beside how often they may, and the
- * same bits whoever draws.
+ * Monte Carlo as an accountant: its answers compared with exact ones, its failure rate with the permitted one, and the
+ * same bits for every way of running the draws.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -18,8 +18,8 @@
 #include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
-/* n steps of b-min-sep whose separation is 1, for users of two examples: Poisson, whose loss distribution is known,
- * and of which monte_carlo serves one example a user, so that this one is drawn as it is asked. */
+/* n steps of b-min-sep with separation 1, for users of two examples. This is Poisson sampling, whose loss distribution
+ * is known. monte_carlo serves Poisson sampling with one example a user only, so this job is drawn as b-min-sep. */
 static struct eps_job poisson_like(size_t n, double p)
 {
     struct eps_job job;
@@ -34,7 +34,7 @@ static struct eps_job poisson_like(size_t n, double p)
     return job;
 }
 
-/* By the accountant alone, from a bound that is said to be proven. */
+/* By this accountant alone, starting from a bound that is passed as proven. */
 static enum eps_status draw_alone(struct eps__answer *answer, const struct eps_context *context, struct eps_job job,
                                   enum eps_direction direction, double proven)
 {
@@ -48,7 +48,7 @@ static enum eps_status draw_alone(struct eps__answer *answer, const struct eps_c
     return status;
 }
 
-/* delta of the same steps under Poisson, by the exact loss distribution. */
+/* delta of the same steps under Poisson sampling, by the exact loss distribution. */
 static void exact_deltas(double found[EPS_DIRECTIONS], struct eps_job job, double eps, double sigma)
 {
     struct eps_result *result;
@@ -112,7 +112,7 @@ TEST(answers_are_over_the_truth_and_near_it)
 
 /* ------------------------------------------------------------ how often it fails */
 
-/* 500 seeds: at a delta that the draws' mean is often under, no more are told less than the truth than may be. */
+/* 500 seeds, at a delta that the draws' mean is often below: no more answers are below the truth than permitted. */
 TEST(it_fails_no_more_often_than_it_says)
 {
     enum { SEEDS = 500 };
@@ -146,10 +146,10 @@ TEST(it_fails_no_more_often_than_it_says)
     while (gsl_cdf_binomial_Q(limit, most, SEEDS) > 1e-3)
         limit++;
     assert_true(failures <= limit);
-    assert_true(near >= SEEDS / 2); /* and it is no bound that nothing can fail */
+    assert_true(near >= SEEDS / 2); /* and the bound is not so loose that nothing could fail */
 }
 
-/* What the bound is made of: of 500 means, those at most t over a truth of d are no more than e^(-s KL) allows. */
+/* The bound of A24: of 500 means, those at most t with a truth of d are no more than e^(-s KL) allows. */
 TEST(low_means_are_as_rare_as_chernoff_says)
 {
     enum { SEEDS = 500 };
@@ -191,14 +191,14 @@ TEST(low_means_are_as_rare_as_chernoff_says)
             limit++;
         assert_true(under[i] <= limit);
     }
-    assert_in_range(under[3], SEEDS / 3, SEEDS * 2 / 3); /* half of the means are under the truth */
+    assert_in_range(under[3], SEEDS / 3, SEEDS * 2 / 3); /* half of the means are below the truth */
     eps__mc_b_min_sep.destroy(law);
     eps__setting_close(&setting);
 }
 
-/* ------------------------------------------------------------ sums, and what is read off them */
+/* ------------------------------------------------------------ sums, and the means computed from them */
 
-/* The mean over many draws at every point, by their definition. */
+/* The mean over many draws at every point, by definition. */
 TEST(sums_are_those_of_the_draws)
 {
     enum { DRAWS = 64 * EPS__LANES, POINTS = 9 };
@@ -238,7 +238,7 @@ TEST(sums_are_those_of_the_draws)
     eps__mc_estimator_clear(&estimator);
 }
 
-/* A27: where a loss is a cell's start, or a hair more, a division may take it for one of the cell before. */
+/* A27: where a loss is at a cell's start, or just above it, a division may assign it to the cell before. */
 TEST(losses_are_in_the_last_cell_that_they_reach)
 {
     enum { POINTS = 500 };
@@ -252,7 +252,7 @@ TEST(losses_are_in_the_last_cell_that_they_reach)
         assert_int_equal(eps__mc_estimator_make(&estimator, &grid, estimate), EPS_OK);
         for (size_t k = 1; k < POINTS; k++) {
             double at = eps__mc_grid_at(&grid, k), least = at * (1 - 1e-14);
-            while (eps__shift(estimate, least, 0) < at) /* the least that is in the cell as the estimator rounds it */
+            while (eps__shift(estimate, least, 0) < at) /* the smallest loss in the cell as the estimator rounds it */
                 least = nextafter(least, INFINITY);
             for (size_t lane = 0; lane < EPS__LANES; lane++)
                 loss[lane] = lane % 2 ? least : nextafter(least, 0);
@@ -266,7 +266,7 @@ TEST(losses_are_in_the_last_cell_that_they_reach)
     }
 }
 
-/* The noise that is used is one whose own draws passed. */
+/* The returned noise multiplier is one whose own draws passed. */
 TEST(the_ladder_ends_before_the_first_failure)
 {
     struct eps_job job = poisson_like(16, 0.2);
@@ -284,15 +284,15 @@ TEST(the_ladder_ends_before_the_first_failure)
         }
 }
 
-/* What is used where no draws verified anything: proven for the delta that the failures of those that might have
- * passed leave. */
+/* If no draws verified a candidate, the answer is proven for the delta that remains beside candidates that might have
+ * passed wrongly. */
 TEST(a_ladder_without_a_candidate_is_proven_for_what_is_left)
 {
     struct eps_job job = poisson_like(16, 0.2);
     job.query.epsilon = 1;
     job.query.delta = 5e-2;
     job.query.accountant.max_seconds = 1e-3;
-    job.query.accountant.samples = 1 << 30; /* over before they are drawn */
+    job.query.accountant.samples = 1 << 30; /* the time is over before they are drawn */
     struct eps_result *result = solved(NULL, job);
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         if (result->directions[d].value < result->noise_multiplier)
@@ -344,7 +344,7 @@ TEST(an_audit_is_under_the_truth)
     assert_true(result->audit[EPS_ADD].lower < 1);
     eps_result_destroy(result);
 
-    job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nobody draws */
+    job.mechanism.sampling.scheme = EPS_SCHEME_NONE; /* where nothing is drawn */
     job.mechanism.sampling.separation = 0;
     job.mechanism.sampling.p = NAN;
     job.mechanism.sampling.examples_per_user = 1;
@@ -355,8 +355,7 @@ TEST(an_audit_is_under_the_truth)
 
 enum { KEPT_MAX = 4096 };
 
-/* A caller that keeps what it is offered, gives it back, runs loops backwards, and gives up when it has kept so
- * much. */
+/* A caller that keeps what it is given, returns it later, runs loops backwards, and stops after it has kept so much. */
 struct caller {
     struct {
         uint8_t key[32];
@@ -456,7 +455,7 @@ TEST(bits_do_not_depend_on_who_draws)
         size_t all = caller->kept_len;
         forget(caller);
 
-        /* given up in the middle, and begun again by another that has what the first one kept */
+        /* stopped in the middle, and continued by another caller with what the first one kept */
         caller = calloc(1, sizeof *caller);
         assert_non_null(caller);
         caller->patience = all / 2;
@@ -488,7 +487,7 @@ TEST(what_was_not_derived_is_refused)
     job.query.accountant.threshold_share = 0.7; /* and both */
     assert_refused(job, EPS_INVALID, "/accountant/threshold_share");
     job.query.accountant.threshold_share = 0.5;
-    job.query.delta = 1e-9; /* 4096 draws say nothing of that */
+    job.query.delta = 1e-9; /* 4096 draws show nothing there */
     job.query.epsilon = NAN;
     job.query.accountant.estimator = EPS_ESTIMATOR_PLAIN;
     assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_OK);
@@ -499,7 +498,7 @@ TEST(what_was_not_derived_is_refused)
     eps_result_destroy(result);
 }
 
-/* Which run is kept may not depend on what it said. */
+/* The choice of the run to keep must not depend on its result. */
 TEST(a_time_limit_is_for_one_run)
 {
     for (int limited = 0; limited < 2; limited++) {
@@ -517,7 +516,7 @@ TEST(a_time_limit_is_for_one_run)
     }
 }
 
-/* Also where the answer was proven without draws, so that nothing about it says that it has no curve. */
+/* Also where the answer was proven without draws, so that nothing in it shows that it has no curve. */
 TEST(who_draws_has_no_curve)
 {
     struct eps_job job;

@@ -1,6 +1,6 @@
 /*
- * Draws of Poisson sampling against sums over all patterns, at the y that the stream gives: the loss, to the error that
- * it claims, in both directions; and the means of their values against quadrature and against pld.
+ * Draws of Poisson sampling compared with sums over all patterns, at the y of the stream: the loss, within its claimed
+ * error, in both directions; and the means of values compared with quadrature and with pld.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -103,7 +103,7 @@ static struct columns columns_of(const struct eps_strategy *strategy, size_t gro
     return columns;
 }
 
-/* Rows' counts, each of which is at most `cap` (0: any). A tree's entries are 0 or all alike. */
+/* Counts of the rows, each at most `cap` (0: any). The nonzero entries of a tree are all equal. */
 static bool within(const struct columns *columns, size_t pattern, const size_t *cap)
 {
     for (size_t r = 0; cap && r < columns->rows; r++) {
@@ -121,7 +121,7 @@ static bool within(const struct columns *columns, size_t pattern, const size_t *
     return true;
 }
 
-/* ln P/Q at y, without patterns that are not within the caps. */
+/* ln P/Q at y, without patterns that exceed the caps. */
 static long double log_ratio(const struct columns *columns, double p, const long double *y, const size_t *cap)
 {
     size_t rounds = columns->rounds, patterns = (size_t)1 << rounds;
@@ -145,7 +145,7 @@ static long double log_ratio(const struct columns *columns, double p, const long
     return most + logl(sum);
 }
 
-/* The rows that lane `lane` drew: normals, and the columns of its rounds, which are returned. */
+/* What lane `lane` drew: normals, and the columns of its rounds, which are returned. */
 static size_t rows_of(long double *y, const struct columns *columns, double p, bool taken,
                       const struct eps__stream *stream, uint32_t first, uint32_t lane)
 {
@@ -166,7 +166,7 @@ static size_t rows_of(long double *y, const struct columns *columns, double p, b
     return pattern;
 }
 
-/* Some draws of the job, in both directions, against all patterns. Returns the largest |loss|. */
+/* Compares some draws of the job, in both directions, with sums over all patterns. Returns the largest |loss|. */
 static double check_losses(const struct eps_job *job, double sigma, size_t draws)
 {
     double largest = 0;
@@ -237,7 +237,7 @@ TEST(toeplitz_bands_are_all_patterns)
     }
 }
 
-/* Blocks share no rows, and what follows a tile is not what was before it. */
+/* Blocks share no rows, and a tile does not depend on the tile before it. */
 TEST(stamps_are_all_patterns)
 {
     static const double coefficients[] = {1, 0.6, 0.3};
@@ -248,7 +248,7 @@ TEST(stamps_are_all_patterns)
     check_losses(&job, 0.8, 16);
 }
 
-/* Full trees and those that the stream's end cuts. */
+/* Full trees, and trees that the end of the stream cuts. */
 TEST(trees_are_all_patterns)
 {
     uint64_t state = seed + 2;
@@ -260,7 +260,7 @@ TEST(trees_are_all_patterns)
     }
 }
 
-/* Patterns over the caps are left out, and draws of them are worth all that they can be: delta counts them whole. */
+/* Patterns over the caps are left out, and draws of them have the largest possible value: delta counts them in full. */
 TEST(patterns_over_the_caps_are_certain)
 {
     static const size_t sizes[] = {8, 10, 7};
@@ -298,7 +298,7 @@ TEST(patterns_over_the_caps_are_certain)
     assert_true(over > 10 && inside > 100);
 }
 
-/* No more than the cap of m leaves take part, but for e^-rare. */
+/* The number of leaves of m that take part exceeds its cap with probability at most e^-rare. */
 TEST(caps_are_rarely_met)
 {
     uint64_t state = seed + 3;
@@ -320,7 +320,7 @@ TEST(caps_are_rarely_met)
     }
 }
 
-/* The forms of one draw: with an exponent for each number, and without. Long runs go over many tiles, and scale up
+/* Both forms of one draw: with an exponent for each number, and without. Long runs span many tiles, and are scaled up
  * and down. */
 TEST(both_forms_agree)
 {
@@ -344,7 +344,7 @@ TEST(both_forms_agree)
     }
 }
 
-/* The same of trees, of which some are cut, and some patterns are left out. */
+/* The same for trees, of which some are cut and some leave patterns out. */
 TEST(both_forms_of_trees_agree)
 {
     for (int trial = 0; trial < 6; trial++) {
@@ -448,7 +448,7 @@ TEST(means_are_those_of_quadrature)
         check_mean(&job, sigma, direction, eps, 100, exact[direction]);
 }
 
-/* One band, and groups as many as bands: independent rounds, which pld composes. */
+/* One band, and as many groups as bands: independent rounds, which pld composes. */
 TEST(independent_rounds_are_those_of_pld)
 {
     static const double coefficients[] = {0.8, 0.5, 0.3};
@@ -500,8 +500,8 @@ TEST(ratios_have_mean_one)
 
 /* ------------------------------------------------------------ tilted */
 
-/* Draws aimed at `aim` show delta at eps, their values are within the bound, and the bound is near the largest that
- * there is. */
+/* Draws aimed at `aim` give delta at eps, their values are within the bound, and the bound is close to the largest
+ * possible value. */
 static void check_tilted(const struct eps_job *job, double sigma, double aim, double eps, double exact)
 {
     struct opened opened;
@@ -571,7 +571,7 @@ TEST(tilted_trees_show_the_same)
     check_tilted(&job, sigma, eps, eps, exact);
 }
 
-/* Patterns that are left out of P make values no larger than the bound. */
+/* Patterns that are left out of P raise no value above the bound. */
 TEST(tilted_trees_with_caps_are_bounded)
 {
     struct eps_job job = new_job(EPS_FAMILY_TREE, 27, 0.3);

@@ -1,6 +1,6 @@
 /*
- * Tilted draws of b-min-sep sampling: their means beside those of plain draws and beside exact answers, their values
- * under what they are said to be at most, and how many fewer of them are needed.
+ * Tilted draws of b-min-sep sampling: their means compared with those of plain draws and with exact answers, their
+ * values with the claimed bound, and how many fewer of them suffice.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -46,7 +46,7 @@ static struct eps_job b_min_sep_job(size_t n, double p, size_t separation, const
 
 enum { STEPS_MAX = 6, PATTERNS_MAX = 1 << STEPS_MAX, COPIES = 4, KEYS = 1 << 2 * STEPS_MAX };
 
-/* All patterns of one example, bit i for step i; and how likely each is. */
+/* All patterns of one example, bit i for step i, and their probabilities. */
 static size_t patterns_of(unsigned *patterns, double *weights, const struct eps__b_min_sep *b_min_sep)
 {
     size_t n = b_min_sep->banded.len, b = b_min_sep->separation, len = 0;
@@ -74,7 +74,7 @@ static size_t patterns_of(unsigned *patterns, double *weights, const struct eps_
     return len;
 }
 
-/* The law of how many copies take each step, two bits a step; returns Z. */
+/* The law of the number of copies that take each step, two bits a step; returns Z. */
 static double law_of(double *law, const struct eps__b_min_sep *b_min_sep, unsigned copies)
 {
     unsigned patterns[PATTERNS_MAX];
@@ -108,7 +108,8 @@ static double law_of(double *law, const struct eps__b_min_sep *b_min_sep, unsign
     return z;
 }
 
-/* So many draws beside their law: the sum of squares is as it should be, of those that are expected often. */
+/* Many draws compared with their law: the sum of squares over the outcomes that are expected often has the right
+ * size. */
 static void assert_drawn(const struct eps__b_min_sep_draws *draws, const double *law, double z, int trial)
 {
     static double seen[KEYS];
@@ -173,10 +174,10 @@ TEST(copies_are_drawn_by_their_law)
 
 /* ------------------------------------------------------------ means */
 
-/* What draws say of delta(eps). */
+/* The estimate of delta(eps) from draws. */
 struct found {
     double mean, error, variance; /* its standard error; of one value */
-    double most;                  /* what one is at most */
+    double most;                  /* the bound on a value */
     double largest;               /* and was */
     unsigned order;
 };
@@ -228,7 +229,7 @@ static struct found draw_some(const struct eps_job *job, const struct eps__mc_ai
     return found;
 }
 
-/* Both means, each within four of their standard errors of the other. */
+/* Each of the two means is within four of their standard errors of the other. */
 static void assert_agree(const struct found *a, const struct found *b, const char *what, int trial)
 {
     double apart = fabs(a->mean - b->mean), allowed = 4 * hypot(a->error, b->error) + 1e-10 * a->mean;
@@ -236,7 +237,7 @@ static void assert_agree(const struct found *a, const struct found *b, const cha
         fail_msg("%s, %d: %g (%g), but %g (%g)", what, trial, a->mean, a->error, b->mean, b->error);
 }
 
-/* Random mechanisms, cold, warm, or with several examples of one user; of few only plain draws are as good. */
+/* Random mechanisms, cold, warm, or with several examples of one user; with few draws only plain ones are compared. */
 static void tilted_means_are_plain_means(enum eps_direction direction)
 {
     int tried = 0;
@@ -255,7 +256,7 @@ static void tilted_means_are_plain_means(enum eps_direction direction)
         aim.tilted = true;
         struct found tilted = draw_some(&job, &aim, 6);
         plain.error =
-            fmax(plain.error, sqrt(tilted.mean / (12 * CHUNK))); /* of values in [0, 1], where none was over 0 */
+            fmax(plain.error, sqrt(tilted.mean / (12 * CHUNK))); /* of values in [0, 1], none of which was above 0 */
         if (tilted.most < 1)
             assert_agree(&plain, &tilted, "plain and tilted", trial);
         tried += tilted.most < 1;
@@ -308,7 +309,7 @@ TEST(added_means_are_the_truth)
     tilted_means_are_the_truth(EPS_ADD);
 }
 
-/* delta by pld, of Poisson sampling, or of balls in bins for certain draws of a process that has run for long. */
+/* delta by pld, for Poisson sampling, or for balls in bins where draws are certain and the process has run for long. */
 static double exact_delta_of(struct eps_job job, enum eps_direction direction, double sigma, double eps)
 {
     double exact[EPS_DIRECTIONS];
@@ -324,8 +325,7 @@ static double exact_delta_of(struct eps_job job, enum eps_direction direction, d
     return exact[direction];
 }
 
-/* Where delta is small fewer draws are needed than plain ones, this share of them or less, and their mean is the
- * truth. */
+/* Where delta is small, this share of the number of plain draws, or less, suffices, and the mean is the truth. */
 static void fewer_are_needed(enum eps_direction direction, const double sigmas[2], const double epsilons[2],
                              double share)
 {
@@ -349,7 +349,7 @@ static void fewer_are_needed(enum eps_direction direction, const double sigmas[2
     }
 }
 
-/* What a value is at most is nearly reached: by certain draws, whose ln P/Q is linear, and by those of one step. */
+/* The bound on values is nearly attained: by certain draws, whose ln P/Q is linear, and by those of one step. */
 TEST(added_values_reach_their_most)
 {
     static const double column[] = {1, 0.5};
@@ -377,7 +377,8 @@ TEST(fewer_removed_are_needed)
     fewer_are_needed(EPS_REMOVE, (const double[]){2, 1}, (const double[]){1.5, 1.5}, 0.1);
 }
 
-/* Copies of a user with several examples, tables that are too large, columns that may meet: there is no tilt. */
+/* There is no tilt for copies of a user with several examples, for tables that are too large, and for columns that may
+ * meet. */
 TEST(what_nobody_derived_is_not_tilted)
 {
     static const double column[] = {1, 0.5};

@@ -1,7 +1,7 @@
 /*
- * Draws under b-min-sep sampling with truncated batches: the loss of each beside sums over all patterns at the same y
- * and counts; the counts beside those of examples one by one; means beside a quadrature of the definition, and beside
- * the accountant of truncated Poisson.
+ * Draws under b-min-sep sampling with truncated batches: each loss compared with sums over all patterns at the same y
+ * and counts, the counts with those of examples one by one, and means with a quadrature of the definition and with the
+ * accountant of truncated Poisson sampling.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -76,13 +76,14 @@ static struct eps__b_min_sep_steps steps_of(const struct example *example)
 
 /* ------------------------------------------------------------ the definition */
 
-/* Which data set has the example's gradient: the shift of one in a batch that the others fill, and in another one. */
+/* Which data set contains the example's gradient: the shift of a step in a batch that the others fill, and in another
+ * batch. */
 struct shifts {
     double full, open;
 };
 static const struct shifts with = {2, 1}, without = {-1, 0};
 
-/* The sum over all patterns that go on from this step, of weight times N(C x)/N(0) at y. */
+/* The sum over all patterns that continue from this step, of weight times N(C x)/N(0) at y. */
 static long double sum_from(const struct example *example, const struct shifts *shifts, const double *count,
                             const double *y, double sigma, double *cx, size_t step, size_t barred, long double weight)
 {
@@ -189,7 +190,7 @@ static struct means mean_of(const struct example *example, double sigma, enum ep
 
 /* ------------------------------------------------------------ the tests */
 
-/* Sixteen draws of the law: what it says, and what the patterns do. */
+/* Sixteen draws of the law, compared with the sums over all patterns. */
 static void hold_losses(const struct example *example, double sigma, enum eps_direction direction, int *full)
 {
     struct opened opened;
@@ -208,7 +209,7 @@ static void hold_losses(const struct example *example, double sigma, enum eps_di
         size_t len = eps__b_min_sep_draw(taken, &steps, &stream, 32 + lane);
         if (sampling->max_batch_size < sampling->dataset_size)
             eps__b_min_sep_counts(count, 1, &steps, (double)(sampling->dataset_size - 1), &stream, 32 + lane, base + n);
-        /* the law draws -C x + z with add as -(C x + z) */
+        /* for add the law draws -C x + z as -(C x + z) */
         for (size_t i = 0; i < n; i++)
             y[i] = (direction == EPS_REMOVE ? 1 : -1) * z[i * EPS__LANES + lane];
         for (size_t t = 0; t < len; t++) {
@@ -246,7 +247,7 @@ TEST(losses_are_those_of_all_patterns)
     assert_true(full > 1000);
 }
 
-/* E [Q/P] = 1 under P, and E [P/Q] = 1 under Q: draws are of the law that the loss is computed for. */
+/* E [Q/P] = 1 under P, and E [P/Q] = 1 under Q: draws come from the law that the loss is computed for. */
 TEST(draws_are_of_the_law)
 {
     struct example example;
@@ -260,8 +261,8 @@ TEST(draws_are_of_the_law)
     }
 }
 
-/* The numbers of examples that are drawn at each step, each a pattern of its own: ever[which way] of the first
- * `len` steps. */
+/* The number of examples that are drawn at each step, each by its own pattern: ever[pattern] of the first `len`
+ * steps. */
 static double ways_of(const struct eps__b_min_sep_steps *steps, unsigned pattern)
 {
     double barred = (double)(steps->separation - 1), total = 0;
@@ -285,7 +286,7 @@ static double ways_of(const struct eps__b_min_sep_steps *steps, unsigned pattern
 
 enum { COUNTS_STEPS = 4, COUNTS_CELLS = 4 * 4 * 4 * 4 }; /* of three others, 0 to 3 a step */
 
-/* The law of all counts together, by what each example does. */
+/* The joint law of all counts, from the patterns of each example. */
 static void law_of_counts(double *cells, const struct eps__b_min_sep_steps *steps, size_t others)
 {
     memset(cells, 0, COUNTS_CELLS * sizeof *cells);
@@ -335,7 +336,7 @@ TEST(counts_are_those_of_examples)
     }
 }
 
-/* Evenly spaced uniforms: each number comes as often as its probability says, but for two of them. */
+/* Evenly spaced uniforms: each number comes as often as its probability demands, but for two of them. */
 TEST(binomial_numbers_have_their_probabilities)
 {
     enum { POINTS = 200000, FIRST = 3000 };
@@ -363,7 +364,7 @@ TEST(binomial_numbers_have_their_probabilities)
     assert_true(eps__binomial_of(&k, 7, 1, 0.5) && k == 7 && eps__binomial_of(&k, 0, 0.5, 0.5) && k == 0);
 }
 
-/* S8: about the sums of probabilities at which the number changes, found by another form of them. */
+/* S8: uniforms near the sums of probabilities at which the number changes, which another formula computes. */
 TEST(rounding_decides_no_binomial_number)
 {
     static const struct {
@@ -443,8 +444,9 @@ TEST(means_are_those_of_the_definition)
     }
 }
 
-/* Separation 1 is truncated Poisson, whose accountant shows only whether the others fill a batch, and has another
- * pair where it is better: no more than ours, and the same where they fill it in one way alone, and seldom. */
+/* Separation 1 is truncated Poisson sampling. Its accountant shows only whether the others fill a batch, and uses
+ * another pair where that is better: its delta is at most ours, and equal where the others hardly ever fill a batch and
+ * do so in one way only. */
 TEST(separation_one_is_poisson)
 {
     for (uint64_t limit = 3; limit <= 5; limit++) {
@@ -482,7 +484,7 @@ TEST(a_limit_of_all_is_none)
             struct opened opened;
             double loss[2][EPS__LANES], weight[EPS__LANES], error = 0;
             for (int plain = 0; plain < 2; plain++) {
-                /* with add the sign of the noise is the other one: the mean is compared, not a draw */
+                /* for add the sign of the noise is reversed: the mean is compared, not a draw */
                 example.job.mechanism.sampling.truncation = !plain;
                 if (direction == EPS_REMOVE) {
                     open_law(&opened, &example, 0.7, direction);

@@ -1,7 +1,7 @@
 /*
- * b-min-sep sampling whose separation is less than the strategy's bands: beside sums over all patterns, the recursion
- * with whole columns is over P/Q, and the geometric mean under it; each is the sum that it is meant to be, and P/Q
- * itself where the bands fit.
+ * b-min-sep sampling with a separation below the number of bands: compared with sums over all patterns, the recursion
+ * with whole columns is above P/Q and the geometric mean is below it; each is the sum that it should be, and equals P/Q
+ * where the bands fit.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -62,7 +62,7 @@ static void random_example(struct example *example, size_t n, size_t bands, size
 
 /* ------------------------------------------------------------ the definition */
 
-/* What is summed over all patterns, at y in units of sigma. */
+/* The sums over all patterns, at y in units of sigma. */
 struct sums {
     long double ratio, alone;            /* of N(C x)/N(0), and without the products of different columns */
     long double square, mean[STEPS_MAX]; /* E |h x|^2, E h x */
@@ -307,7 +307,7 @@ TEST(a_draw_is_one_normal)
         double mean = sum / DRAWS, error = sqrt((squares / DRAWS - mean * mean) / DRAWS);
         assert_true(delta > 1e-3 && fabs(mean - delta) <= 4 * error);
         assert_true(law->loss_error < 1e-12 * (1 + minorant.level));
-        eps__mc_law_class_of(&example.job.mechanism)->destroy(law); /* by the table's row, too */
+        eps__mc_law_class_of(&example.job.mechanism)->destroy(law); /* also through the table's row */
         eps__setting_close(&setting);
     }
 }
