@@ -66,16 +66,10 @@ static size_t states_of(const struct poisson_law *law)
     return (size_t)1 << law->memory;
 }
 
-static size_t slots_of(const struct poisson_law *law)
-{
-    return (eps__b_min_sep_steps_most(&law->rounds) * sizeof(struct eps__participated) + sizeof(double) - 1) /
-           sizeof(double);
-}
-
 static size_t scratch_of(const struct poisson_law *law)
 {
-    return eps__mc_columns_scratch(&law->columns) + (4 * states_of(law) + 2 + slots_of(law)) * EPS__LANES +
-           2 * states_of(law);
+    size_t states = states_of(law), slots = eps__b_min_sep_steps_most(&law->rounds);
+    return eps__mc_columns_scratch(&law->columns) + (4 * states + 2 + slots) * EPS__LANES + 2 * states;
 }
 
 static struct work work_of(const struct poisson_law *law, double *scratch)
@@ -92,7 +86,7 @@ static struct work work_of(const struct poisson_law *law, double *scratch)
     work.weight = at + 2 * (size_t)EPS__LANES;
     work.weight_exponent = work.weight + states;
     work.steps.slots = (void *)(work.weight_exponent + states);
-    work.steps.most = slots_of(law) * sizeof(double) / sizeof(struct eps__participated);
+    work.steps.most = eps__b_min_sep_steps_most(&law->rounds);
     return work;
 }
 

@@ -72,15 +72,10 @@ static size_t minimum(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static size_t slots_of(const struct tree_law *law)
-{
-    return (eps__b_min_sep_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
-           sizeof(double);
-}
-
 static size_t scratch_of(const struct tree_law *law)
 {
-    return ((law->height + 3) * (2 * law->wide + 2) + 2 + law->wide + slots_of(law)) * EPS__LANES;
+    return ((law->height + 3) * (2 * law->wide + 2) + 2 + law->wide + eps__b_min_sep_steps_most(&law->steps)) *
+           EPS__LANES;
 }
 
 static double *make_table(struct table *table, double *at, size_t wide)
@@ -101,7 +96,7 @@ static void make_work(struct work *work, const struct tree_law *law, double *scr
     work->normals = at;
     work->factor = work->normals + 2 * (size_t)EPS__LANES;
     work->slots = (void *)(work->factor + law->wide * EPS__LANES);
-    work->most = slots_of(law) * sizeof(double) / sizeof(struct eps__participated);
+    work->most = eps__b_min_sep_steps_most(&law->steps);
     work->pair = SIZE_MAX;
 }
 
