@@ -158,10 +158,7 @@ static enum eps_status OF(run)(const struct eps_context *context, const struct e
         OF(at)(&sums, begin->step)[begin->state] += (NUMBER)begin->weight;
     }
     for (size_t i = 0, end; status == EPS_OK && i < banded->len; i = end) {
-        for (end = i + 1;
-             end < banded->len && memcmp(banded->gram + end * banded->width, banded->gram + i * banded->width,
-                                         banded->width * sizeof *banded->gram) == 0;)
-            end++;
+        end = eps__banded_alike(banded, i);
         status = OF(alike)(context, &sums, i, end, units);
     }
     NUMBER all = 0;
