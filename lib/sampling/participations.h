@@ -17,6 +17,7 @@ struct eps__participated {
     uint32_t step;
     uint32_t examples; /* how many of the user's examples are drawn at the step, >= 1 */
 };
+_Static_assert(sizeof(struct eps__participated) == sizeof(double), "one fits into a double of scratch space");
 
 enum { EPS__TOGETHER_MAX = 64 };
 

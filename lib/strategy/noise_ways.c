@@ -123,11 +123,23 @@ static double panels_operations(const struct eps_strategy *s, enum eps_part part
     return (double)s->n * mean * (dimensions * (normals + EPS__PANEL_COST) + 20);
 }
 
+/* The memory of a run, divided up. */
+struct panel_memory {
+    double *panel, *results, *z, *scratch; /* rows x width; rows x dimensions; a tile of z; one row */
+};
+
+static struct panel_memory memory_of(const struct eps__noise_run *run, const struct panel *p)
+{
+    double *results = run->memory + p->rows * p->width, *z = results + p->rows * run->dimensions;
+    return (struct panel_memory){run->memory, results, z, z + (size_t)DEPTH * EPS__WHITE_TILE};
+}
+
 /* Copies `rows` rows from `row` on, restricted to their block: `width` numbers each. */
-static enum eps_status panel_rows(struct eps__noise_run *run, double *panel, double *scratch, struct eps_error *error,
-                                  const struct panel *p, size_t row, size_t rows)
+static enum eps_status panel_rows(struct eps__noise_run *run, struct eps_error *error, const struct panel *p,
+                                  size_t row, size_t rows)
 {
     const struct eps_strategy *s = run->strategy;
+    double *panel = memory_of(run, p).panel, *scratch = memory_of(run, p).scratch;
     size_t first = row / p->block * p->width;
     for (size_t i = 0; i < rows; i++) {
         enum eps_status status = run->part == EPS_PART_DECODER
@@ -140,10 +152,10 @@ static enum eps_status panel_rows(struct eps__noise_run *run, double *panel, dou
     return EPS_OK;
 }
 
-static enum eps_status panel_product(struct eps__noise_run *run, const struct eps_context *context, double *out,
-                                     struct eps_error *error, const double *panel, double *z, const struct panel *p,
-                                     size_t row, size_t rows)
+static enum eps_status panel_product(struct eps__noise_run *run, const struct eps_context *context,
+                                     struct eps_error *error, const struct panel *p, size_t row, size_t rows)
 {
+    const struct panel_memory memory = memory_of(run, p);
     size_t d = run->dimensions, width = p->lower ? row % p->block + rows : p->width, above = row / p->block * p->width;
     for (size_t first = 0; first < d; first += EPS__WHITE_TILE) {
         size_t len = eps__noise_tile(run, first);
@@ -153,9 +165,10 @@ static enum eps_status panel_product(struct eps__noise_run *run, const struct ep
             if (status != EPS_OK)
                 return status;
             for (size_t i = 0; i < depth; i++)
-                eps__white_row(&run->white, z + i * len, above + k + i, first, len);
+                eps__white_row(&run->white, memory.z + i * len, above + k + i, first, len);
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)rows, (blasint)len, (blasint)depth, 1,
-                        panel + k, (blasint)p->width, z, (blasint)len, k > 0, out + first, (blasint)d);
+                        memory.panel + k, (blasint)p->width, memory.z, (blasint)len, k > 0, memory.results + first,
+                        (blasint)d);
         }
     }
     return EPS_OK;
@@ -167,14 +180,13 @@ static enum eps_status panels_row(struct eps__noise_run *run, const struct eps_c
     size_t d = run->dimensions;
     struct panel p = panel_of(run->strategy, run->part, (double)d);
     size_t local = row % p.block, at = local % p.rows, rows = p.block - local < p.rows ? p.block - local : p.rows;
-    double *panel = run->memory, *results = panel + p.rows * p.width, *z = results + p.rows * d;
     enum eps_status status = EPS_OK;
     if (at == 0)
-        status = panel_rows(run, panel, z + (size_t)DEPTH * EPS__WHITE_TILE, error, &p, row, rows);
+        status = panel_rows(run, error, &p, row, rows);
     if (status == EPS_OK && at == 0)
-        status = panel_product(run, context, results, error, panel, z, &p, row, rows);
+        status = panel_product(run, context, error, &p, row, rows);
     if (status == EPS_OK)
-        memcpy(out, results + at * d, d * sizeof *out);
+        memcpy(out, memory_of(run, &p).results + at * d, d * sizeof *out);
     return status;
 }
 

@@ -55,6 +55,7 @@ static void steady_block(double *out, struct eps__past *past, const double *u, c
 
 /* A block in which the rate changes. */
 struct changing {
+    const struct eps__workload *workload;
     const double *u;        /* as in steady_block() */
     const double *reversed; /* u reversed, so that the inner loop runs forwards through all its arrays */
     double *steady;         /* the coefficients of B while the rate is 1 */
@@ -95,9 +96,9 @@ static double next_row(double *restrict b, const double *restrict row, size_t co
 
 /* Columns from..end-1 of the rows from c->start on: b_t,j = decay b_t-1,j + eta_t u_t-j. */
 static enum eps_status changing_columns(const struct eps_context *context, double *out, struct eps__past *past,
-                                        struct eps_error *error, const struct changing *c,
-                                        const struct eps__workload *w, size_t from, size_t end)
+                                        struct eps_error *error, const struct changing *c, size_t from, size_t end)
 {
+    const struct eps__workload *w = c->workload;
     double b[COLUMN_CHUNK] = {0};
     for (size_t j = from; j < end && j < c->start; j++)
         b[j - from] = c->steady[c->start - 1 - j];
@@ -121,8 +122,9 @@ static enum eps_status changing_columns(const struct eps_context *context, doubl
 }
 
 static enum eps_status changing_block(const struct eps_context *context, double *out, struct eps__past *past,
-                                      struct eps_error *error, struct changing *c, const struct eps__workload *w)
+                                      struct eps_error *error, struct changing *c)
 {
+    const struct eps__workload *w = c->workload;
     struct eps__past block = {0};
     double b = 0, bb = 0;
     enum eps_status status = EPS_OK;
@@ -134,7 +136,7 @@ static enum eps_status changing_block(const struct eps_context *context, double 
     for (size_t t = c->start; t < c->m; t++)
         out[c->first + t] = 0;
     for (size_t from = 0; status == EPS_OK && from < c->m; from += COLUMN_CHUNK)
-        status = changing_columns(context, out, &block, error, c, w, from,
+        status = changing_columns(context, out, &block, error, c, from,
                                   c->m - from < COLUMN_CHUNK ? c->m : from + COLUMN_CHUNK);
     for (size_t t = 0; t < c->m; t++) {
         past_step(past, w, c->first + t);
@@ -156,7 +158,7 @@ static enum eps_status toeplitz_recursive(const struct eps_context *context, dou
     double *u = malloc(m * (w->cooldown ? 3 : 1) * sizeof *u), value = 0;
     if (!u)
         return eps__strategy_no_memory(error);
-    struct changing c = {.u = u, .m = m};
+    struct changing c = {.workload = w, .u = u, .m = m};
     for (size_t t = 0; t < m; t++) {
         value = w->momentum * value + inverse[t];
         u[t] = fabs(value) < NEGLIGIBLE ? 0 : value;
@@ -172,7 +174,7 @@ static enum eps_status toeplitz_recursive(const struct eps_context *context, dou
     }
     for (c.first = 0; status == EPS_OK && c.first < s->n; c.first += m) {
         if (eps__workload_rate(w, c.first + m - 1) < 1)
-            status = changing_block(context, out, &past, error, &c, w);
+            status = changing_block(context, out, &past, error, &c);
         else
             steady_block(out, &past, u, w, m, c.first);
     }

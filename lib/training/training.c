@@ -216,11 +216,17 @@ enum eps_status eps__training_begin(struct eps__training *training, struct eps_e
     return EPS_OK;
 }
 
+/* For one noise multiplier: epsilon at log_delta, or, if that is NAN, delta at eps. */
+struct question {
+    double sigma, log_delta, eps;
+};
+
 /* Evaluates a candidate on its own: the smaller *value, the better; INFINITY if it gives no answer. */
 static enum eps_status judge(const struct eps__phase *phase, const struct eps__accountant *candidate,
-                             enum eps_direction direction, double sigma, double log_delta, double eps, double *value,
+                             enum eps_direction direction, const struct question *question, double *value,
                              struct eps_error *error)
 {
+    double sigma = question->sigma * phase->noise_scale, log_delta = question->log_delta;
     const struct eps__accuracy accuracy = {isnan(log_delta) ? EPS_SOLVE_DELTA : EPS_SOLVE_EPSILON,
                                            phase->job.query.accountant.tolerance, log_delta};
     struct eps__profile *profile = NULL;
@@ -230,7 +236,7 @@ static enum eps_status judge(const struct eps__phase *phase, const struct eps__a
     enum eps_status status = candidate->open(&phase->setting, sigma, &accuracy, &profile, error);
     if (status != EPS_OK)
         return status == EPS_TOO_COSTLY ? EPS_OK : status;
-    status = isnan(log_delta) ? profile->class->approximate(profile, direction, eps, value)
+    status = isnan(log_delta) ? profile->class->approximate(profile, direction, question->eps, value)
                               : profile->class->guess(profile, direction, log_delta, value);
     profile->class->destroy(profile);
     if (status == EPS_TOO_COSTLY || isnan(*value))
@@ -241,6 +247,7 @@ static enum eps_status judge(const struct eps__phase *phase, const struct eps__a
 enum eps_status eps__training_choose(struct eps__training *training, struct eps_error *error, double sigma,
                                      double log_delta, double eps, bool *changed)
 {
+    const struct question question = {sigma, log_delta, eps};
     *changed = false;
     for (size_t k = 0; k < training->len; k++) {
         const struct eps__accountant *candidates[EPS__ACCOUNTANTS_MAX];
@@ -255,8 +262,7 @@ enum eps_status eps__training_choose(struct eps__training *training, struct eps_
             double least = INFINITY;
             for (size_t i = 0; i < len; i++) {
                 double value;
-                enum eps_status status =
-                    judge(phase, candidates[i], direction, sigma * phase->noise_scale, log_delta, eps, &value, error);
+                enum eps_status status = judge(phase, candidates[i], direction, &question, &value, error);
                 if (status != EPS_OK)
                     return eps__phase_error(error, phase, status);
                 if (value < least) {

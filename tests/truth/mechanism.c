@@ -711,19 +711,23 @@ static struct enclosure truncated_pairs(const struct truth *truth, enum eps_dire
     return worst;
 }
 
-/* The law of one step's sum: `dataset` examples of which `users` are the user's own and contribute `own`, all others
- * `other`; of a batch over `limit` a uniformly random subset. */
-static void sum_law(long double *law, size_t reach, size_t dataset, size_t users, long double p, size_t limit, int own,
-                    int other)
+/* Examples of which `users` are the user's own and contribute `own`, all others `other`. */
+struct dataset {
+    size_t len, users;
+    int own, other;
+};
+
+/* The law of one step's sum; of a batch over `limit`, that of a uniformly random subset. */
+static void sum_law(long double *law, size_t reach, struct dataset data, long double p, size_t limit)
 {
     memset(law, 0, (2 * reach + 1) * sizeof *law);
-    for (size_t k = 0; k <= dataset - users; k++)
-        for (size_t b = 0; b <= users; b++) {
-            long double mass = expl(log_binomial(dataset - users, p, k) + log_binomial(users, p, b));
+    for (size_t k = 0; k <= data.len - data.users; k++)
+        for (size_t b = 0; b <= data.users; b++) {
+            long double mass = expl(log_binomial(data.len - data.users, p, k) + log_binomial(data.users, p, b));
             size_t all = k + b, kept = all < limit ? all : limit;
             for (size_t h = kept > k ? kept - k : 0; h <= b && h <= kept; h++) {
                 long double share = expl(log_choose(b, h) + log_choose(k, kept - h) - log_choose(all, kept));
-                long long sum = (long long)h * own + (long long)(kept - h) * other;
+                long long sum = (long long)h * data.own + (long long)(kept - h) * data.other;
                 law[(size_t)((long long)reach + sum)] += mass * share;
             }
         }
@@ -773,11 +777,11 @@ long double truth_attack(const struct truth *truth, enum eps_direction direction
             long double with[2 * STEP_ATOMS + 1], without[2 * STEP_ATOMS + 1];
             size_t reach = most, reach_without = most;
             int without_own = truth->mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE ? -1 : 0;
-            sum_law(with, reach, sizes[i], users, truth->p, limit, 1, other);
+            sum_law(with, reach, (struct dataset){sizes[i], users, 1, other}, truth->p, limit);
             if (truth->mechanism->adjacency == EPS_ADJACENCY_ADD_REMOVE)
-                sum_law(without, reach, sizes[i] - users, 0, truth->p, limit, 0, other);
+                sum_law(without, reach, (struct dataset){sizes[i] - users, 0, 0, other}, truth->p, limit);
             else
-                sum_law(without, reach, sizes[i], users, truth->p, limit, without_own, other);
+                sum_law(without, reach, (struct dataset){sizes[i], users, without_own, other}, truth->p, limit);
             add_up(with, &reach, steps, STEP_ATOMS);
             add_up(without, &reach_without, steps, STEP_ATOMS);
             struct step shape = {.len = 1, .rising = false};

@@ -143,10 +143,17 @@ static long double split_quantile(const long double *g, size_t len, long double 
     return sum + normal_quantile(tau, 0.5L * eta);
 }
 
+/* What the odds are computed from. */
+struct prior {
+    enum eps_direction direction;
+    enum mmcc_tail tail;
+    long double eta, p, sigma;
+};
+
 /* ln of the odds of a participation at j, seen from block r. */
-static long double odds(const struct part *part, size_t r, size_t j, enum eps_direction direction, enum mmcc_tail tail,
-                        long double eta, long double p, long double sigma)
+static long double odds(const struct part *part, size_t r, size_t j, const struct prior *before)
 {
+    long double eta = before->eta, p = before->p, sigma = before->sigma;
     long double square = above(part, r, j, j), prior = logl(p) - log1pl(-p), g[COLUMNS_MOST];
     size_t len = 0;
     if (!(square > 0))
@@ -156,10 +163,11 @@ static long double odds(const struct part *part, size_t r, size_t j, enum eps_di
         len += g[len] > 0;
     }
     long double tau = sigma * sqrtl(square), quantile;
-    if (direction == EPS_ADD)
+    if (before->direction == EPS_ADD)
         quantile = normal_quantile(tau, eta);
     else
-        quantile = tail == MMCC_EXACT ? joint_quantile(g, len, p, tau, eta) : split_quantile(g, len, p, tau, eta);
+        quantile =
+            before->tail == MMCC_EXACT ? joint_quantile(g, len, p, tau, eta) : split_quantile(g, len, p, tau, eta);
     return prior + (2 * quantile - square) / (2 * sigma * sigma);
 }
 
@@ -190,8 +198,8 @@ static void mirror(struct points *points)
         points->at[i] = -points->at[i];
 }
 
-static struct enclosure part_delta(const struct part *part, const struct truth *truth, enum eps_direction direction,
-                                   enum mmcc_tail tail, long double delta1, size_t pairs, double eps, double sigma,
+/* Without delta1. */
+static struct enclosure part_delta(const struct part *part, const struct prior *prior, double eps,
                                    const struct effort *effort)
 {
     struct step *shapes = calloc(part->blocks, sizeof *shapes);
@@ -201,23 +209,21 @@ static struct enclosure part_delta(const struct part *part, const struct truth *
     for (size_t r = 0; r < part->blocks; r++) {
         long double log_odds[COLUMNS_MOST];
         for (size_t j = 0; j < part->rounds; j++)
-            log_odds[j] = odds(part, r, j, direction, tail, delta1 / (long double)(pairs ? pairs : 1), truth->p,
-                               (long double)sigma);
+            log_odds[j] = odds(part, r, j, prior);
         struct points with = row_points(part, r, log_odds), without = {.len = 1, .weight = {1}, .at = {0}};
         if (with.len == 1)
             continue;
         shapes[r] = (struct step){.len = 1, .rising = true};
-        if (direction == EPS_ADD)
+        if (prior->direction == EPS_ADD)
             mirror(&with);
         shapes[r].branches[0] =
-            direction == EPS_REMOVE ? (struct branch){1, with, without} : (struct branch){1, without, with};
+            prior->direction == EPS_REMOVE ? (struct branch){1, with, without} : (struct branch){1, without, with};
         steps.shape[steps.len] = &shapes[r];
-        steps.scale[steps.len++] = 1 / (long double)sigma;
+        steps.scale[steps.len++] = 1 / prior->sigma;
     }
     struct enclosure out = steps_delta(&steps, eps, effort);
     free(shapes);
-    long double spent = pairs > 0 ? delta1 : 0;
-    return (struct enclosure){out.lower + spent, out.upper + spent};
+    return out;
 }
 
 struct enclosure mmcc_delta(const struct truth *truth, enum eps_direction direction, enum mmcc_tail tail,
@@ -226,9 +232,12 @@ struct enclosure mmcc_delta(const struct truth *truth, enum eps_direction direct
     struct enclosure worst = {0, 0};
     for (size_t first = 0; first < parts_len(truth); first++) {
         struct part part = part_of(truth, first);
-        struct enclosure own = part_delta(&part, truth, direction, tail, delta1, pairs_of(&part), eps, sigma, effort);
-        worst.lower = fmaxl(worst.lower, own.lower);
-        worst.upper = fmaxl(worst.upper, own.upper);
+        size_t pairs = pairs_of(&part);
+        long double spent = pairs > 0 ? delta1 : 0;
+        const struct prior prior = {direction, tail, delta1 / (long double)(pairs ? pairs : 1), truth->p, sigma};
+        struct enclosure own = part_delta(&part, &prior, eps, effort);
+        worst.lower = fmaxl(worst.lower, own.lower + spent);
+        worst.upper = fmaxl(worst.upper, own.upper + spent);
     }
     return worst;
 }

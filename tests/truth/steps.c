@@ -482,11 +482,19 @@ static bool all_rise(const struct steps *steps)
     return rise;
 }
 
+/* Losses first step .. last step. */
+struct loss_range {
+    long long first, last;
+    long double step;
+};
+
 /* Both polygons of one step, or the lower alone: upper is NULL. */
-static void polygons(const struct step *shape, long double scale, long double floor, long long first, long long last,
-                     long double step, struct grid_law *lower, struct grid_law *upper)
+static void polygons(const struct step *shape, long double scale, long double floor, struct loss_range range,
+                     struct grid_law *lower, struct grid_law *upper)
 {
-    struct tails tails = tails_new(2 * (size_t)(last - first) + 1, (long double)first * step, 0.5L * step);
+    long long first = range.first;
+    long double step = range.step;
+    struct tails tails = tails_new(2 * (size_t)(range.last - first) + 1, (long double)first * step, 0.5L * step);
     if (shape->rising) {
         for (size_t b = 0; b < shape->len; b++)
             add_rising(&tails, &shape->branches[b], scale, floor);
@@ -507,7 +515,7 @@ static struct enclosure at_resolution(const struct steps *steps, long double eps
     long double low, high, beyond = 0, floor = fmaxl(effort->floor, 1e-4000L);
     range_of(steps, floor, &low, &high);
     long double step = fmaxl((high - low) / (long double)cells, 1e-16L);
-    long long first = (long long)floorl(low / step) - 1, last = (long long)ceill(high / step) + 1;
+    const struct loss_range range = {(long long)floorl(low / step) - 1, (long long)ceill(high / step) + 1, step};
     struct grid_law *upper = must(calloc(2 * steps->len, sizeof *upper)), *lower = upper + steps->len;
     bool both = all_rise(steps) && !effort->lower_only;
     for (size_t i = 0; i < steps->len; i++) {
@@ -515,7 +523,7 @@ static struct enclosure at_resolution(const struct steps *steps, long double eps
             upper[i] = upper[i - 1];
             lower[i] = lower[i - 1];
         } else {
-            polygons(steps->shape[i], steps->scale[i], floor, first, last, step, &lower[i], both ? &upper[i] : NULL);
+            polygons(steps->shape[i], steps->scale[i], floor, range, &lower[i], both ? &upper[i] : NULL);
         }
         /* of infinite loss, and what each branch leaves out below its window */
         beyond += upper[i].infinite + (long double)steps->shape[i]->len * NEGLIGIBLE * floor;

@@ -137,9 +137,9 @@ static bool atoms_form(struct form *form, const struct composing *c, const struc
                        enum eps__estimate estimate, double budget, size_t max_len)
 {
     struct eps__atoms_error error;
-    double log_floor = c->plan->log_outside - log(c->total);
-    bool made = eps__product_atoms(&form->mixture, &error, factors, len, side_of(c->plan->direction, estimate), budget,
-                                   log_floor, max_len);
+    const struct eps__atoms_limits limits = {budget, c->plan->log_outside - log(c->total), max_len};
+    bool made =
+        eps__product_atoms(&form->mixture, &error, factors, len, side_of(c->plan->direction, estimate), &limits);
     form->error = error.weight;
     form->lost = error.lost;
     form->shift_error = error.shift;

@@ -92,30 +92,25 @@ static void begin_share(struct search *search, double share)
     search->to += share * (1 - search->to);
 }
 
-/* Makes an estimator and `samples` draws into it. The caller clears the estimator, whatever the status. */
+/* Makes an estimator and the draws of `run` into it; the members of `run` that a search has follow from it. The caller
+ * clears the estimator, whatever the status. */
 static enum eps_status draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
-                            const struct search *search, const struct eps__mc_law *law, double sigma,
-                            const struct eps__mc_grid *grid, uint64_t candidate, uint64_t samples, double enough)
+                            const struct search *search, const struct eps__mc_grid *grid, struct eps__mc_run run)
 {
-    struct eps__mc_run run = {.setting = search->setting,
-                              .law = law,
-                              .sigma = sigma,
-                              .seed = search->seed,
-                              .candidate = candidate,
-                              .samples = samples,
-                              .enough = enough,
-                              .until = search->until,
-                              .begun = search->begun,
-                              .from = search->from,
-                              .to = search->to};
     const struct eps_context *context = search->setting->context;
+    double operations = run.law->operations * (double)run.samples / EPS__LANES;
+    run.setting = search->setting;
+    run.seed = search->seed;
+    run.until = search->until;
+    run.begun = search->begun;
+    run.from = search->from;
+    run.to = search->to;
     *estimator = (struct eps__mc_estimator){0};
-    double operations = law->operations * (double)samples / EPS__LANES;
     if (context && context->max_operations > 0 && operations > context->max_operations && isinf(search->until)) {
         eps__error(
             search->error, EPS_TOO_COSTLY, "/accountant/samples",
             "%.3g draws take about %.2g operations, but the limit is %.2g; set accountant.max_seconds or fewer samples",
-            (double)samples, operations, context->max_operations);
+            (double)run.samples, operations, context->max_operations);
         if (search->error)
             search->error->operations = operations;
         return EPS_TOO_COSTLY;
@@ -160,25 +155,32 @@ static enum eps_status refuse_samples(const struct search *search, const struct 
                       (double)eps__mc_samples(promise, 0, most));
 }
 
-/* Fills in answer->draws and answer->order. */
-static void describe(struct eps__answer *answer, const struct search *search, const struct eps__mc_law *law,
-                     const struct eps__mc_estimator *estimator, size_t cell, double threshold, double most,
-                     double failure, const struct eps__mc_promise *promise)
+/* Fills in *draws, whose threshold, bound and probability of failure are given. */
+static void describe(struct eps_draws *draws, const struct search *search, const struct eps__mc_law *law,
+                     const struct eps__mc_estimator *estimator, size_t cell, const struct eps__mc_promise *promise)
 {
-    answer->draws = (struct eps_draws){.samples = estimator->count,
-                                       .threshold = threshold,
-                                       .estimate = eps__mc_estimator_mean(estimator, cell),
-                                       .standard_error = eps__mc_estimator_error(estimator, cell),
-                                       .failure_probability = failure,
-                                       .seed = search->seed,
-                                       .estimator = law->tilted ? EPS_ESTIMATOR_TILTED : EPS_ESTIMATOR_PLAIN,
-                                       .bound = most,
-                                       .plain_samples = law->tilted ? (double)eps__mc_samples(promise, threshold, 1)
-                                                                    : (double)estimator->count};
-    answer->order = law->order;
+    draws->samples = estimator->count;
+    draws->estimate = eps__mc_estimator_mean(estimator, cell);
+    draws->standard_error = eps__mc_estimator_error(estimator, cell);
+    draws->seed = search->seed;
+    draws->estimator = law->tilted ? EPS_ESTIMATOR_TILTED : EPS_ESTIMATOR_PLAIN;
+    draws->plain_samples =
+        law->tilted ? (double)eps__mc_samples(promise, draws->threshold, 1) : (double)estimator->count;
 }
 
 /* ------------------------------------------------------------ epsilon */
+
+static struct eps__mc_run run_of(const struct eps__mc_law *law, double sigma, enum eps__mc_purpose purpose,
+                                 uint64_t samples)
+{
+    return (struct eps__mc_run){
+        .law = law, .sigma = sigma, .candidate = (uint64_t)purpose << 32, .samples = samples, .enough = INFINITY};
+}
+
+static struct eps__mc_run pilot(const struct eps__mc_law *law, double sigma)
+{
+    return run_of(law, sigma, EPS__MC_PILOT, law->tilted ? PILOT_TILTED : PILOT_PLAIN);
+}
 
 /* The first point at which the mean is at most the threshold; grid.len: none. The mean falls from point to point. */
 static size_t first_accepted(const struct eps__mc_estimator *estimator, double threshold)
@@ -205,8 +207,7 @@ static enum eps_status pilot_epsilon(struct search *search, double sigma, double
     if (status != EPS_OK)
         return status;
     begin_share(search, PILOT_SHARE);
-    status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
-                  law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
+    status = draw(&estimator, &complete, &over, search, &grid, pilot(law, sigma));
     if (status == EPS_OK) {
         double share = search->tuning->samples > 0 ? 1 : search->tuning->threshold_share;
         size_t cell = first_accepted(&estimator, share * delta);
@@ -240,8 +241,7 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
         status = refuse_samples(search, &promise, most);
     begin_share(search, 1);
     if (status == EPS_OK)
-        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
-                      samples, INFINITY);
+        status = draw(&estimator, &complete, &over, search, &grid, run_of(law, sigma, EPS__MC_CANDIDATE, samples));
     if (status == EPS_OK && !complete) {
         answer->cut_short = true;
         threshold = estimator.count > 0 ? eps__mc_threshold(&promise, (double)estimator.count, most) : -1;
@@ -255,7 +255,9 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct search *
         (void)eps__mc_keeps(&promise, (double)estimator.count, threshold, most, &failure);
         answer->value = eps__mc_grid_at(&grid, cell);
         answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
-        describe(answer, search, law, &estimator, cell, threshold, most, failure, &promise);
+        answer->order = law->order;
+        answer->draws = (struct eps_draws){.threshold = threshold, .bound = most, .failure_probability = failure};
+        describe(&answer->draws, search, law, &estimator, cell, &promise);
     }
     eps__mc_estimator_clear(&estimator);
     search->class->destroy(law);
@@ -278,8 +280,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
     uint64_t samples = eps__mc_whole(search->tuning->samples);
     begin_share(search, PILOT_SHARE);
     if (samples == 0) { /* choose them so that the proven delta is about 1/share times the estimate */
-        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, EPS__MC_PILOT,
-                      law->tilted ? PILOT_TILTED : PILOT_PLAIN, INFINITY);
+        status = draw(&estimator, &complete, &over, search, &grid, pilot(law, sigma));
         if (status == EPS_OK) {
             double mean = fmin(fmax(eps__mc_estimator_mean(&estimator, 0), share * proven / 64), proven);
             const struct eps__mc_promise promise = {mean / share, NAN};
@@ -291,15 +292,16 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct search *se
     }
     begin_share(search, 1);
     if (status == EPS_OK) {
-        status = draw(&estimator, &complete, &over, search, law, sigma, &grid, (uint64_t)EPS__MC_CANDIDATE << 32,
-                      samples, INFINITY);
+        status = draw(&estimator, &complete, &over, search, &grid, run_of(law, sigma, EPS__MC_CANDIDATE, samples));
         if (status == EPS_OK && estimator.count > 0) {
             double mean = eps__mc_estimator_mean(&estimator, 0);
             answer->value = fmin(eps__mc_guarantee((double)estimator.count, mean, most, &failure), 1);
             answer->guarantee = EPS_GUARANTEE_HIGH_PROBABILITY;
             answer->cut_short = !complete;
             const struct eps__mc_promise promise = {answer->value, NAN};
-            describe(answer, search, law, &estimator, 0, mean, most, failure, &promise);
+            answer->order = law->order;
+            answer->draws = (struct eps_draws){.threshold = mean, .bound = most, .failure_probability = failure};
+            describe(&answer->draws, search, law, &estimator, 0, &promise);
         } else if (status == EPS_OK) {
             status = eps__error(search->error, EPS_UNATTAINABLE, "/accountant/max_seconds",
                                 "max_seconds passed before any draws were complete; raise max_seconds");
@@ -336,7 +338,6 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     struct eps__mc_grid grid = {eps, 0, 1};
     struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
-    struct eps__answer answer = {0};
     uint64_t samples;
     bool over = false;
     *trial = (struct trial){0};
@@ -353,15 +354,19 @@ static enum eps_status try_sigma(struct trial *trial, const struct search *searc
     if (!choose_samples(search, law, &promise, most, &samples, &threshold))
         status = refuse_samples(search, &promise, most);
     if (status == EPS_OK)
-        status = draw(&estimator, &trial->complete, &over, search, law, sigma, &grid, candidate,
-                      eps__mc_whole(samples / part), threshold);
+        status = draw(&estimator, &trial->complete, &over, search, &grid,
+                      (struct eps__mc_run){.law = law,
+                                           .sigma = sigma,
+                                           .candidate = candidate,
+                                           .samples = eps__mc_whole(samples / part),
+                                           .enough = threshold});
     if (status == EPS_OK && trial->complete && !over) {
         double spare = part > 1 ? SURE * eps__mc_estimator_error(&estimator, 0) : 0;
         trial->passed = eps__mc_estimator_mean(&estimator, 0) + spare <= threshold;
         (void)eps__mc_keeps(&promise, (double)eps__mc_whole(samples), threshold, most, &failure);
-        describe(&answer, search, law, &estimator, 0, threshold, most, failure, &promise);
-        trial->draws = answer.draws;
-        trial->order = answer.order;
+        trial->order = law->order;
+        trial->draws = (struct eps_draws){.threshold = threshold, .bound = most, .failure_probability = failure};
+        describe(&trial->draws, search, law, &estimator, 0, &promise);
     }
     trial->complete |= over;
     eps__mc_estimator_clear(&estimator);

@@ -21,6 +21,8 @@ struct OF(tables) {
     size_t reach;   /* the largest n, (most/2)^2, which bounds the product of two counts */
     NUMBER *own;    /* the row of `draws` of the current bin, times the factors from the prefix; at the end, sums */
     NUMBER *state, *next;
+    unsigned *middle; /* scratch space for a tuple of q + 1 counts */
+    size_t *row_of;   /* where the next row of each first count is */
 };
 
 static void OF(tables_free)(struct OF(tables) *tables)
@@ -30,6 +32,8 @@ static void OF(tables_free)(struct OF(tables) *tables)
     free(tables->own);
     free(tables->state);
     free(tables->next);
+    free(tables->middle);
+    free(tables->row_of);
 }
 
 /* powers[n] = e^{g n} for n <= reach, g the entry; copied from `before` if the entry is the same. */
@@ -90,8 +94,11 @@ static bool OF(tables_make)(struct OF(tables) *tables, const struct eps__chain *
                                   .powers = malloc((len * q * (reach + 1) + 1) * sizeof(NUMBER)),
                                   .own = malloc(row * sizeof(NUMBER)),
                                   .state = malloc(states * sizeof(NUMBER)),
-                                  .next = malloc(states * sizeof(NUMBER))};
-    if (!tables->draws || !tables->powers || !tables->own || !tables->state || !tables->next) {
+                                  .next = malloc(states * sizeof(NUMBER)),
+                                  .middle = malloc((q + 1) * sizeof(unsigned)),
+                                  .row_of = malloc(row * sizeof(size_t))};
+    if (!tables->draws || !tables->powers || !tables->own || !tables->state || !tables->next || !tables->middle ||
+        !tables->row_of) {
         OF(tables_free)(tables);
         return false;
     }
@@ -133,9 +140,10 @@ static void OF(meet_prefix)(struct OF(tables) *tables, size_t k, const unsigned 
  * The middle (r_2 .. r_q) runs through its tuples in order. The row of (r_1, middle) is then the next one among those
  * that begin with r_1, and the row of (middle, t) is the next one of all.
  */
-static void OF(step)(struct OF(tables) *tables, size_t k, unsigned most, unsigned *middle, size_t *row_of)
+static void OF(step)(struct OF(tables) *tables, size_t k, unsigned most)
 {
-    size_t q = tables->q, begin = 0, filled = 0;
+    size_t q = tables->q, begin = 0, filled = 0, *row_of = tables->row_of;
+    unsigned *middle = tables->middle;
     const NUMBER *oldest = OF(powers_of)(tables, k, q);
     for (unsigned v = 0; v <= most; v++) {
         row_of[v] = begin;
@@ -182,8 +190,7 @@ static void OF(step_alone)(struct OF(tables) *tables, unsigned most)
 /* sums[offset + m] += weight times the sum over all ways to make m draws from the bins after the prefix. prefix NULL:
  * from all bins. offset: the draws of the prefix. */
 static enum eps_status OF(add_chain)(const struct eps_context *context, struct OF(tables) *tables, NUMBER *sums,
-                                     NUMBER weight, const unsigned *prefix, unsigned offset, unsigned *middle,
-                                     size_t *row_of)
+                                     NUMBER weight, const unsigned *prefix, unsigned offset)
 {
     unsigned most = tables->most - offset;
     size_t states = (size_t)states_of(most, tables->q), first = prefix ? tables->q : 0;
@@ -193,7 +200,7 @@ static enum eps_status OF(add_chain)(const struct eps_context *context, struct O
     for (size_t k = first; k < tables->chain->bins->len; k++) {
         OF(meet_prefix)(tables, k, prefix, most);
         if (tables->q > 0)
-            OF(step)(tables, k, most, middle, row_of);
+            OF(step)(tables, k, most);
         else
             OF(step_alone)(tables, most);
         enum eps_status status = eps__poll(context);
@@ -202,7 +209,7 @@ static enum eps_status OF(add_chain)(const struct eps_context *context, struct O
     }
     /* summed before they are added to the sums of the other prefixes: a term has fewer additions (M10) */
     NUMBER *drawn = tables->own;
-    unsigned sum = 0;
+    unsigned sum = 0, *middle = tables->middle;
     size_t at = 0;
     memset(middle, 0, (tables->q + 1) * sizeof *middle);
     for (unsigned m = 0; m <= most; m++)
@@ -237,26 +244,20 @@ static enum eps_status OF(sum_up)(const struct eps_context *context, const struc
     struct OF(tables) tables;
     assert(chain->width >= 1 && chain->width <= chain->bins->len / 2 + 1);
     size_t q = chain->width - 1;
-    unsigned *prefix = calloc(q + 1, sizeof *prefix), *middle = calloc(q + 1, sizeof *middle), offset = 0;
-    size_t *row_of = malloc(((size_t)chain->most + 1) * sizeof *row_of);
+    unsigned *prefix = calloc(q + 1, sizeof *prefix), offset = 0;
     enum eps_status status = EPS_NO_MEMORY;
-    if (!prefix || !middle || !row_of)
-        goto out;
-    if (!OF(tables_make)(&tables, chain, base))
+    if (!prefix || !OF(tables_make)(&tables, chain, base))
         goto out;
     for (unsigned a = 0; a <= chain->most; a++)
         sums[a] = 0;
     if (chain->open || q == 0)
-        status = OF(add_chain)(context, &tables, sums, 1, NULL, 0, middle, row_of);
+        status = OF(add_chain)(context, &tables, sums, 1, NULL, 0);
     else
         do
-            status = OF(add_chain)(context, &tables, sums, OF(prefix_weight)(&tables, prefix), prefix, offset, middle,
-                                   row_of);
+            status = OF(add_chain)(context, &tables, sums, OF(prefix_weight)(&tables, prefix), prefix, offset);
         while (status == EPS_OK && next_tuple(prefix, q, chain->most, &offset));
     OF(tables_free)(&tables);
 out:
     free(prefix);
-    free(middle);
-    free(row_of);
     return status;
 }

@@ -40,11 +40,13 @@ void eps__banded_gram_clear(struct eps__banded_gram *banded)
     *banded = (struct eps__banded_gram){0};
 }
 
-/* Whether the row of step i equals that of the step before. */
-static bool alike(const struct eps__banded_gram *banded, size_t i)
+size_t eps__banded_alike(const struct eps__banded_gram *banded, size_t i)
 {
-    size_t row = banded->width * sizeof *banded->gram;
-    return i > 0 && memcmp(banded->gram + i * banded->width, banded->gram + (i - 1) * banded->width, row) == 0;
+    const double *row = banded->gram + i * banded->width;
+    size_t end = i + 1;
+    while (end < banded->len && memcmp(banded->gram + end * banded->width, row, banded->width * sizeof *row) == 0)
+        end++;
+    return end;
 }
 
 enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const double *gram, size_t len, size_t width,
@@ -78,8 +80,8 @@ enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const dou
     for (size_t i = 0; i + 1 < width; i++) /* fill up the first rows, so that they may equal later ones */
         memcpy(banded->gram + i * width + i + 1, banded->gram + (width - 1) * width + i + 1,
                (width - 1 - i) * sizeof *gram);
-    for (size_t i = 0; i < len; i++)
-        banded->changes += !alike(banded, i);
+    for (size_t i = 0; i < len; i = eps__banded_alike(banded, i))
+        banded->changes++;
     return EPS_OK;
 }
 

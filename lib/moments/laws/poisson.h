@@ -33,6 +33,9 @@ enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const dou
                                       double p, double error, double sigma);
 void eps__banded_gram_clear(struct eps__banded_gram *banded);
 
+/* The first step after i whose row differs from that of step i, or len. */
+size_t eps__banded_alike(const struct eps__banded_gram *banded, size_t i);
+
 /* The estimated operations of E X^a. changes: as in eps__banded_gram. */
 double eps__poisson_operations(size_t len, size_t width, size_t changes, unsigned a);
 

@@ -217,8 +217,7 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
     double patience = PATIENCE * steps_at(&OF(pace), len, banded->width, banded->changes) + 1e6 / (double)walk->len;
     *units = (double)walk->states;
     for (size_t i = 0, end; i < len; i = end) {
-        for (end = i + 1; end < len && alike(walk->banded, end); end++)
-            ;
+        end = eps__banded_alike(banded, i);
         OF(weigh)(walk, i);
         for (size_t done = i; done < end;) {
             enum eps_status status = eps__poll(context);

@@ -162,17 +162,28 @@ static void sort(size_t *counts, unsigned len)
         }
 }
 
+/* A row of a table, top + 1 numbers. */
+struct row {
+    const long double *at;
+    size_t top;
+};
+
 /* row[i] += times sum_j a[j] b[i - j] for from <= i <= top. */
-static void convolve(long double *row, size_t from, size_t top, const long double *a, size_t a_top,
-                     const long double *b, size_t b_top, long double times)
+static void convolve(long double *row, size_t from, size_t top, struct row a, struct row b, long double times)
 {
     for (size_t i = from; i <= top; i++) {
-        size_t first = i > b_top ? i - b_top : 0, last = minimum(i, a_top);
+        size_t first = i > b.top ? i - b.top : 0, last = minimum(i, a.top);
         long double sum = 0;
         for (size_t j = first; j <= last; j++)
-            sum += a[j] * b[i - j];
+            sum += a.at[j] * b.at[i - j];
         row[i] += times * sum;
     }
+}
+
+/* The row of these counts of all copies but the last one. */
+static struct row row_at(const struct table *table, const size_t *counts, unsigned given)
+{
+    return (struct row){table->at + place(counts, given, table->top + 1) * (table->top + 1), table->top};
 }
 
 /* Adds up a row of the convolution of two tables. The counts of all copies but the last one are given, in ascending
@@ -193,8 +204,7 @@ static void merge_row(const struct fold *fold, long double *row, const size_t *c
         for (unsigned c = 0; c < given; c++)
             left[c] = counts[c] - taken[c];
         bool twice = a == b && given > 0 && 2 * taken[0] < counts[0];
-        convolve(row, from, top, a->at + place(taken, given, a->top + 1) * (a->top + 1), a->top,
-                 b->at + place(left, given, b->top + 1) * (b->top + 1), b->top, twice ? 2 : 1);
+        convolve(row, from, top, row_at(a, taken, given), row_at(b, left, given), twice ? 2 : 1);
     } while (next_within(taken, first, last, given));
 }
 

@@ -141,22 +141,26 @@ static void scale_by_powers(double *out, const double *in, size_t n, double rate
         out[t] = in[t] == 0 ? 0 : in[t] * exp((double)t * log_rate);
 }
 
+struct series {
+    const double *at;
+    size_t len;
+};
+
 /* Convolves by FFT with both series scaled by the powers of a rate, so that the result does not grow. Out: *kept,
  * whether out has its digits. */
-static bool convolve_scaled(double *out, size_t out_len, const double *a, size_t a_len, const double *b, size_t b_len,
-                            double rate, bool *kept)
+static bool convolve_scaled(double *out, size_t out_len, struct series a, struct series b, double rate, bool *kept)
 {
-    double *scaled = malloc((a_len + b_len) * sizeof *scaled);
+    double *scaled = malloc((a.len + b.len) * sizeof *scaled);
     if (!scaled)
         return false;
-    scale_by_powers(scaled, a, a_len, 1 / rate);
-    scale_by_powers(scaled + a_len, b, b_len, 1 / rate);
-    bool ok = convolve_by_fft(out, out_len, scaled, a_len, scaled + a_len, b_len);
-    double error = fft_product_error(scaled, a_len, scaled + a_len, b_len);
+    scale_by_powers(scaled, a.at, a.len, 1 / rate);
+    scale_by_powers(scaled + a.len, b.at, b.len, 1 / rate);
+    bool ok = convolve_by_fft(out, out_len, scaled, a.len, scaled + a.len, b.len);
+    double error = fft_product_error(scaled, a.len, scaled + a.len, b.len);
     free(scaled);
     scale_by_powers(out, out, out_len, rate);
     ok = ok && !isnan(error); /* out of memory */
-    *kept = ok && has_digits(out, least(out_len, a_len + b_len - 1), error, rate);
+    *kept = ok && has_digits(out, least(out_len, a.len + b.len - 1), error, rate);
     return ok;
 }
 
@@ -184,8 +188,9 @@ bool eps__convolve_digits(double *out, size_t out_len, const double *a, size_t a
     if (is_short(a_len, b_len))
         return convolve(out, out_len, a, a_len, b, b_len, true);
     double rate = fmax(growth(a, a_len), growth(b, b_len));
-    if (!convolve_scaled(out, out_len, a, a_len, b, b_len, 1, kept) ||
-        (!*kept && rate > 1 && !convolve_scaled(out, out_len, a, a_len, b, b_len, rate, kept)))
+    const struct series first = {a, a_len}, second = {b, b_len};
+    if (!convolve_scaled(out, out_len, first, second, 1, kept) ||
+        (!*kept && rate > 1 && !convolve_scaled(out, out_len, first, second, rate, kept)))
         return false;
     if (*kept)
         return true;

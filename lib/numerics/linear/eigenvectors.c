@@ -131,15 +131,21 @@ static void write_panel(struct spectrum *s, const double *columns, const lapack_
     }
 }
 
-/* out = half times the rows of the panel from `first` on, or 0 if inner is 0. */
-static void multiply_half(struct spectrum *s, double *out, const double *half, size_t rows, size_t inner, size_t first,
-                          size_t k, size_t count)
+/* The packed vectors of one of the halves, and the row of the panel with which they begin. */
+struct half {
+    const double *at;
+    size_t rows, inner, first;
+};
+
+/* out = half times the rows of the panel from its first on, or 0 if inner is 0. */
+static void multiply_half(struct spectrum *s, double *out, const struct half *half, size_t k, size_t count)
 {
-    if (inner)
-        cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, (blasint)rows, (blasint)count, (blasint)inner, 1, half,
-                    (blasint)rows, s->panel + first, (blasint)k, 0, out, (blasint)s->n);
-    for (size_t j = 0; !inner && j < count; j++)
-        memset(out + j * s->n, 0, rows * sizeof *out);
+    if (half->inner)
+        cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, (blasint)half->rows, (blasint)count,
+                    (blasint)half->inner, 1, half->at, (blasint)half->rows, s->panel + half->first, (blasint)k, 0, out,
+                    (blasint)s->n);
+    for (size_t j = 0; !half->inner && j < count; j++)
+        memset(out + j * s->n, 0, half->rows * sizeof *out);
 }
 
 /* Joins the two solved halves of the part at `at`, of `upper` and `lower` columns. off: the element that coupled
@@ -158,7 +164,8 @@ static enum eps__lapack join(struct spectrum *s, size_t at, size_t upper, size_t
     if (info)
         return EPS__LAPACK_FAILED;
     size_t k = (size_t)kept, above = (size_t)types[0] + (size_t)types[1], below = (size_t)types[1] + (size_t)types[2];
-    size_t apart = (size_t)types[0];
+    const struct half high = {s->packed, upper, above, 0},
+                      deep = {s->packed + upper * above, lower, below, (size_t)types[0]};
     enum eps__lapack end = find_roots(s, values, vectors, rho, kept);
     if (end != EPS__LAPACK_DONE)
         return end;
@@ -170,8 +177,8 @@ static enum eps__lapack join(struct spectrum *s, size_t at, size_t upper, size_t
         if (!eps__goes_on(s->work))
             return EPS__LAPACK_STOPPED;
         write_panel(s, columns, packed_order, k, count);
-        multiply_half(s, columns, s->packed, upper, above, 0, k, count);
-        multiply_half(s, columns + upper, s->packed + upper * above, lower, below, apart, k, count);
+        multiply_half(s, columns, &high, k, count);
+        multiply_half(s, columns + upper, &deep, k, count);
     }
     /* The deflated values come last, in descending order. */
     lapack_int rest = size - kept;

@@ -89,11 +89,17 @@ static double spectrum_error(const struct spectrum *spectrum, double *mean_modul
     return error / (double)spectrum->n;
 }
 
-/* Writes distribution i into a zeroed array of n numbers. Out: *norm, its 1-norm. */
-typedef void fill_fn(const void *user, size_t i, double *array, size_t n, double *norm);
+/* The laws of independent summands: counts[i] of them have distribution i, i < len. */
+struct summands {
+    /* Writes distribution i into a zeroed array of n numbers. Out: *norm, its 1-norm. */
+    void (*fill)(const void *user, size_t i, double *array, size_t n, double *norm);
+    const void *user;
+    const uint64_t *counts;
+    size_t len;
+};
 
-static enum eps_status convolve(const struct eps_context *context, double *out, double *error, fill_fn *fill,
-                                const void *user, const uint64_t *counts, size_t powers_len, size_t n)
+static enum eps_status convolve(const struct eps_context *context, double *out, double *error,
+                                const struct summands *summands, size_t n)
 {
     enum eps_status status = EPS_NO_MEMORY;
     struct spectrum spectrum = {.n = n, .half = n / 2 + 1};
@@ -108,10 +114,10 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
         spectrum.product[k] = spectrum.modulus[k] = 1;
         spectrum.relative[k] = 0;
     }
-    for (size_t i = 0; i < powers_len; i++) {
+    for (size_t i = 0; i < summands->len; i++) {
         double norm;
         memset(out, 0, n * sizeof *out);
-        fill(user, i, out, n, &norm);
+        summands->fill(summands->user, i, out, n, &norm);
         status = eps__poll(context);
         if (status != EPS_OK)
             goto out;
@@ -121,7 +127,7 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
         status = eps__poll(context);
         if (status != EPS_OK)
             goto out;
-        multiply_power(&spectrum, counts[i], transform_error * norm);
+        multiply_power(&spectrum, summands->counts[i], transform_error * norm);
     }
     double mean_modulus, bound = spectrum_error(&spectrum, &mean_modulus);
     status = eps__poll(context);
@@ -159,7 +165,8 @@ enum eps_status eps__convolve_powers(const struct eps_context *context, double *
     double *aligned = eps__fft_alloc_real(n);
     if (!aligned)
         return EPS_NO_MEMORY;
-    enum eps_status status = convolve(context, aligned, error, fill_plain, masses, counts, powers_len, n);
+    const struct summands summands = {fill_plain, masses, counts, powers_len};
+    enum eps_status status = convolve(context, aligned, error, &summands, n);
     if (status == EPS_OK)
         memcpy(out, aligned, n * sizeof *out);
     eps__fft_free(aligned);
@@ -390,9 +397,9 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
     circle->first = (int64_t)first;
     circle->mass = eps__fft_alloc_real(circle->len);
     status = EPS_NO_MEMORY;
+    const struct summands summands = {fill_tilted, tilted, counts, powers_len};
     if (circle->mass)
-        status =
-            convolve(context, circle->mass, &circle->rounding, fill_tilted, tilted, counts, powers_len, circle->len);
+        status = convolve(context, circle->mass, &circle->rounding, &summands, circle->len);
 out:
     free(counts);
     tilted_close(tilted);

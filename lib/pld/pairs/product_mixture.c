@@ -169,12 +169,12 @@ static bool to_mixture(struct eps__mixture *mixture, const struct atoms *atoms, 
 }
 
 bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *error, const struct eps__factor *factors,
-                        size_t len, enum eps__side side, double budget, double log_floor, size_t max_len)
+                        size_t len, enum eps__side side, const struct eps__atoms_limits *limits)
 {
     struct atoms atoms = {0};
     double total = participations(factors, len), sum = 0;
-    size_t working = max_len > WORKING_MAX ? max_len : WORKING_MAX;
-    double threshold = 0.25 * budget / ((double)working * (total + 1));
+    size_t max_len = limits->max_len, working = max_len > WORKING_MAX ? max_len : WORKING_MAX;
+    double threshold = 0.25 * limits->budget / ((double)working * (total + 1));
     *mixture = (struct eps__mixture){0};
     bool made = atoms_alloc(&atoms, 2 * working);
     if (made) {
@@ -184,11 +184,11 @@ bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *e
     for (size_t k = 0; made && k < len; k++) {
         for (double i = 0; i < factors[k].count; i++) {
             multiply(&atoms, factors[k].shift, factors[k].log_odds);
-            trim(&atoms, exp(log_floor));
+            trim(&atoms, exp(limits->log_floor));
             thin(&atoms, side, &threshold, working);
         }
     }
-    threshold = 0.05 * budget / (double)max_len;
+    threshold = 0.05 * limits->budget / (double)max_len;
     if (made)
         thin(&atoms, side, &threshold, max_len);
     for (size_t i = 0; made && i < atoms.len; i++)

@@ -26,6 +26,13 @@ struct eps__atoms_error {
     double lost;   /* OVER: mass that was left out; UNDER: 0 */
 };
 
+/* The limits of a mixture. */
+struct eps__atoms_limits {
+    double budget;    /* approximately, of the weights' error; exceeded only if max_len requires it */
+    double log_floor; /* ln of the mass that may be lost */
+    size_t max_len;
+};
+
 /*
  * A mixture with at most max_len atoms; these are the law's own atoms if there are few enough. Apart from the error of
  * the shifts, pointwise,
@@ -33,11 +40,10 @@ struct eps__atoms_error {
  *   UNDER: P >= (1 - weight) mixture.
  * If no atoms were thinned the mixture is `whole`, a law except for what was trimmed (`missing`).
  *
- * budget: the approximate limit of the weights' error, which is exceeded only if max_len requires it. log_floor: ln of
- * the mass that may be lost. Returns false if out of memory. In every case the caller clears *mixture.
+ * Returns false if out of memory. In every case the caller clears *mixture.
  */
 bool eps__product_atoms(struct eps__mixture *mixture, struct eps__atoms_error *error, const struct eps__factor *factors,
-                        size_t len, enum eps__side side, double budget, double log_floor, size_t max_len);
+                        size_t len, enum eps__side side, const struct eps__atoms_limits *limits);
 
 /*
  * A mixture of a few atoms with the law's first moments, which is both OVER and UNDER for |z| <= reach:

@@ -117,21 +117,28 @@ static bool radau(double *node, double *weight, const long double *mu, size_t n)
     return weight[n] > 0;
 }
 
+struct quadrature {
+    const long double *node;
+    const double *weight;
+    size_t atoms;
+};
+
 /* The bound in the comment at the top. size[r] >= |mu[r]| are the sums that the rounding errors of mu are relative
  * to. */
-static double quadrature_error(const long double *node, const double *weight, size_t atoms, const long double *mu,
-                               const long double *size, size_t order, long double reach, double participations)
+static double quadrature_error(const struct quadrature *quadrature, const long double *mu, const long double *size,
+                               size_t order, long double reach, double participations)
 {
+    size_t atoms = quadrature->atoms;
     long double rounding = ((long double)order + 8) * (participations + 8) * 4 * LDBL_EPSILON;
     long double hermite = 1, hermite_before = 0, total = 0, factorial = 1, power[NODES_MAX + 1], last = 0;
     for (size_t i = 0; i < atoms; i++)
-        power[i] = weight[i];
+        power[i] = quadrature->weight[i];
     for (size_t r = 0; r <= order; r++) {
         long double own = 0, own_size = 0;
         for (size_t i = 0; i < atoms; i++) {
             own += power[i];
             own_size += fabsl(power[i]);
-            power[i] *= node[i] / (long double)(r + 1);
+            power[i] *= quadrature->node[i] / (long double)(r + 1);
         }
         if (r == order)
             last = size[r] + own_size;
@@ -242,7 +249,8 @@ static bool centred(struct eps__mixture *mixture, double *error, const struct ep
     for (size_t n = 2; n <= NODES_MAX; n++) {
         if (!gauss_about(node, weight, from, mu, mean, n))
             break;
-        double own = quadrature_error(from, weight, n, mu, size, ORDER_CENTRED, reach + mean, participations);
+        const struct quadrature found = {from, weight, n};
+        double own = quadrature_error(&found, mu, size, ORDER_CENTRED, reach + mean, participations);
         own = eps__raise(own + 2 * moved, 1e4);
         if (own <= budget) {
             *error = own;
@@ -277,7 +285,8 @@ bool eps__product_moments(struct eps__mixture *mixture, double *error, const str
                 break;
             for (size_t i = 0; i <= n; i++)
                 exact[i] = node[i];
-            double own = quadrature_error(exact, weight, n + 1, mu, mu, order, reach, participations);
+            const struct quadrature found = {exact, weight, n + 1};
+            double own = quadrature_error(&found, mu, mu, order, reach, participations);
             if (own <= budget) {
                 *error = own;
                 return fill(mixture, node, weight, n + 1);

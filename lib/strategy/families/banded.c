@@ -75,12 +75,16 @@ out:
     return status;
 }
 
+static enum eps_status minimise(struct banded *b, double *c, double *value, size_t *iterations, double gap)
+{
+    return eps__toeplitz_minimise(
+        &(struct eps__toeplitz_search){&b->loss, banded_objective, b, b->bands, gap, iterations}, c, value);
+}
+
 static enum eps_status optimise(struct banded *b, double *c, double *value, size_t *iterations, double gap)
 {
     enum eps_status status = start(b, c);
-    return status != EPS_OK
-               ? status
-               : eps__toeplitz_minimise(&b->loss, c, value, iterations, b->bands, gap, banded_objective, b);
+    return status != EPS_OK ? status : minimise(b, c, value, iterations, gap);
 }
 
 /* If columns of one pattern overlap, there are local minima. The second starting point is the optimum without overlap,
@@ -97,7 +101,7 @@ static enum eps_status optimise_from_narrow(struct banded *b, double *c, double 
     for (size_t j = narrow; j < bands; j++)
         wide[j] = 1e-3 * wide[narrow - 1];
     if (status == EPS_OK)
-        status = eps__toeplitz_minimise(&b->loss, wide, &other, iterations, bands, gap, banded_objective, b);
+        status = minimise(b, wide, &other, iterations, gap);
     if (status == EPS_OK && other < *value) {
         *value = other;
         memcpy(c, wide, bands * sizeof *c);

@@ -91,9 +91,9 @@ static enum eps_status optimise(struct inverse *v, double *inverse, struct eps_s
     inverse[0] = 1;
     double value;
     enum eps_status status = start(v, inverse + 1, error, &s->workload);
+    const struct eps__toeplitz_search search = {&v->loss, inverse_objective, v, bands - 1, gap, &s->iterations};
     if (status == EPS_OK)
-        status =
-            eps__toeplitz_minimise(&v->loss, inverse + 1, &value, &s->iterations, bands - 1, gap, inverse_objective, v);
+        status = eps__toeplitz_minimise(&search, inverse + 1, &value);
     free(all);
     return status;
 }

@@ -112,8 +112,10 @@ static void steady_norms(struct eps__past *out, const double *x, const double *d
 
 /* The same for a changing rate, from the differences d and e of the rows themselves (2 m numbers); O(m^2). */
 static enum eps_status changing_norms(const struct eps_context *context, struct eps__past *out, struct eps_error *error,
-                                      const struct eps__workload *w, const double *x, double *d, size_t m, size_t first)
+                                      const struct eps_strategy *s, const double *x, double *d, size_t first)
 {
+    const struct eps__workload *w = &s->workload;
+    size_t m = s->block;
     double *e = d + m;
     struct eps__past past = {0};
     for (size_t t = 0; t < m; t++) {
@@ -175,7 +177,7 @@ static enum eps_status standard_recursive(const struct eps_context *context, dou
     for (size_t first = 0; first < s->n; first += m) {
         const struct eps__past *block = norms;
         if (eps__workload_rate(w, first + m - 1) < 1) {
-            status = changing_norms(context, norms + m, error, w, x, d, m, first);
+            status = changing_norms(context, norms + m, error, s, x, d, first);
             block = norms + m;
         }
         if (status != EPS_OK)

@@ -150,11 +150,11 @@ static enum eps_status search(struct blt_search *s, double *best, struct eps_str
     size_t len = 2 * s->buffers, starts = s->loss.separation < s->loss.n ? 4 : 2;
     double n = (double)s->loss.n, separation = (double)s->loss.separation, least = INFINITY;
     const double from[] = {1 / n, 10 / n, 1 / separation, 10 / separation};
+    const struct eps__toeplitz_search search = {&s->loss, blt_objective, s, len, gap, &strategy->iterations};
     for (size_t i = 0; i < starts; i++) {
         double z[POLES_MAX], value;
         log_spaced(z, len, fmin(from[i], 0.1), 1);
-        enum eps_status status =
-            eps__toeplitz_minimise(&s->loss, z, &value, &strategy->iterations, len, gap, blt_objective, s);
+        enum eps_status status = eps__toeplitz_minimise(&search, z, &value);
         if (status != EPS_OK)
             return status;
         if (i == 0 || value < least) {

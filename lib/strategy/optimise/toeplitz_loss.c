@@ -308,16 +308,18 @@ static bool has_kinks(const struct eps__toeplitz_loss *loss, size_t len)
 }
 
 /* Restarts a search that ended at a kink or at its limit, with an empty history, as long as that gains. */
-static enum eps_status descend(struct eps__toeplitz_loss *loss, double *x, size_t *iterations, size_t len, double gap,
-                               eps__objective_fn *objective, void *user)
+static enum eps_status descend(const struct eps__toeplitz_search *search, double *x)
 {
     enum { RESTARTS = 8 };
-    const struct eps__lbfgs options = {.memory = len < 30 ? len : 30, .tolerance = fmax(1e-3 * gap, 1e-13)};
+    const struct eps__toeplitz_loss *loss = search->loss;
+    size_t len = search->len;
+    const struct eps__lbfgs options = {.memory = len < 30 ? len : 30, .tolerance = fmax(1e-3 * search->gap, 1e-13)};
     double before = INFINITY, value = 0;
     for (int i = 0; i < RESTARTS; i++) {
         size_t taken;
-        enum eps__lbfgs_end end = eps__lbfgs_minimise(&options, x, &value, &taken, len, objective, user);
-        *iterations += taken;
+        enum eps__lbfgs_end end =
+            eps__lbfgs_minimise(&options, x, &value, &taken, len, search->objective, search->user);
+        *search->iterations += taken;
         if (end == EPS__LBFGS_NO_MEMORY)
             return eps__strategy_no_memory(loss->error);
         if (loss->status || (end != EPS__LBFGS_STALLED && end != EPS__LBFGS_LIMIT) ||
@@ -329,25 +331,27 @@ static enum eps_status descend(struct eps__toeplitz_loss *loss, double *x, size_
 }
 
 /* Moves x to `found`, and *value to its value, if that is better. spare: len numbers. */
-static enum eps_status keep_better(struct eps__toeplitz_loss *loss, double *x, double *value, const double *found,
-                                   double *spare, size_t len, eps__objective_fn *objective, void *user)
+static enum eps_status keep_better(const struct eps__toeplitz_search *search, double *x, double *value,
+                                   const double *found, double *spare)
 {
     double after;
-    if (!objective(user, value, spare, x) || !objective(user, &after, spare, found))
-        return loss->status;
+    if (!search->objective(search->user, value, spare, x) || !search->objective(search->user, &after, spare, found))
+        return search->loss->status;
     if (after < *value) {
         *value = after;
-        memcpy(x, found, len * sizeof *x);
+        memcpy(x, found, search->len * sizeof *x);
     }
     return EPS_OK;
 }
 
 /* Continues from x with smoothing, or behind a barrier, or both, which are reduced in stages. Keeps x if the result is
  * no better. */
-static enum eps_status descend_smoothly(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
-                                        size_t len, double gap, bool inside, eps__objective_fn *objective, void *user)
+static enum eps_status descend_smoothly(const struct eps__toeplitz_search *search, double *x, double *value,
+                                        bool inside)
 {
-    double *found = malloc(2 * len * sizeof *found), least = 1e-2 * fmax(gap, 1e-7);
+    struct eps__toeplitz_loss *loss = search->loss;
+    size_t len = search->len;
+    double *found = malloc(2 * len * sizeof *found), least = 1e-2 * fmax(search->gap, 1e-7);
     enum eps_status status = found ? EPS_OK : eps__strategy_no_memory(loss->error);
     if (status != EPS_OK)
         return status;
@@ -355,21 +359,22 @@ static enum eps_status descend_smoothly(struct eps__toeplitz_loss *loss, double 
     for (double width = 0.01; status == EPS_OK && width > least; width /= 4) {
         loss->barrier = inside ? width : 0;
         loss->smoothing = has_kinks(loss, len) ? width / 10 : 0;
-        status = descend(loss, found, iterations, len, gap, objective, user);
+        status = descend(search, found);
     }
     loss->smoothing = 0;
     if (status == EPS_OK && loss->majorant)
-        status = descend(loss, found, iterations, len, gap, objective, user);
+        status = descend(search, found);
     loss->barrier = 0;
     if (status == EPS_OK)
-        status = keep_better(loss, x, value, found, found + len, len, objective, user);
+        status = keep_better(search, x, value, found, found + len);
     free(found);
     return status;
 }
 
-enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
-                                       size_t len, double gap, eps__objective_fn *objective, void *user)
+enum eps_status eps__toeplitz_minimise(const struct eps__toeplitz_search *search, double *x, double *value)
 {
+    struct eps__toeplitz_loss *loss = search->loss;
+    size_t len = search->len;
     double *start = malloc(2 * len * sizeof *start), at_start;
     if (!start)
         return eps__strategy_no_memory(loss->error);
@@ -377,19 +382,19 @@ enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *
     memcpy(start, x, len * sizeof *x);
     /* A starting point with zeros, or with orthogonal bands, lies on kinks of |X_ij|. */
     bool on_kinks = has_kinks(loss, len) && loss->either_sign;
-    enum eps_status status = on_kinks ? EPS_OK : descend(loss, x, iterations, len, gap, objective, user);
+    enum eps_status status = on_kinks ? EPS_OK : descend(search, x);
     if (status == EPS_OK && has_kinks(loss, len))
-        status = descend_smoothly(loss, x, value, iterations, len, gap, false, objective, user);
-    if (status == EPS_OK && !objective(user, value, gradient, x))
+        status = descend_smoothly(search, x, value, false);
+    if (status == EPS_OK && !search->objective(search->user, value, gradient, x))
         status = loss->status;
     if (status != EPS_OK || !loss->positive || !loss->negative)
         goto out;
-    if (!objective(user, &at_start, gradient, start))
+    if (!search->objective(search->user, &at_start, gradient, start))
         status = loss->status;
     if (status != EPS_OK || loss->negative || !isfinite(at_start))
         goto out;
     memcpy(x, start, len * sizeof *x);
-    status = descend_smoothly(loss, x, value, iterations, len, gap, true, objective, user);
+    status = descend_smoothly(search, x, value, true);
 out:
     free(start);
     return status;

@@ -69,16 +69,25 @@ bool eps__toeplitz_quotient_gradient(struct eps__toeplitz_loss *loss, double *ou
 /* out_j (j < len) += sum over t of x_t y_{t-j}, for n numbers each. */
 void eps__toeplitz_correlate(double *out, size_t len, const double *x, const double *y, size_t n);
 
+/* A search for the best of `len` numbers. */
+struct eps__toeplitz_search {
+    struct eps__toeplitz_loss *loss;
+    eps__objective_fn *objective; /* the logarithm of the loss */
+    void *user;
+    size_t len;
+    double gap;
+    size_t *iterations; /* is added to */
+};
+
 /*
- * Minimises the logarithm of a loss from x, until the expected further gain is at most a thousandth of `gap`; adds to
- * *iterations. On return x is the best point found, and *value its value. A search with kinks (a majorant, or a sum of
- * |X_ij|) continues through smoothed losses.
+ * Minimises the logarithm of a loss from x, until the expected further gain is at most a thousandth of the gap. On
+ * return x is the best point found, and *value its value. A search with kinks (a majorant, or a sum of |X_ij|)
+ * continues through smoothed losses.
  *
  * Most optima are non-negative without a constraint. If C must be non-negative and the optimum is not, the search is
  * repeated from x behind a logarithmic barrier that decreases to a hundredth of the gap, unless x itself has a negative
  * entry. Returns loss->status or EPS_NO_MEMORY.
  */
-enum eps_status eps__toeplitz_minimise(struct eps__toeplitz_loss *loss, double *x, double *value, size_t *iterations,
-                                       size_t len, double gap, eps__objective_fn *objective, void *user);
+enum eps_status eps__toeplitz_minimise(const struct eps__toeplitz_search *search, double *x, double *value);
 
 #endif

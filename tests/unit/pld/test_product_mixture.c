@@ -67,7 +67,8 @@ TEST(atoms_lie_on_their_side)
         for (enum eps__side side = EPS__OVER; side <= EPS__UNDER; side++) {
             struct eps__mixture mixture;
             struct eps__atoms_error error;
-            assert_true(eps__product_atoms(&mixture, &error, factors, len, side, 1e-5, -200, most));
+            assert_true(eps__product_atoms(&mixture, &error, factors, len, side,
+                                           &(struct eps__atoms_limits){1e-5, -200, most}));
             assert_in_range(mixture.len, 1, most);
             for (double z = -9; z <= 12; z += 0.75) {
                 long double truth = true_density(factors, len, z), own = density(&mixture, z);
@@ -191,7 +192,8 @@ TEST(trimmed_mass_is_lost_mass)
     struct eps__mixture mixture;
     struct eps__atoms_error error;
     double sum = 0;
-    assert_true(eps__product_atoms(&mixture, &error, factors, 2, EPS__OVER, 1e-9, log(1e-4), 60));
+    assert_true(
+        eps__product_atoms(&mixture, &error, factors, 2, EPS__OVER, &(struct eps__atoms_limits){1e-9, log(1e-4), 60}));
     for (size_t i = 0; i < mixture.len; i++)
         sum += mixture.weight[i];
     assert_true(error.lost > 0 && error.lost <= 1.1e-4);
@@ -213,7 +215,8 @@ TEST(a_law_is_told_from_a_thinned_list)
             struct eps__mixture mixture;
             struct eps__atoms_error error;
             long double sum = 0;
-            assert_true(eps__product_atoms(&mixture, &error, factors, len, side, 1e-3, log(floor_mass), 60));
+            assert_true(eps__product_atoms(&mixture, &error, factors, len, side,
+                                           &(struct eps__atoms_limits){1e-3, log(floor_mass), 60}));
             for (size_t i = 0; i < mixture.len; i++)
                 sum += mixture.weight[i];
             if (mixture.whole) {
@@ -242,8 +245,9 @@ TEST(every_list_is_thinned)
             for (size_t k = 0; k < LEN; k++)
                 factors[k] = (struct eps__factor){shifts[i] / (double)(1 + k), 0, 1};
             patience_begin("shift", i, 20);
-            assert_true(eps__product_atoms(&mixture, &error, factors, LEN, side, 0, -700, 60));
-            assert_in_range(mixture.len, 0, 60); /* 0: for atoms far apart the lower estimate may be empty */
+            assert_true(
+                eps__product_atoms(&mixture, &error, factors, LEN, side, &(struct eps__atoms_limits){0, -700, 60}));
+            assert_in_range(mixture.len, 0, 60); /* 0: of atoms far apart nothing may be left that is under the law */
             eps__mixture_clear(&mixture);
         }
     patience_end();

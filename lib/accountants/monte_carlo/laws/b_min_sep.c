@@ -54,11 +54,10 @@ struct work {
     struct eps__mc_steps steps;
 };
 
-/* The doubles that the participations of one lane need. */
+/* The most participations of one lane. */
 static size_t slots_of(const struct b_min_sep_law *law)
 {
-    size_t most = law->copies.draws ? law->copies.draws->most : eps__b_min_sep_steps_most(&law->steps);
-    return (most * sizeof(struct eps__participated) + sizeof(double) - 1) / sizeof(double);
+    return law->copies.draws ? law->copies.draws->most : eps__b_min_sep_steps_most(&law->steps);
 }
 
 static struct work work_of(const struct b_min_sep_law *law, double *scratch)
@@ -68,7 +67,7 @@ static struct work work_of(const struct b_min_sep_law *law, double *scratch)
     work.ring = work.factor + law->columns.tile * EPS__LANES;
     work.exponent = work.ring + law->steps.separation * EPS__LANES;
     work.steps.slots = (void *)(work.exponent + law->steps.separation * EPS__LANES);
-    work.steps.most = slots_of(law) * sizeof(double) / sizeof(struct eps__participated);
+    work.steps.most = slots_of(law);
     return work;
 }
 

@@ -8,12 +8,11 @@
 #define EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_B_MIN_SEP_DRIFT_H
 
 #include "lib/accountants/monte_carlo/laws/columns.h"
+#include "lib/accountants/monte_carlo/laws/drift.h"
 
 struct eps__mc_b_min_sep_drift {
-    double tilt;             /* t > 0 */
-    double level;            /* ln P/Q >= <a, y> - level, where v = -t a */
+    struct eps__mc_drift of; /* v = -t a */
     double half;             /* |v|^2/2 */
-    double slack;            /* allowance for rounding in ln of a value */
     double log_weight_error; /* absolute error bound of the computed |v|^2/2 - <v, y> */
 };
 

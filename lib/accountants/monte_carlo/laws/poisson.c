@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "lib/accountants/monte_carlo/laws/columns.h"
-#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
+#include "lib/accountants/monte_carlo/laws/drift.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"
@@ -42,14 +42,14 @@ struct poisson_law {
     struct eps__mc_columns columns;
     struct eps__b_min_sep_steps rounds;
     size_t groups;
-    size_t memory;                      /* m, at least 1 */
-    size_t rows;                        /* rows of `met` and `parted`; equal rounds share one */
-    double *met;                        /* rows x memory; entry d - 1 of round k's row is G_k,k-d */
-    double *parted;                     /* e^-met */
-    double keep;                        /* 1 - p */
-    bool in_range;                      /* weights are large enough for plain numbers */
-    struct eps__mc_poisson_drift drift; /* tilted: the drift, which is stored in columns.drift */
-    double log_base;                    /* half the squared norm of columns.drift */
+    size_t memory;              /* m, at least 1 */
+    size_t rows;                /* rows of `met` and `parted`; equal rounds share one */
+    double *met;                /* rows x memory; entry d - 1 of round k's row is G_k,k-d */
+    double *parted;             /* e^-met */
+    double keep;                /* 1 - p */
+    bool in_range;              /* weights are large enough for plain numbers */
+    struct eps__mc_drift drift; /* tilted: the drift, which is stored in columns.drift */
+    double log_base;            /* half the squared norm of columns.drift */
 };
 
 /* The scratch space of draw(), divided up. exponents and weight_exponent are used only with separate exponents. */
@@ -66,16 +66,10 @@ static size_t states_of(const struct poisson_law *law)
     return (size_t)1 << law->memory;
 }
 
-static size_t slots_of(const struct poisson_law *law)
-{
-    return (eps__b_min_sep_steps_most(&law->rounds) * sizeof(struct eps__participated) + sizeof(double) - 1) /
-           sizeof(double);
-}
-
 static size_t scratch_of(const struct poisson_law *law)
 {
-    return eps__mc_columns_scratch(&law->columns) + (4 * states_of(law) + 2 + slots_of(law)) * EPS__LANES +
-           2 * states_of(law);
+    size_t states = states_of(law), slots = eps__b_min_sep_steps_most(&law->rounds);
+    return eps__mc_columns_scratch(&law->columns) + (4 * states + 2 + slots) * EPS__LANES + 2 * states;
 }
 
 static struct work work_of(const struct poisson_law *law, double *scratch)
@@ -92,7 +86,7 @@ static struct work work_of(const struct poisson_law *law, double *scratch)
     work.weight = at + 2 * (size_t)EPS__LANES;
     work.weight_exponent = work.weight + states;
     work.steps.slots = (void *)(work.weight_exponent + states);
-    work.steps.most = slots_of(law) * sizeof(double) / sizeof(struct eps__participated);
+    work.steps.most = eps__b_min_sep_steps_most(&law->rounds);
     return work;
 }
 
@@ -462,12 +456,14 @@ static enum eps_status make_drift(struct poisson_law *law, double eps)
     }
     for (size_t r = 0; r < columns->n; r++)
         eps__sum_add(&all, columns->drift[r] * columns->drift[r]);
-    if (!eps__mc_poisson_drift_choose(&law->drift, (double)law->rounds.n, law->rounds.p,
-                                      eps__raise(eps__sum_value(&own), units),
-                                      eps__raise(eps__sum_value(&all), 2 * units), eps))
+    struct eps__mc_rounds rounds = {.len = (double)law->rounds.n,
+                                    .p = law->rounds.p,
+                                    .own = eps__raise(eps__sum_value(&own), units),
+                                    .all = eps__raise(eps__sum_value(&all), 2 * units)};
+    if (!eps__mc_drift_choose_poisson(&law->drift, &rounds, eps))
         return EPS_UNSUPPORTED;
     for (size_t r = 0; r < columns->n; r++) {
-        columns->drift[r] *= -law->drift.times * law->drift.q;
+        columns->drift[r] *= -law->drift.tilt * law->drift.q;
         eps__sum_add(&square, columns->drift[r] * columns->drift[r]);
         most = fmax(most, -columns->drift[r]);
     }
@@ -486,13 +482,13 @@ static void set_weight_error(struct poisson_law *law)
     base->log_weight_error = eps__raise((n + (double)law->columns.width + 64) * EPS__UNIT_ROUNDOFF *
                                             (sum * law->columns.reach + law->log_base),
                                         2 * n + 64);
-    law->drift.slack = 4 * base->log_weight_error + 4 * law->drift.times * base->loss_error;
+    law->drift.slack = 4 * base->log_weight_error + 4 * law->drift.tilt * base->loss_error;
 }
 
 static double log_most(const struct eps__mc_law *base, double eps)
 {
     const struct poisson_law *law = (const struct poisson_law *)base;
-    return base->tilted ? eps__mc_poisson_drift_log_most(&law->drift, eps) : 0;
+    return base->tilted ? eps__mc_drift_log_most(&law->drift, eps) : 0;
 }
 
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "lib/accountants/monte_carlo/laws/poisson.h"
-#include "lib/accountants/monte_carlo/laws/poisson_drift.h"
+#include "lib/accountants/monte_carlo/laws/drift.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/participations.h"
@@ -39,7 +39,7 @@ struct tree_law {
     double value, half;                  /* h, h^2/2 */
     size_t cap[EPS__MC_HEIGHT_MAX + 1];  /* of a node, by height */
     size_t wide;                         /* numbers of the largest table */
-    struct eps__mc_poisson_drift drift;
+    struct eps__mc_drift drift;
     double leaf_drift; /* tilted: what each leaf in use adds to the drift of the rows above it */
     double log_base;   /* tilted: half the squared norm of the drift */
 };
@@ -72,15 +72,10 @@ static size_t minimum(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static size_t slots_of(const struct tree_law *law)
-{
-    return (eps__b_min_sep_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
-           sizeof(double);
-}
-
 static size_t scratch_of(const struct tree_law *law)
 {
-    return ((law->height + 3) * (2 * law->wide + 2) + 2 + law->wide + slots_of(law)) * EPS__LANES;
+    return ((law->height + 3) * (2 * law->wide + 2) + 2 + law->wide + eps__b_min_sep_steps_most(&law->steps)) *
+           EPS__LANES;
 }
 
 static double *make_table(struct table *table, double *at, size_t wide)
@@ -101,7 +96,7 @@ static void make_work(struct work *work, const struct tree_law *law, double *scr
     work->normals = at;
     work->factor = work->normals + 2 * (size_t)EPS__LANES;
     work->slots = (void *)(work->factor + law->wide * EPS__LANES);
-    work->most = slots_of(law) * sizeof(double) / sizeof(struct eps__participated);
+    work->most = eps__b_min_sep_steps_most(&law->steps);
     work->pair = SIZE_MAX;
 }
 
@@ -330,7 +325,7 @@ static double log_sum(const struct work *work, size_t lane)
 /* The smaller one of the loss for add and m - <a, y>, its upper bound by Jensen's inequality (A45). */
 static double least_loss(const struct tree_law *law, double loss, double log_weight)
 {
-    return law->base.tilted ? fmin(loss, law->drift.mean - (log_weight - law->log_base) / law->drift.times) : loss;
+    return law->base.tilted ? fmin(loss, law->drift.mean - (log_weight - law->log_base) / law->drift.tilt) : loss;
 }
 
 /* Draws y and computes the losses. scaled: with separate exponents. False if a number leaves the range. */
@@ -463,10 +458,10 @@ static enum eps_status make_drift(struct tree_law *law, double eps)
         sum += stamps * (full * width + cut); /* integers */
         squares += stamps * (full * width * width + cut * cut);
     }
-    if (!eps__mc_poisson_drift_choose(&law->drift, n, law->steps.p, eps__raise(weight * sum, 4),
-                                      eps__raise(weight * squares, 64), eps))
+    struct eps__mc_rounds rounds = {n, law->steps.p, eps__raise(weight * sum, 4), eps__raise(weight * squares, 64)};
+    if (!eps__mc_drift_choose_poisson(&law->drift, &rounds, eps))
         return EPS_UNSUPPORTED;
-    law->leaf_drift = -law->drift.times * law->drift.q * law->value;
+    law->leaf_drift = -law->drift.tilt * law->drift.q * law->value;
     law->log_base = 0.5 * law->leaf_drift * law->leaf_drift * squares;
     law->base.loss_error = error_of(law);
     double reach = EPS__NORMAL_MOST - law->leaf_drift * (double)law->leaves, units = 4 * n + 64;
@@ -474,15 +469,15 @@ static enum eps_status make_drift(struct tree_law *law, double eps)
         eps__raise(units * EPS__UNIT_ROUNDOFF * (-law->leaf_drift * sum * reach + law->log_base), 2 * units);
     /* if the loss is m - <a, y>, which is computed from the weight */
     law->base.loss_error +=
-        eps__raise(law->base.log_weight_error / law->drift.times + 16 * EPS__UNIT_ROUNDOFF * law->drift.mean, 64);
-    law->drift.slack = 4 * law->base.log_weight_error + 4 * law->drift.times * law->base.loss_error;
+        eps__raise(law->base.log_weight_error / law->drift.tilt + 16 * EPS__UNIT_ROUNDOFF * law->drift.mean, 64);
+    law->drift.slack = 4 * law->base.log_weight_error + 4 * law->drift.tilt * law->base.loss_error;
     return EPS_OK;
 }
 
 static double log_most(const struct eps__mc_law *base, double eps)
 {
     const struct tree_law *law = (const struct tree_law *)base;
-    return base->tilted ? eps__mc_poisson_drift_log_most(&law->drift, eps) : 0;
+    return base->tilted ? eps__mc_drift_log_most(&law->drift, eps) : 0;
 }
 
 enum eps_status eps__mc_poisson_tree_open(struct eps__mc_law **out, const struct eps__setting *setting,

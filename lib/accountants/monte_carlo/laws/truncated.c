@@ -45,17 +45,11 @@ struct work {
     struct eps__mc_steps steps;
 };
 
-static size_t slots_of(const struct truncated_law *law)
-{
-    return (eps__b_min_sep_steps_most(&law->steps) * sizeof(struct eps__participated) + sizeof(double) - 1) /
-           sizeof(double);
-}
-
 static size_t scratch_of(const struct truncated_law *law)
 {
     size_t ring = sizeof(struct eps__scaled) / sizeof(double) * law->steps.separation;
     return eps__mc_columns_scratch(&law->columns) +
-           (law->columns.tile + law->steps.n + 2 * ring + slots_of(law)) * EPS__LANES;
+           (law->columns.tile + law->steps.n + 2 * ring + eps__b_min_sep_steps_most(&law->steps)) * EPS__LANES;
 }
 
 static struct work work_of(const struct truncated_law *law, double *scratch)
@@ -66,7 +60,7 @@ static struct work work_of(const struct truncated_law *law, double *scratch)
     work.with = (void *)(work.count + law->steps.n * EPS__LANES);
     work.without = work.with + law->steps.separation * EPS__LANES;
     work.steps.slots = (void *)(work.without + law->steps.separation * EPS__LANES);
-    work.steps.most = slots_of(law) * sizeof(double) / sizeof(struct eps__participated);
+    work.steps.most = eps__b_min_sep_steps_most(&law->steps);
     return work;
 }
 

@@ -83,11 +83,22 @@ struct shifts {
 };
 static const struct shifts with = {2, 1}, without = {-1, 0};
 
-/* The sum over all patterns that continue from this step, of weight times N(C x)/N(0) at y. */
-static long double sum_from(const struct example *example, const struct shifts *shifts, const double *count,
-                            const double *y, double sigma, double *cx, size_t step, size_t barred, long double weight)
+/* A sum over patterns. */
+struct sum {
+    const struct example *example;
+    const struct shifts *shifts;
+    const double *count, *y;
+    double sigma, cx[STEPS_MAX]; /* C x so far */
+};
+
+/* The sum over all patterns that go on from this step, of weight times N(C x)/N(0) at y. */
+static long double sum_from(struct sum *sum, size_t step, size_t barred, long double weight)
 {
+    const struct example *example = sum->example;
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
+    const struct shifts *shifts = sum->shifts;
+    const double *count = sum->count, *y = sum->y;
+    double sigma = sum->sigma, *cx = sum->cx;
     size_t n = example->n;
     if (weight == 0)
         return 0;
@@ -98,17 +109,16 @@ static long double sum_from(const struct example *example, const struct shifts *
         return weight * expl(exponent);
     }
     if (barred > 0)
-        return sum_from(example, shifts, count, y, sigma, cx, step + 1, barred - 1, weight);
+        return sum_from(sum, step + 1, barred - 1, weight);
     bool full = count[step] >= (double)sampling->max_batch_size;
     long double in = full ? sampling->max_batch_size / (count[step] + 1.0L) : 1;
     double shift = full ? shifts->full : shifts->open;
     size_t after = sampling->separation - 1;
-    long double total =
-        sum_from(example, shifts, count, y, sigma, cx, step + 1, 0, weight * (1 - (long double)sampling->p));
-    total += sum_from(example, shifts, count, y, sigma, cx, step + 1, after, weight * sampling->p * (1 - in));
+    long double total = sum_from(sum, step + 1, 0, weight * (1 - (long double)sampling->p));
+    total += sum_from(sum, step + 1, after, weight * sampling->p * (1 - in));
     for (size_t r = step; r < n; r++)
         cx[r] += shift * example->rows[r * n + step];
-    total += sum_from(example, shifts, count, y, sigma, cx, step + 1, after, weight * sampling->p * in);
+    total += sum_from(sum, step + 1, after, weight * sampling->p * in);
     for (size_t r = step; r < n; r++)
         cx[r] -= shift * example->rows[r * n + step];
     return total;
@@ -118,13 +128,13 @@ static long double over_noise(const struct example *example, const struct shifts
                               const double *y, double sigma)
 {
     const struct eps_sampling *sampling = &example->job.mechanism.sampling;
-    double cx[STEPS_MAX] = {0}, barred = (double)(sampling->separation - 1);
+    struct sum sum = {.example = example, .shifts = shifts, .count = count, .y = y, .sigma = sigma};
+    double barred = (double)(sampling->separation - 1);
     if (!sampling->warm_start)
-        return sum_from(example, shifts, count, y, sigma, cx, 0, 0, 1);
-    long double waits = 1 / (1 + barred * sampling->p),
-                total = sum_from(example, shifts, count, y, sigma, cx, 0, 0, waits);
+        return sum_from(&sum, 0, 0, 1);
+    long double waits = 1 / (1 + barred * sampling->p), total = sum_from(&sum, 0, 0, waits);
     for (size_t r = 1; r < sampling->separation; r++)
-        total += sum_from(example, shifts, count, y, sigma, cx, 0, r, waits * sampling->p);
+        total += sum_from(&sum, 0, r, waits * sampling->p);
     return total;
 }
 
