@@ -12,11 +12,6 @@
 #include "lib/accountants/accountant.h"
 #include "lib/pld/known/curves.h"
 
-/* The error that a composition may add: the inexact laws of steps may use ERROR_SHARE of the tolerance, and the
- * probability left out may be OUTSIDE_SHARE of the tolerance times delta. */
-#define EPS__ERROR_SHARE 0.05
-#define EPS__OUTSIDE_SHARE 1e-4
-
 /* How to add one mechanism. */
 struct eps__steps_plan {
     double sigma;       /* at least the accountant's least_sigma() */

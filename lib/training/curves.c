@@ -150,14 +150,14 @@ static void forget_profiles(struct phase_curve *own)
 static enum eps_status open_profile(struct phase_curve *own, bool reversed, double tolerance,
                                     enum eps_direction *direction)
 {
-    const struct eps__bad_events *spent = &own->plan.spent;
-    struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 0, spent->log_delta1 + M_LN2};
+    double log_delta1 = own->plan.log_delta1;
+    struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 0, log_delta1 + M_LN2};
     if (tolerance < own->tolerance) {
         forget_profiles(own);
         own->tolerance = tolerance;
     }
     accuracy.tolerance = own->tolerance;
-    if (isinf(spent->log_delta1))
+    if (isinf(log_delta1))
         accuracy.log_delta = NAN;
     *direction = reversed ? other(own->plan.direction) : own->plan.direction;
     if (own->profiles[*direction])
@@ -174,7 +174,7 @@ static double log_spent(const struct phase_curve *own, enum eps_direction direct
     double share = profile->class->bad_event_share ? profile->class->bad_event_share(profile, direction, 0) : 0;
     double log_delta1 = share > 0 ? log(share) : -INFINITY;
     /* (T3): the caller counts only this much as spent */
-    assert(isinf(log_delta1) || log_delta1 <= own->plan.spent.log_delta1 + 1e-9 * (1 + fabs(log_delta1)));
+    assert(isinf(log_delta1) || log_delta1 <= own->plan.log_delta1 + 1e-9 * (1 + fabs(log_delta1)));
     return log_delta1;
 }
 
@@ -235,7 +235,7 @@ static enum eps_status phase_guess(struct eps__curve *curve, bool reversed, doub
     enum eps_status status = open_profile(own, reversed, own->tolerance, &direction);
     if (status == EPS_OK)
         status = own->profiles[direction]->class->guess(own->profiles[direction], direction,
-                                                        eps__log_add(log_delta, own->plan.spent.log_delta1), eps);
+                                                        eps__log_add(log_delta, own->plan.log_delta1), eps);
     return status;
 }
 
@@ -323,10 +323,8 @@ static struct eps__kept_curve *keep(const struct eps__phase *phase, const struct
     struct eps__kept_curve *made = calloc(1, sizeof *made);
     if (!made)
         return NULL;
-    *made = (struct eps__kept_curve){.curve = make_phase(phase, plan),
-                                     .sigma = plan->sigma,
-                                     .log_delta1 = plan->spent.log_delta1,
-                                     .proven = plan->proven};
+    *made = (struct eps__kept_curve){
+        .curve = make_phase(phase, plan), .sigma = plan->sigma, .log_delta1 = plan->log_delta1, .proven = plan->proven};
     if (made->curve)
         return made;
     free(made);
@@ -337,7 +335,7 @@ struct eps__curve *eps__curve_phase(struct eps__phase *phase, const struct eps__
 {
     struct eps__kept_curve **kept = &phase->kept[plan->direction];
     struct held *made = malloc(sizeof *made);
-    bool serves = *kept && (*kept)->sigma == plan->sigma && (*kept)->log_delta1 == plan->spent.log_delta1 &&
+    bool serves = *kept && (*kept)->sigma == plan->sigma && (*kept)->log_delta1 == plan->log_delta1 &&
                   (*kept)->proven == plan->proven;
     assert(plan->use == plan->direction);
     if (made && !serves) {

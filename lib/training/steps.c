@@ -42,20 +42,6 @@ enum eps_status eps__phase_form(struct eps__phase *phase, enum eps_direction use
     return status;
 }
 
-/* The allowed error of the loss. It is a fraction of epsilon; if delta is solved for, it is also small enough for ln
- * delta, whose slope in epsilon is about -ln(delta)/epsilon. */
-void eps__phases_plan_losses(struct eps__phases_plan *plan)
-{
-    const struct eps__accuracy *accuracy = &plan->accuracy;
-    const struct eps__bad_events *spent = &plan->spent;
-    double scale = fmax(spent->eps, 1e-6);
-    if (accuracy->unknown == EPS_SOLVE_DELTA || accuracy->unknown == EPS_SOLVE_CURVE)
-        scale = fmin(1, scale / fmax(-spent->log_delta, 1));
-    plan->error = EPS__ERROR_SHARE * accuracy->tolerance * scale / (plan->finer * plan->finer);
-    plan->log_outside =
-        fmax(spent->log_delta, EPS__LOG_DELTA_LEAST) + log(EPS__OUTSIDE_SHARE * accuracy->tolerance) - log(plan->finer);
-}
-
 bool eps__phase_plan(const struct eps__phases_plan *plan, const struct eps__training *training,
                      const struct eps__phase *phase, struct eps__steps_plan *own)
 {
@@ -63,7 +49,7 @@ bool eps__phase_plan(const struct eps__phases_plan *plan, const struct eps__trai
     double log_floor = isnan(log_delta) ? -740 : fmax(fmin(1.2 * log_delta, -60) - 40, -740);
     *own = (struct eps__steps_plan){.sigma = eps__lower(plan->sigma * phase->noise_scale, 4),
                                     .count = phase->count,
-                                    .log_delta1 = plan->spent.log_delta1,
+                                    .log_delta1 = plan->log_delta1,
                                     .log_floor = log_floor,
                                     .error = plan->error / phases,
                                     .log_outside = plan->log_outside - log(phases),

@@ -6,7 +6,6 @@
 #ifndef EPS_TRAINING_STEPS_H
 #define EPS_TRAINING_STEPS_H
 
-#include "lib/accountants/bad_events.h"
 #include "lib/training/training.h"
 
 /* How phases are composed. */
@@ -15,16 +14,13 @@ struct eps__phases_plan {
     enum eps_direction direction; /* direction of the steps */
     double sigma;                 /* noise multiplier of the job */
     struct eps__accuracy accuracy;
-    struct eps__bad_events spent; /* log_delta1: of each run that spends on bad events */
-    double finer;                 /* total refinement, >= 1 */
-    double error;                 /* error allowed for approximate loss distributions: a widening of the loss */
-    double log_outside;           /* ln of the probability that may be left out */
+    double log_delta1;  /* ln of what each run that spends on bad events may spend; -INFINITY if none does */
+    double finer;       /* total refinement, >= 1 */
+    double error;       /* error allowed for approximate loss distributions: a widening of the loss */
+    double log_outside; /* ln of the probability that may be left out */
     struct eps__cache_use *cache_use;
     bool proven;
 };
-
-/* Sets error and log_outside from the other members. */
-void eps__phases_plan_losses(struct eps__phases_plan *plan);
 
 /* Returns whether the phase matters: it is run, and its sensitivity is not 0. */
 bool eps__phase_counts(const struct eps__phase *phase);

@@ -38,18 +38,6 @@ struct part {
     double share; /* the class's share of all bins */
 };
 
-struct side {
-    enum eps_direction direction;
-    bool reversed; /* the rows are taken in reverse order */
-    struct part *parts;
-    size_t classes;
-    struct eps__cc_sample *sample;    /* a sample of the first class's rows */
-    double sample_log_beta;           /* the ln beta for which it was made */
-    struct eps__composition *quickly; /* the composition of the sample, which is unproven */
-    bool chosen, composed;            /* delta_1 and the order are chosen; the proven compositions exist */
-    struct eps__bad_events spent;
-};
-
 /* Estimated operations. */
 struct work {
     double once;   /* making the rows */
@@ -58,14 +46,18 @@ struct work {
     double proven; /* finding all minorants and composing the rows */
 };
 
-struct cc_profile {
-    struct eps__profile base;
-    const struct eps__setting *setting;
+/* One direction of a profile. */
+struct side {
+    struct eps__spending base;
     struct work work;
-    double sigma;
-    struct eps__accuracy accuracy;
-    struct eps__cc_matrix matrix;
-    struct side sides[EPS_DIRECTIONS];
+    struct eps__cc_matrix own;           /* of remove, which both directions use */
+    const struct eps__cc_matrix *matrix; /* of all bins */
+    bool reversed;                       /* the rows are taken in reverse order */
+    struct part *parts;
+    size_t classes;
+    struct eps__cc_sample *sample;    /* a sample of the first class's rows */
+    double sample_log_beta;           /* the ln beta for which it was made */
+    struct eps__composition *quickly; /* the composition of the sample, which is unproven */
 };
 
 /* ------------------------------------------------------------ rows */
@@ -115,26 +107,27 @@ static void forget_parts(struct side *side)
     side->quickly = NULL;
     side->parts = NULL;
     side->classes = 0;
-    side->composed = false;
 }
 
-static enum eps_status make_steps(const struct cc_profile *m, struct side *side, size_t class)
+static enum eps_status make_steps(struct side *side, size_t class)
 {
     struct part *part = &side->parts[class];
     struct eps__cc_matrix own = {0};
     part->share = 1;
     if (side->classes == 1)
-        return eps__cc_steps_create(&part->steps, m->setting->context, &m->matrix, m->sigma, side->reversed);
-    enum eps_status status = eps__cc_matrix_class(&own, &m->matrix, side->classes, class);
-    part->share = (double)own.bins / (double)m->matrix.bins;
+        return eps__cc_steps_create(&part->steps, side->base.setting->context, side->matrix, side->base.sigma,
+                                    side->reversed);
+    enum eps_status status = eps__cc_matrix_class(&own, side->matrix, side->classes, class);
+    part->share = (double)own.bins / (double)side->matrix->bins;
     if (status == EPS_OK)
-        status = eps__cc_steps_create(&part->steps, m->setting->context, &own, m->sigma, side->reversed);
+        status =
+            eps__cc_steps_create(&part->steps, side->base.setting->context, &own, side->base.sigma, side->reversed);
     eps__cc_matrix_clear(&own);
     return status;
 }
 
 /* Sets the number of classes and the order of the rows, and makes the steps of the first class. */
-static enum eps_status set_parts(const struct cc_profile *m, struct side *side, size_t classes, bool reversed)
+static enum eps_status set_parts(struct side *side, size_t classes, bool reversed)
 {
     forget_parts(side);
     side->parts = calloc(classes, sizeof *side->parts);
@@ -142,94 +135,75 @@ static enum eps_status set_parts(const struct cc_profile *m, struct side *side, 
         return EPS_NO_MEMORY;
     side->classes = classes;
     side->reversed = reversed;
-    return make_steps(m, side, 0);
+    return make_steps(side, 0);
 }
 
 /* ------------------------------------------------------------ compositions */
 
-static enum eps_status compose_quickly(const struct cc_profile *m, struct side *side)
+static enum eps_status compose_quickly(struct side *side)
 {
     const struct eps__cc_steps *steps = side->parts[0].steps;
-    double log_beta = eps__cc_log_beta(steps, side->spent.log_delta1);
+    double log_beta = eps__cc_log_beta(steps, side->base.spent.log_delta1);
     enum eps_status status = EPS_OK;
     if (side->sample && fabs(log_beta - side->sample_log_beta) > STALE) {
         eps__cc_sample_destroy(side->sample);
         side->sample = NULL;
     }
     if (!side->sample) {
-        status = eps__cc_sample_create(&side->sample, steps, m->setting->context, side->direction, log_beta);
+        status =
+            eps__cc_sample_create(&side->sample, steps, side->base.setting->context, side->base.direction, log_beta);
         side->sample_log_beta = log_beta;
-        eps__meter_add(m->setting->meter, m->work.sample);
+        eps__meter_add(side->base.setting->meter, side->work.sample);
     }
     eps__composition_destroy(side->quickly);
     side->quickly = NULL;
     if (status == EPS_OK)
-        status = eps__composition_create(&side->quickly, m->setting->context, NULL, &m->accuracy);
+        status = eps__composition_create(&side->quickly, side->base.setting->context, NULL, &side->base.accuracy);
     if (status == EPS_OK)
         status = eps__cc_sample_compose(side->quickly, side->sample, log_beta);
-    eps__meter_add(m->setting->meter, m->work.trial);
+    eps__meter_add(side->base.setting->meter, side->work.trial);
     return status;
 }
 
-static enum eps_status compose_part(const struct cc_profile *m, const struct side *side, struct part *part)
+static enum eps_status compose_part(const struct side *side, struct part *part)
 {
-    struct eps__cache_use *cache_use = m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->cache_use;
-    struct eps__cc_plan plan = {.direction = side->direction,
-                                .log_beta = eps__cc_log_beta(part->steps, side->spent.log_delta1),
-                                .meter = m->setting->meter,
-                                .operations = m->work.proven / (double)side->classes};
+    struct eps__cache_use *cache_use =
+        side->base.accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : side->base.setting->cache_use;
+    struct eps__cc_plan plan = {.direction = side->base.direction,
+                                .log_beta = eps__cc_log_beta(part->steps, side->base.spent.log_delta1),
+                                .meter = side->base.setting->meter,
+                                .operations = side->work.proven / (double)side->classes};
     eps__composition_destroy(part->composition);
     part->composition = NULL;
-    enum eps_status status = eps__composition_create(&part->composition, m->setting->context, cache_use, &m->accuracy);
-    return status == EPS_OK ? eps__cc_compose(part->composition, part->steps, m->setting->context, &plan) : status;
+    enum eps_status status =
+        eps__composition_create(&part->composition, side->base.setting->context, cache_use, &side->base.accuracy);
+    return status == EPS_OK ? eps__cc_compose(part->composition, part->steps, side->base.setting->context, &plan)
+                            : status;
 }
 
-static enum eps_status compose(const struct cc_profile *m, struct side *side)
+static enum eps_status compose_parts(struct side *side)
 {
     enum eps_status status = EPS_OK;
     for (size_t r = 0; r < side->classes && status == EPS_OK; r++) {
         if (!side->parts[r].steps)
-            status = make_steps(m, side, r);
+            status = make_steps(side, r);
         if (status == EPS_OK)
-            status = compose_part(m, side, &side->parts[r]);
+            status = compose_part(side, &side->parts[r]);
     }
-    side->composed = status == EPS_OK;
     return status;
 }
 
 /* ------------------------------------------------------------ the choice of delta_1, the order and the classes */
 
-struct asked {
-    const struct cc_profile *m;
-    struct side *side;
-};
-
-static enum eps_status ask_compose(void *user)
-{
-    const struct asked *asked = user;
-    return compose_quickly(asked->m, asked->side);
-}
-
-static double ask_log_delta2(void *user, double eps)
-{
-    return eps__composition_approximate(((const struct asked *)user)->side->quickly, eps);
-}
-
-static double ask_epsilon(void *user, double log_delta2)
-{
-    return eps__composition_guess(((const struct asked *)user)->side->quickly, log_delta2);
-}
-
 /* The approximate result of a number of classes and an order of the rows; smaller is better. */
-static enum eps_status try_way(const struct cc_profile *m, struct side *side, size_t classes, bool reversed,
-                               double *value)
+static enum eps_status try_way(struct side *side, size_t classes, bool reversed, double *value)
 {
-    double log_delta = m->accuracy.log_delta, eps = m->setting->job->query.epsilon;
-    bool at_eps = isnan(log_delta) || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
-    enum eps_status status = set_parts(m, side, classes, reversed);
-    side->spent.log_delta1 = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta - M_LN2;
+    double log_delta = side->base.accuracy.log_delta, eps = side->base.setting->job->query.epsilon;
+    bool at_eps = isnan(log_delta) || side->base.accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER;
+    enum eps_status status = set_parts(side, classes, reversed);
+    side->base.spent.log_delta1 = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta - M_LN2;
     if (status == EPS_OK)
-        status = compose_quickly(m, side);
+        status = compose_quickly(side);
     if (status == EPS_OK)
         *value = at_eps ? eps__composition_approximate(side->quickly, eps)
                         : eps__composition_guess(side->quickly, log_delta - M_LN2);
@@ -238,22 +212,22 @@ static enum eps_status try_way(const struct cc_profile *m, struct side *side, si
 
 /* Tries both orders with a single class. Then, if the bin is drawn once, it tries enough classes that the bins of one
  * hardly overlap, and halves their number as long as the result improves. */
-static enum eps_status arrange(const struct cc_profile *m, struct side *side)
+static enum eps_status arrange(struct side *side)
 {
     double best, value;
-    size_t classes = 1, bands = eps_strategy_bands(m->setting->strategy), some = m->matrix.bins / 4;
-    size_t most = m->matrix.draws > 1 ? 1 : bands < some ? bands : some;
+    size_t classes = 1, bands = eps_strategy_bands(side->base.setting->strategy), some = side->matrix->bins / 4;
+    size_t most = side->matrix->draws > 1 ? 1 : bands < some ? bands : some;
     bool reversed = false;
-    enum eps_status status = try_way(m, side, 1, false, &best);
+    enum eps_status status = try_way(side, 1, false, &best);
     if (status != EPS_OK || side->parts[0].steps->bounds == 0)
         return status;
-    status = try_way(m, side, 1, true, &value);
+    status = try_way(side, 1, true, &value);
     if (status == EPS_OK && value < best) {
         best = value;
         reversed = true;
     }
     for (size_t tried = most; status == EPS_OK && tried > 1; tried /= 2) {
-        status = try_way(m, side, tried, reversed, &value);
+        status = try_way(side, tried, reversed, &value);
         /* The first class represents all of them. If it needs no bounds it is not typical. */
         if (status != EPS_OK || !(value < best) || side->parts[0].steps->bounds == 0)
             break;
@@ -261,55 +235,53 @@ static enum eps_status arrange(const struct cc_profile *m, struct side *side)
         classes = tried;
     }
     if (status == EPS_OK && (side->classes != classes || side->reversed != reversed))
-        status = set_parts(m, side, classes, reversed);
+        status = set_parts(side, classes, reversed);
     return status;
 }
 
-/* Chooses the classes, the order of the rows and delta_1 by unproven compositions, on the first call. */
-static enum eps_status choose(const struct cc_profile *m, struct side *side)
+/* Chooses the classes and the order of the rows. */
+static enum eps_status prepare(struct eps__spending *base, bool *spends, struct eps_error *error)
 {
-    const struct eps_query *query = &m->setting->job->query;
-    if (side->chosen)
-        return EPS_OK;
-    double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
-    enum eps_status status = arrange(m, side);
-    if (status == EPS_OK && side->parts[0].steps->bounds == 0) {
-        side->spent = (struct eps__bad_events){-INFINITY, isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta, eps};
-        status = compose_quickly(m, side);
-        if (status == EPS_OK && !isnan(log_delta))
-            side->spent.eps = eps__composition_guess(side->quickly, log_delta);
-    } else if (status == EPS_OK) {
-        struct asked asked = {m, side};
-        const struct eps__bad_events_ask ask = {&asked, ask_compose, ask_log_delta2, ask_epsilon};
-        status = eps__bad_events_choose(&side->spent, &ask, query->accountant.bad_event_share, log_delta, eps,
-                                        m->accuracy.tolerance);
-    }
-    if (status == EPS_OK && m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER)
-        side->spent.eps = eps;
-    side->chosen = status == EPS_OK;
+    struct side *side = (struct side *)base;
+    (void)error;
+    enum eps_status status = arrange(side);
+    *spends = status == EPS_OK && side->parts[0].steps->bounds > 0;
     return status;
 }
 
 /* ------------------------------------------------------------ the profile */
 
+static enum eps_status compose(struct eps__spending *base, bool proven)
+{
+    struct side *side = (struct side *)base;
+    return proven ? compose_parts(side) : compose_quickly(side);
+}
+
+static enum eps_status quick_log_delta2(struct eps__spending *base, double eps, double *log_delta2)
+{
+    *log_delta2 = eps__composition_approximate(((const struct side *)base)->quickly, eps);
+    return EPS_OK;
+}
+
+static enum eps_status quick_epsilon(struct eps__spending *base, double log_delta2, double *eps)
+{
+    *eps = eps__composition_guess(((const struct side *)base)->quickly, log_delta2);
+    return EPS_OK;
+}
+
 /* delta is at most the weighted mean of the classes' deltas, each of which includes delta_1 for its bad events
  * (A12). */
-static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
-                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+static enum eps_status log_delta(struct eps__spending *base, enum eps__estimate estimate, double eps, double *out)
 {
-    struct cc_profile *m = (struct cc_profile *)profile;
-    struct side *side = &m->sides[direction];
+    const struct side *side = (const struct side *)base;
+    enum eps_status status = EPS_OK;
     double sum = -INFINITY;
-    (void)error;
-    enum eps_status status = choose(m, side);
-    if (status == EPS_OK && !side->composed)
-        status = compose(m, side);
     for (size_t r = 0; r < side->classes && status == EPS_OK; r++) {
         const struct part *part = &side->parts[r];
         double own;
         status = eps__composition_log_delta(part->composition, estimate, eps, &own);
         if (status == EPS_OK && part->steps->bounds > 0)
-            own = eps__log_add(own, side->spent.log_delta1);
+            own = eps__log_add(own, base->spent.log_delta1);
         if (status == EPS_OK)
             sum = eps__log_add(sum, own + log(part->share));
     }
@@ -321,70 +293,30 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return EPS_OK;
 }
 
-/* ln of the delta_1 that the unproven answers include. */
-static double log_delta1_of(const struct side *side)
+static bool refine(struct eps__spending *base, double factor)
 {
-    return side->parts[0].steps->bounds > 0 ? side->spent.log_delta1 : -INFINITY;
-}
-
-static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
-{
-    struct cc_profile *m = (struct cc_profile *)profile;
-    struct side *side = &m->sides[direction];
-    enum eps_status status = choose(m, side);
-    *out = status == EPS_OK
-               ? fmin(eps__log_add(log_delta1_of(side), eps__composition_approximate(side->quickly, eps)), 0)
-               : NAN;
-    return status == EPS_TOO_COSTLY ? EPS_OK : status;
-}
-
-static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
-                             double *eps)
-{
-    struct cc_profile *m = (struct cc_profile *)profile;
-    struct side *side = &m->sides[direction];
-    enum eps_status status = choose(m, side);
-    *eps = 0;
-    if (status != EPS_OK)
-        return status == EPS_TOO_COSTLY ? EPS_OK : status;
-    /* A delta below delta_1 is out of reach: then the epsilon at which delta_2 is a hundredth of delta_1. */
-    double delta1 = log_delta1_of(side);
-    double left =
-        log_delta_wanted > delta1 ? log_delta_wanted + log1p(-exp(delta1 - log_delta_wanted)) : delta1 + log(0.01);
-    *eps = eps__composition_guess(side->quickly, left);
-    return EPS_OK;
-}
-
-static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
-{
-    struct side *side = &((struct cc_profile *)profile)->sides[direction];
-    bool refined = side->composed;
+    const struct side *side = (const struct side *)base;
+    bool refined = base->composed && !base->rough;
     for (size_t r = 0; r < side->classes && refined; r++)
         refined = eps__composition_refine(side->parts[r].composition, factor);
     return refined;
 }
 
-static double bad_event_share(const struct eps__profile *profile, enum eps_direction direction, double log_delta_at)
+static void destroy(struct eps__spending *base)
 {
-    const struct side *side = &((const struct cc_profile *)profile)->sides[direction];
-    return side->chosen ? exp(log_delta1_of(side) - log_delta_at) : 0;
+    struct side *side = (struct side *)base;
+    forget_parts(side);
+    eps__cc_matrix_clear(&side->own);
 }
 
-static void destroy(struct eps__profile *profile)
-{
-    struct cc_profile *m = (struct cc_profile *)profile;
-    for (int direction = 0; direction < EPS_DIRECTIONS; direction++)
-        forget_parts(&m->sides[direction]);
-    eps__cc_matrix_clear(&m->matrix);
-    free(m);
-}
-
-static const struct eps__profile_class profile_class = {.log_delta = log_delta,
-                                                        .approximate = approximate,
-                                                        .guess = guess,
-                                                        .refine = refine,
-                                                        .bad_event_share = bad_event_share,
-                                                        .destroy = destroy};
+static const struct eps__spending_class spending_class = {.size = sizeof(struct side),
+                                                          .prepare = prepare,
+                                                          .compose = compose,
+                                                          .log_delta2 = quick_log_delta2,
+                                                          .epsilon = quick_epsilon,
+                                                          .log_delta = log_delta,
+                                                          .refine = refine,
+                                                          .destroy = destroy};
 
 /* ------------------------------------------------------------ the accountant */
 
@@ -490,23 +422,24 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                           "conditional_composition cannot resolve a noise multiplier below %.3g for this mechanism: "
                           "increase it",
                           least_sigma(setting));
-    struct cc_profile *m = calloc(1, sizeof *m);
-    if (!m)
-        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    m->base.class = &profile_class;
-    m->setting = setting;
-    m->sigma = sigma;
-    m->accuracy = *accuracy;
-    m->work = work_of(setting);
-    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-        m->sides[direction] = (struct side){.direction = direction, .spent.log_delta1 = -INFINITY};
-    enum eps_status status = read_matrix(&m->matrix, setting);
-    eps__meter_add(setting->meter, m->work.once);
+    struct eps__profile *made;
+    enum eps_status status = eps__spending_open(&spending_class, setting, sigma, accuracy, &made, error);
+    if (status != EPS_OK)
+        return status;
+    struct eps__cc_matrix *matrix = &((struct side *)eps__spending_side(made, EPS_REMOVE))->own;
+    struct work work = work_of(setting);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        struct side *side = (struct side *)eps__spending_side(made, direction);
+        side->work = work;
+        side->matrix = matrix;
+    }
+    status = read_matrix(matrix, setting);
+    eps__meter_add(setting->meter, work.once);
     if (status != EPS_OK) {
-        destroy(&m->base);
+        made->class->destroy(made);
         return status == EPS_NO_MEMORY ? eps__error(error, EPS_NO_MEMORY, "", "out of memory") : status;
     }
-    *profile = &m->base;
+    *profile = made;
     return EPS_OK;
 }
 

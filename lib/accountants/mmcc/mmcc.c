@@ -23,8 +23,6 @@
 #include "lib/accountants/mmcc/parts.h"
 #include "lib/accountants/mmcc/steps.h"
 #include "lib/base/error.h"
-#include "lib/base/limits.h"
-#include "lib/numerics/bound.h"
 #include "lib/numerics/normal.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
@@ -35,15 +33,6 @@ struct part {
     struct eps__rows_remainder remainder;
 };
 
-struct side {
-    enum eps_direction direction;
-    struct part *parts;
-    size_t parts_len;
-    bool chosen, composed, rough; /* delta_1 is chosen; compositions exist; these are unproven */
-    struct eps__bad_events spent;
-    double finer; /* the product of the refinement factors so far */
-};
-
 /* Estimated operations for one part of the data set. */
 struct work {
     double once;   /* making the rows */
@@ -51,282 +40,163 @@ struct work {
     double proven; /* composing them */
 };
 
-struct mmcc_profile {
-    struct eps__profile base;
-    const struct eps__setting *setting;
+/* One direction of a profile. */
+struct side {
+    struct eps__spending base;
+    struct part *parts;
+    size_t parts_len;
     struct work work;
-    double sigma, norm_square;
-    struct eps__accuracy accuracy;
-    struct side sides[EPS_DIRECTIONS];
+    double norm_square;
 };
 
 /* ------------------------------------------------------------ rows */
 
-static enum eps_status prepare(const struct mmcc_profile *m, struct side *side, struct eps_error *error)
+static struct work work_of_part(const struct eps__setting *setting);
+
+static enum eps_status prepare(struct eps__spending *base, bool *spends, struct eps_error *error)
 {
-    size_t len = eps__mmcc_parts(m->setting);
-    if (side->parts)
-        return EPS_OK;
-    side->parts = calloc(len, sizeof *side->parts);
+    struct side *side = (struct side *)base;
+    size_t len = eps__mmcc_parts(base->setting);
+    double norm = eps__strategy_largest_norm(base->setting->strategy);
+    side->work = work_of_part(base->setting);
+    side->norm_square = norm * norm;
+    if (!side->parts)
+        side->parts = calloc(len, sizeof *side->parts);
     if (!side->parts)
         return EPS_NO_MEMORY;
     for (; side->parts_len < len; side->parts_len++) {
-        enum eps_status status = eps__mmcc_rows(&side->parts[side->parts_len].rows, m->setting, side->parts_len, error);
+        enum eps_status status =
+            eps__mmcc_rows(&side->parts[side->parts_len].rows, base->setting, side->parts_len, error);
         if (status != EPS_OK)
             return status;
-        eps__meter_add(m->setting->meter, m->work.once);
+        eps__meter_add(base->setting->meter, side->work.once);
     }
+    for (size_t i = 0; i < len; i++)
+        *spends = *spends || eps__mmcc_uncertain_pairs(side->parts[i].rows) > 0;
+    /* A curve beside the answer to a job spends for the delta of that job. */
+    double delta = base->setting->job->query.delta;
+    if (isnan(base->log_delta) && base->accuracy.unknown == EPS_SOLVE_CURVE && !isnan(delta))
+        base->log_delta = log(delta);
     return EPS_OK;
-}
-
-static double most_pairs(const struct side *side)
-{
-    double pairs = 0;
-    for (size_t i = 0; i < side->parts_len; i++)
-        pairs = fmax(pairs, eps__mmcc_uncertain_pairs(side->parts[i].rows));
-    return pairs;
 }
 
 /* ------------------------------------------------------------ compositions */
 
-static enum eps_status compose_part(const struct mmcc_profile *m, const struct side *side, struct part *part,
-                                    const struct eps__rows_plan *plan)
+static enum eps_status compose_part(const struct side *side, struct part *part, const struct eps__rows_plan *plan)
 {
+    const struct eps__spending *base = &side->base;
+    const struct eps__setting *setting = base->setting;
     struct eps__cache_use *cache_use =
-        !plan->proven || m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : m->setting->cache_use;
+        !plan->proven || base->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? NULL : setting->cache_use;
     eps__composition_destroy(part->composition);
     part->composition = NULL;
-    enum eps_status status = eps__mmcc_bound(part->rows, m->setting->context, side->direction, m->sigma,
-                                             side->spent.log_delta1, !plan->proven);
-    eps__meter_add(m->setting->meter, m->work.trial);
+    enum eps_status status = eps__mmcc_bound(part->rows, setting->context, base->direction, base->sigma,
+                                             base->spent.log_delta1, !plan->proven);
+    eps__meter_add(setting->meter, side->work.trial);
     if (status == EPS_OK)
-        status = eps__composition_create(&part->composition, m->setting->context, cache_use, &m->accuracy);
+        status = eps__composition_create(&part->composition, setting->context, cache_use, &base->accuracy);
     if (status == EPS_OK)
-        status = eps__rows_compose(part->composition, &part->remainder, part->rows, m->setting->context, plan);
+        status = eps__rows_compose(part->composition, &part->remainder, part->rows, setting->context, plan);
     return status;
 }
 
-/* Composes all parts for side->spent. */
-static enum eps_status compose(const struct mmcc_profile *m, struct side *side, bool proven)
+/* Composes all parts for base->spent. */
+static enum eps_status compose(struct eps__spending *base, bool proven)
 {
-    struct eps__rows_plan plan = {.direction = side->direction,
+    struct side *side = (struct side *)base;
+    struct eps__rows_plan plan = {.direction = base->direction,
                                   .times = 1,
-                                  .sigma = m->sigma,
-                                  .norm_square = m->norm_square,
+                                  .sigma = base->sigma,
+                                  .norm_square = side->norm_square,
                                   .proven = proven,
-                                  .meter = proven ? m->setting->meter : NULL,
-                                  .operations = m->work.proven};
-    double tolerance = m->accuracy.tolerance;
-    /* The widening of the loss that the tolerance allows: relative to epsilon, or relative to delta through the slope
-     * of ln delta in epsilon, about ln delta/epsilon. */
-    double scale = fmax(side->spent.eps, 1e-6);
-    if (m->accuracy.unknown == EPS_SOLVE_DELTA || m->accuracy.unknown == EPS_SOLVE_CURVE)
-        scale = fmin(1, scale / fmax(-side->spent.log_delta, 1));
-    plan.error = EPS__ERROR_SHARE * tolerance * scale / (side->finer * side->finer);
-    plan.log_outside =
-        fmax(side->spent.log_delta, EPS__LOG_DELTA_LEAST) + log(EPS__OUTSIDE_SHARE * tolerance) - log(side->finer);
+                                  .meter = proven ? base->setting->meter : NULL,
+                                  .operations = side->work.proven};
+    eps__spending_losses(&base->spent, &base->accuracy, base->finer, &plan.error, &plan.log_outside);
     enum eps_status status = EPS_OK;
     for (size_t i = 0; i < side->parts_len && status == EPS_OK; i++) {
-        status = compose_part(m, side, &side->parts[i], &plan);
-        if (status == EPS_OK && proven && side->finer > 1)
-            eps__composition_refine(side->parts[i].composition, side->finer);
+        status = compose_part(side, &side->parts[i], &plan);
+        if (status == EPS_OK && proven && base->finer > 1)
+            eps__composition_refine(side->parts[i].composition, base->finer);
     }
-    side->composed = status == EPS_OK;
-    side->rough = !proven;
     return status;
 }
 
-/* Fast approximations from the current compositions: ln delta_2(eps), and the epsilon with the given ln delta_2. */
-static double quick_log_delta2(const struct side *side, double eps)
+static enum eps_status quick_log_delta2(struct eps__spending *base, double eps, double *log_delta2)
 {
-    double worst = -INFINITY;
+    const struct side *side = (const struct side *)base;
+    *log_delta2 = -INFINITY;
     for (size_t i = 0; i < side->parts_len; i++)
-        worst = fmax(worst, side->parts[i].remainder.resolvable
-                                ? eps__composition_approximate(side->parts[i].composition, eps)
-                                : 0);
-    return worst;
+        *log_delta2 = fmax(*log_delta2, side->parts[i].remainder.resolvable
+                                            ? eps__composition_approximate(side->parts[i].composition, eps)
+                                            : 0);
+    return EPS_OK;
 }
 
-static double quick_epsilon(const struct side *side, double log_delta2)
+static enum eps_status quick_epsilon(struct eps__spending *base, double log_delta2, double *eps)
 {
-    double worst = 0;
+    const struct side *side = (const struct side *)base;
+    *eps = 0;
     for (size_t i = 0; i < side->parts_len; i++)
-        worst = fmax(worst, side->parts[i].remainder.resolvable
-                                ? eps__composition_guess(side->parts[i].composition, log_delta2)
-                                : EPS__SHIFT_MOST * EPS__SHIFT_MOST);
-    return worst;
-}
-
-/* ------------------------------------------------------------ the choice of delta_1 */
-
-struct asked {
-    const struct mmcc_profile *m;
-    struct side *side;
-};
-
-static enum eps_status ask_compose(void *user)
-{
-    const struct asked *asked = user;
-    return compose(asked->m, asked->side, false);
-}
-
-static double ask_log_delta2(void *user, double eps)
-{
-    return quick_log_delta2(((const struct asked *)user)->side, eps);
-}
-
-static double ask_epsilon(void *user, double log_delta2)
-{
-    return quick_epsilon(((const struct asked *)user)->side, log_delta2);
-}
-
-/* Chooses delta_1 with unproven compositions, on the first call. */
-static enum eps_status choose(struct mmcc_profile *m, struct side *side, struct eps_error *error)
-{
-    const struct eps_query *query = &m->setting->job->query;
-    if (side->chosen)
-        return EPS_OK;
-    enum eps_status status = prepare(m, side, error);
-    double log_delta = m->accuracy.log_delta, eps = isnan(query->epsilon) ? 1 : query->epsilon;
-    if (isnan(log_delta) && m->accuracy.unknown == EPS_SOLVE_CURVE && !isnan(query->delta))
-        log_delta = log(query->delta);
-    if (status == EPS_OK && most_pairs(side) == 0) {
-        side->spent.log_delta1 = -INFINITY;
-        side->spent.log_delta = isnan(log_delta) ? EPS__LOG_DELTA_ABOUT : log_delta;
-        side->spent.eps = eps;
-        status = compose(m, side, false);
-        if (status == EPS_OK && isnan(log_delta))
-            side->spent.log_delta = quick_log_delta2(side, eps);
-        else if (status == EPS_OK)
-            side->spent.eps = quick_epsilon(side, log_delta);
-    } else if (status == EPS_OK) {
-        struct asked asked = {m, side};
-        const struct eps__bad_events_ask ask = {&asked, ask_compose, ask_log_delta2, ask_epsilon};
-        status = eps__bad_events_choose(&side->spent, &ask, query->accountant.bad_event_share, log_delta, eps,
-                                        m->accuracy.tolerance);
-    }
-    if (status == EPS_OK && m->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER)
-        side->spent.eps = eps;
-    side->chosen = status == EPS_OK;
-    return status;
+        *eps = fmax(*eps, side->parts[i].remainder.resolvable
+                              ? eps__composition_guess(side->parts[i].composition, log_delta2)
+                              : EPS__SHIFT_MOST * EPS__SHIFT_MOST);
+    return EPS_OK;
 }
 
 /* ------------------------------------------------------------ the profile */
 
-/* ln delta of one part. The upper estimate adds the probability that was left out, the lower one subtracts it. */
-static enum eps_status part_log_delta(const struct side *side, struct part *part, enum eps__estimate estimate,
-                                      double eps, double *out)
+/* ln of the largest delta of the parts. */
+static enum eps_status log_delta(struct eps__spending *base, enum eps__estimate estimate, double eps, double *out)
 {
-    double log_delta2 = estimate == EPS__UPPER ? 0 : -INFINITY, outside = part->remainder.outside;
+    struct side *side = (struct side *)base;
     enum eps_status status = EPS_OK;
-    if (part->remainder.resolvable)
-        status = eps__composition_log_delta(part->composition, estimate, eps, &log_delta2);
-    if (status != EPS_OK)
-        return status;
-    double delta1 = eps__mmcc_uncertain_pairs(part->rows) > 0 ? side->spent.log_delta1 : -INFINITY, sum;
-    if (estimate == EPS__UPPER) {
-        sum = eps__log_add(eps__log_add(log_delta2, log(outside)), delta1);
-        *out = fmin(eps__shift(EPS__UPPER, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum))), 0);
-        return EPS_OK;
-    }
-    double kept = log_delta2 + (outside > 0 ? log1p(-fmin(outside * exp(-log_delta2), 1)) : 0);
-    sum = eps__log_add(isnan(kept) ? -INFINITY : kept, delta1);
-    *out = eps__shift(EPS__LOWER, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum)));
-    return EPS_OK;
-}
-
-static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
-                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
-{
-    struct mmcc_profile *m = (struct mmcc_profile *)profile;
-    struct side *side = &m->sides[direction];
-    enum eps_status status = choose(m, side, error);
-    if (status == EPS_OK && (!side->composed || side->rough))
-        status = compose(m, side, true);
     *out = -INFINITY;
     for (size_t i = 0; i < side->parts_len && status == EPS_OK; i++) {
-        double own = -INFINITY;
-        status = part_log_delta(side, &side->parts[i], estimate, eps, &own);
-        *out = fmax(*out, own);
+        struct part *part = &side->parts[i];
+        double log_delta2 = estimate == EPS__UPPER ? 0 : -INFINITY;
+        double delta1 = eps__mmcc_uncertain_pairs(part->rows) > 0 ? base->spent.log_delta1 : -INFINITY;
+        if (part->remainder.resolvable)
+            status = eps__composition_log_delta(part->composition, estimate, eps, &log_delta2);
+        if (status == EPS_OK)
+            *out = fmax(*out, eps__spending_total(estimate, log_delta2, part->remainder.outside, delta1));
     }
     return status;
 }
 
-/* Ensures that delta_1 is chosen and a composition exists. */
-static enum eps_status make_quick(struct mmcc_profile *m, struct side *side)
+static bool refine(struct eps__spending *base, double factor)
 {
-    enum eps_status status = choose(m, side, NULL);
-    return status == EPS_OK && !side->composed ? compose(m, side, false) : status;
-}
-
-static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
-{
-    struct mmcc_profile *m = (struct mmcc_profile *)profile;
-    struct side *side = &m->sides[direction];
-    enum eps_status status = make_quick(m, side);
-    *out = status == EPS_OK ? fmin(eps__log_add(side->spent.log_delta1, quick_log_delta2(side, eps)), 0) : NAN;
-    return status == EPS_TOO_COSTLY ? EPS_OK : status;
-}
-
-static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
-                             double *eps)
-{
-    struct mmcc_profile *m = (struct mmcc_profile *)profile;
-    struct side *side = &m->sides[direction];
-    enum eps_status status = make_quick(m, side);
-    *eps = 0;
-    if (status != EPS_OK)
-        return status == EPS_TOO_COSTLY ? EPS_OK : status;
-    /* A delta below delta_1 is out of reach: then the epsilon at which delta_2 is a hundredth of delta_1. */
-    double left = log_delta_wanted > side->spent.log_delta1
-                      ? log_delta_wanted + log1p(-exp(side->spent.log_delta1 - log_delta_wanted))
-                      : side->spent.log_delta1 + log(0.01);
-    *eps = quick_epsilon(side, left);
-    return EPS_OK;
-}
-
-static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
-{
-    struct mmcc_profile *m = (struct mmcc_profile *)profile;
-    struct side *side = &m->sides[direction];
-    if (side->finer * factor > 1e3 || !side->composed)
+    struct side *side = (struct side *)base;
+    if (base->finer * factor > 1e3 || !base->composed)
         return false;
     if (factor == 1) { /* keeps the rows and the compositions */
         for (size_t i = 0; i < side->parts_len; i++)
             eps__composition_refine(side->parts[i].composition, 1);
         return true;
     }
-    side->finer *= factor;
-    side->composed = false;
-    eps__meter_expect(m->setting->meter, (double)side->parts_len * m->work.proven);
+    base->finer *= factor;
+    base->composed = false;
+    eps__meter_expect(base->setting->meter, (double)side->parts_len * side->work.proven);
     return true;
 }
 
-static double bad_event_share(const struct eps__profile *profile, enum eps_direction direction, double log_delta_at)
+static void destroy(struct eps__spending *base)
 {
-    return exp(((const struct mmcc_profile *)profile)->sides[direction].spent.log_delta1 - log_delta_at);
-}
-
-static void destroy(struct eps__profile *profile)
-{
-    struct mmcc_profile *m = (struct mmcc_profile *)profile;
-    for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
-        struct side *side = &m->sides[direction];
-        for (size_t i = 0; i < side->parts_len; i++) {
-            eps__composition_destroy(side->parts[i].composition);
-            side->parts[i].rows->class->destroy(side->parts[i].rows);
-        }
-        free(side->parts);
+    struct side *side = (struct side *)base;
+    for (size_t i = 0; i < side->parts_len; i++) {
+        eps__composition_destroy(side->parts[i].composition);
+        side->parts[i].rows->class->destroy(side->parts[i].rows);
     }
-    free(m);
+    free(side->parts);
 }
 
-static const struct eps__profile_class profile_class = {.log_delta = log_delta,
-                                                        .approximate = approximate,
-                                                        .guess = guess,
-                                                        .refine = refine,
-                                                        .bad_event_share = bad_event_share,
-                                                        .destroy = destroy};
+static const struct eps__spending_class spending_class = {.size = sizeof(struct side),
+                                                          .prepare = prepare,
+                                                          .compose = compose,
+                                                          .log_delta2 = quick_log_delta2,
+                                                          .epsilon = quick_epsilon,
+                                                          .log_delta = log_delta,
+                                                          .refine = refine,
+                                                          .destroy = destroy};
 
 /* ------------------------------------------------------------ the accountant */
 
@@ -434,20 +304,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                     struct eps_error *error)
 {
-    struct mmcc_profile *m = calloc(1, sizeof *m);
-    if (!m)
-        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    m->base.class = &profile_class;
-    m->setting = setting;
-    m->sigma = sigma;
-    m->accuracy = *accuracy;
-    m->work = work_of_part(setting);
-    double norm = eps__strategy_largest_norm(setting->strategy);
-    m->norm_square = norm * norm;
-    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-        m->sides[direction] = (struct side){.direction = direction, .finer = 1, .spent.log_delta1 = -INFINITY};
-    *profile = &m->base;
-    return EPS_OK;
+    return eps__spending_open(&spending_class, setting, sigma, accuracy, profile, error);
 }
 
 const struct eps__accountant eps__accountant_mmcc = {

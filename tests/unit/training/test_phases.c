@@ -542,7 +542,7 @@ TEST(a_curve_is_what_is_left)
     struct eps__training *open = NULL;
     struct eps_error error = {0};
     struct eps__phases_plan plan = {
-        .use = EPS_REMOVE, .direction = EPS_REMOVE, .sigma = 1.5, .finer = 1, .spent = {spent, -13, 1}, .proven = true};
+        .use = EPS_REMOVE, .direction = EPS_REMOVE, .sigma = 1.5, .finer = 1, .log_delta1 = spent, .proven = true};
     phase.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     phase.mechanism.matrix.bands = 4;
     job.query.accountant.method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION;
