@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/json/numbers.h"
+#include "api/codec/values.h"
 #include "api/json/pointer.h"
 
 #define TRIED_BYTES 8388608 /* total text of the points that are tried */
@@ -193,15 +193,9 @@ static void read_members(struct api_sweep *sweep, struct api_errors *errors, jso
             sweep->base = json_incref(value);
         } else if (strcmp(name, "grid") == 0) {
             read_grid(sweep, errors, value);
-        } else if (strcmp(name, "label") == 0 && json_is_string(value) && !api__packed(value, &(size_t){0}) &&
-                   strlen(json_string_value(value)) == json_string_length(value) &&
-                   api_text_characters(json_string_value(value), json_string_length(value)) <= API_LABEL_MAX) {
-            sweep->label = strdup(json_string_value(value));
-            errors->out_of_memory = errors->out_of_memory || !sweep->label;
-        } else if (strcmp(name, "label") == 0 && !json_is_null(value)) {
-            api_errors_add(errors, "/label", "must be a string of at most %d characters, none of them U+0000",
-                           API_LABEL_MAX);
-        } else if (strcmp(name, "label") != 0) {
+        } else if (strcmp(name, "label") == 0) {
+            sweep->label = api__group_label(errors, value);
+        } else {
             char where[API_LABEL_MAX];
             snprintf(where, sizeof where, "/%.*s", API_LABEL_MAX - 2, name);
             api_errors_add(errors, where, "unknown field; allowed: base, grid, label");

@@ -6,8 +6,8 @@
  * jobs, so it continues after a crash. Thread-safe.
  *
  * To add a kind of group, define a struct group_kind: how a request is opened, and what each child is (see sweep.c).
- * Add a row to the table of groups.c, a value to enum group_kind_id (records.h; the `kind` of rows), and a struct
- * resource whose functions call those below (routes/groups/sweeps.c). A kind that needs earlier results to decide about
+ * Add a row to the table of groups.c, a value to enum group_kind_id (records.h; the `kind` of rows), and how the kind
+ * is shown: a struct group_routes (see routes/groups/sweeps.c) and its row at the end of routes/groups/groups.c. A kind that needs earlier results to decide about
  * the next child (to skip one that cannot win) reads them in child() with store_each_child(). Children are requested in
  * the order of their numbers, while up to `width` earlier ones may still run.
  *
@@ -67,6 +67,9 @@ void groups_settle(struct groups *groups, struct group_record *record);
  * groups or jobs. */
 void groups_each_under_way(struct groups *groups, const char *id,
                            void (*each)(void *user, size_t number, const char *job), void *user);
+/* The current status of a child, whose row may be older than its job. */
+enum job_status groups_child_status(struct groups *groups, const struct group_record *record,
+                                    const struct child_record *child);
 /* Whether it is not final. */
 bool groups_is_live(struct groups *groups, enum group_kind_id kind, const char *id);
 /* Makes the waiter wait for the end. Returns false if the group is not live. */

@@ -12,7 +12,7 @@
 #include "server/store/records.h"
 
 /* Appends the current state of a point as an object. */
-void point_write(struct server *server, struct text *out, const struct api_sweep *sweep,
-                 const struct child_record *child);
+void point_write(struct server *server, struct text *out, const struct group_record *record,
+                 const struct api_sweep *sweep, const struct child_record *child);
 
 #endif
