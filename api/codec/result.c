@@ -8,12 +8,8 @@
 #include "api/codec/codec.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "api/codec/figures.h"
-#include "api/json/number.h"
 
 /* Objects under construction. One flag replaces an error check after every member. */
 struct encoder {
@@ -364,25 +360,18 @@ json_t *api_curve_encode(const struct eps_curve_point *points, size_t len)
     return finish(&encoder, json);
 }
 
-char *api_curve_csv(const struct eps_curve_point *points, size_t len)
+void api_curve_csv(struct text *out, const struct eps_curve_point *points, size_t len)
 {
-    size_t used = 0, header = 0;
     for (size_t j = 0; j < CURVE_COLUMNS; j++)
-        header += strlen(curve_columns[j].name) + 1;
-    char *text = malloc(header + len * CURVE_COLUMNS * API_NUMBER_TEXT + 1);
-
-    if (!text)
-        return NULL;
-    for (size_t j = 0; j < CURVE_COLUMNS; j++)
-        used += (size_t)sprintf(text + used, "%s%c", curve_columns[j].name, j + 1 < CURVE_COLUMNS ? ',' : '\n');
+        text_printf(out, j ? ",%s" : "%s", curve_columns[j].name);
+    text_puts(out, "\n");
     for (size_t i = 0; i < len; i++) {
         for (size_t j = 0; j < CURVE_COLUMNS; j++) {
             double number = curve_number(&points[i], j);
+            text_puts(out, j ? "," : "");
             if (isfinite(number)) /* otherwise an empty cell, which is null in CSV */
-                used += api__number_text(text + used, number);
-            text[used++] = j + 1 < CURVE_COLUMNS ? ',' : '\n';
+                text_decimal(out, number);
         }
+        text_puts(out, "\n");
     }
-    text[used] = '\0';
-    return text;
 }

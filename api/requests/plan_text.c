@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json/text.h"
 #include "api/requests/plan_text.h"
 
 /* A candidate as an object; NULL: out of memory. */
@@ -56,22 +56,22 @@ struct api_plan *api__plan_write(const json_t *json, enum eps_objective objectiv
                                  const struct eps_plan_candidate *candidates, size_t len)
 {
     struct api_plan *plan = calloc(1, sizeof *plan);
-    if (plan) {
-        plan->objective = objective;
-        plan->asked = encode_asked(json, objective);
-        plan->candidates = encode_candidates(candidates, len);
-    }
-    char *asked = plan && plan->asked ? api_json_text(plan->asked) : NULL;
-    char *list = plan && plan->candidates ? api_json_text(plan->candidates) : NULL;
-    size_t size = asked && list ? strlen(asked) + strlen(list) + 32 : 0;
-    if (size && (plan->request = malloc(size)) != NULL) {
-        snprintf(plan->request, size, "{\"asked\":%s,\"candidates\":%s}", asked, list);
-    } else {
+    struct text text = {0};
+    if (!plan)
+        return NULL;
+    plan->objective = objective;
+    plan->asked = encode_asked(json, objective);
+    plan->candidates = encode_candidates(candidates, len);
+    text_puts(&text, "{\"asked\":");
+    text_value(&text, plan->asked);
+    text_puts(&text, ",\"candidates\":");
+    text_value(&text, plan->candidates);
+    text_puts(&text, "}");
+    plan->request = text_steal(&text);
+    if (!plan->request) {
         api_plan_destroy(plan);
-        plan = NULL;
+        return NULL;
     }
-    free(asked);
-    free(list);
     return plan;
 }
 

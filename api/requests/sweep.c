@@ -15,6 +15,7 @@
 
 #include "api/codec/values.h"
 #include "api/json/pointer.h"
+#include "api/json/text.h"
 
 #define TRIED_BYTES 8388608 /* total text of the points that are tried */
 
@@ -158,29 +159,25 @@ static void read_grid(struct api_sweep *sweep, struct api_errors *errors, json_t
         api_errors_add(errors, "/grid", "the product has more than %d points", API_SWEEP_POINTS);
 }
 
-/* The text of base or grid, or NULL with an error if it is too long. */
-static char *text_of(struct api_errors *errors, const char *pointer, const json_t *json, size_t most)
+static void write_part(struct text *text, struct api_errors *errors, const char *pointer, const json_t *json,
+                       size_t most)
 {
-    char *text = json ? api_json_text(json) : NULL;
-    if (!text)
-        errors->out_of_memory = true;
-    else if (strlen(text) > most)
-        api_errors_add(errors, pointer, "has %zu bytes; the limit is %zu", strlen(text), most);
-    return text;
+    size_t from = text->len;
+    text_value(text, json);
+    if (!text->failed && text->len - from > most)
+        api_errors_add(errors, pointer, "has %zu bytes; the limit is %zu", text->len - from, most);
 }
 
 static void write_request(struct api_sweep *sweep, struct api_errors *errors)
 {
-    char *base = text_of(errors, "/base", sweep->base, API_SWEEP_BASE_BYTES);
-    char *grid = text_of(errors, "/grid", sweep->grid, API_SWEEP_GRID_BYTES);
-    size_t size = base && grid ? strlen(base) + strlen(grid) + sizeof "{'base':,'grid':}" : 0;
-    sweep->request = size ? malloc(size) : NULL;
-    if (sweep->request)
-        snprintf(sweep->request, size, "{\"base\":%s,\"grid\":%s}", base, grid);
-    else
-        errors->out_of_memory = true;
-    free(base);
-    free(grid);
+    struct text text = {0};
+    text_puts(&text, "{\"base\":");
+    write_part(&text, errors, "/base", sweep->base, API_SWEEP_BASE_BYTES);
+    text_puts(&text, ",\"grid\":");
+    write_part(&text, errors, "/grid", sweep->grid, API_SWEEP_GRID_BYTES);
+    text_puts(&text, "}");
+    sweep->request = text_steal(&text);
+    errors->out_of_memory = errors->out_of_memory || !sweep->request;
 }
 
 static void read_members(struct api_sweep *sweep, struct api_errors *errors, json_t *json)

@@ -7,9 +7,10 @@
  *
  * To add a kind of group, define a struct group_kind: how a request is opened, and what each child is (see sweep.c).
  * Add a row to the table of groups.c, a value to enum group_kind_id (records.h; the `kind` of rows), and how the kind
- * is shown: a struct group_routes (see routes/groups/sweeps.c) and its row at the end of routes/groups/groups.c. A kind that needs earlier results to decide about
- * the next child (to skip one that cannot win) reads them in child() with store_each_child(). Children are requested in
- * the order of their numbers, while up to `width` earlier ones may still run.
+ * is shown: a struct group_routes (see routes/groups/sweeps.c) and its row at the end of routes/groups/groups.c. A kind
+ * that needs earlier results to decide about the next child (to skip one that cannot win) reads them in child() with
+ * store_each_child(). Children are requested in the order of their numbers, while up to `width` earlier ones may still
+ * run.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,8 +18,8 @@
 #define SERVER_GROUPS_GROUPS_H
 
 #include "api/codec/codec.h"
+#include "api/json/text.h"
 #include "server/ops/document.h"
-#include "server/ops/text.h"
 #include "server/server.h"
 #include "server/store/store.h"
 #include "server/work/work.h"

@@ -75,17 +75,13 @@ static void write_damaged(struct text *out, const struct resource *resource, con
     char detail[96], instance[96];
     snprintf(instance, sizeof instance, "%s/%s", resource->path, record->id);
     snprintf(detail, sizeof detail, "the stored data of this %s fails its checksum", resource->noun);
-    json_t *problem = api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL);
-    char *error = problem ? api_json_text(problem) : NULL;
-    json_decref(problem);
     text_printf(out, "{\"id\":\"%s\",\"status\":\"failed\",\"label\":null,\"total\":0,\"done\":0,\"failed\":0",
                 record->id);
     write_time(out, "created_at", uuid_time(record->id));
     text_puts(out, ",\"finished_at\":null,\"error\":");
-    text_puts(out, error ? error : "null");
+    text_value_new(out, api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL));
     write_links(out, resource, record->id);
     text_puts(out, "}");
-    free(error);
 }
 
 static void write_item(struct server *server, struct text *out, const struct resource *resource,

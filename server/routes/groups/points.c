@@ -34,13 +34,10 @@ void point_write(struct server *server, struct text *out, const struct group_rec
     size_t k = 0;
     text_puts(out, "{");
     json_object_foreach (sweep->grid, pointer, values) {
-        char *value = api_json_text(api_sweep_value(sweep, k++, child->number));
         text_json(out, pointer);
         text_puts(out, ":");
-        text_puts(out, value ? value : "null");
+        text_value(out, api_sweep_value(sweep, k++, child->number));
         text_puts(out, ",");
-        out->failed = out->failed || !value;
-        free(value);
     }
     text_puts(out, "\"job\":");
     text_json(out, child->job[0] ? child->job : NULL);

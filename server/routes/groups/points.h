@@ -6,8 +6,8 @@
 #ifndef SERVER_ROUTES_GROUPS_POINTS_H
 #define SERVER_ROUTES_GROUPS_POINTS_H
 
+#include "api/json/text.h"
 #include "api/requests/sweep.h"
-#include "server/ops/text.h"
 #include "server/server.h"
 #include "server/store/records.h"
 

@@ -81,11 +81,11 @@ struct memory *rankings_create(size_t max_bytes)
 static void put_member(struct text *out, const struct api_plan *plan, size_t i, const char *name)
 {
     const json_t *value = api_plan_member(plan, i, name);
-    char *text = value ? api_json_text(value) : NULL;
     text_printf(out, "\"%s\":", name);
-    text_puts(out, text ? text : "null");
-    out->failed = out->failed || (value && !text);
-    free(text);
+    if (value)
+        text_value(out, value);
+    else
+        text_puts(out, "null");
 }
 
 static void put_candidate(struct ranking *ranking, const struct api_plan *plan, size_t i)

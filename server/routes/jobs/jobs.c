@@ -54,11 +54,10 @@ static void write_damaged(struct text *out, const struct job_record *record)
     snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
     json_t *problem =
         api_problem_encode(API_PROBLEM_INTERNAL, "the stored data of this job fails its checksum", instance, NULL);
-    struct job_record told = {.status = JOB_FAILED, .job = empty, .error = problem ? api_json_text(problem) : NULL};
+    struct job_record told = {.status = JOB_FAILED, .job = empty, .error = api_json_text_new(problem)};
     memcpy(told.id, record->id, UUID_SIZE);
     document_write(out, &told, NULL, NULL, true, true);
     free(told.error);
-    json_decref(problem);
 }
 
 /* Writes the state of a job according to the registry. */
