@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json/build.h"
 #include "api/json/text.h"
 #include "api/requests/plan_text.h"
 
@@ -27,29 +28,25 @@ static json_t *encode_candidate(const struct eps_plan_candidate *candidate)
 
 static json_t *encode_candidates(const struct eps_plan_candidate *candidates, size_t len)
 {
+    struct api_build build = {0};
     json_t *array = json_array();
-    for (size_t i = 0; array && i < len; i++)
-        if (json_array_append_new(array, encode_candidate(&candidates[i])) != 0) {
-            json_decref(array);
-            array = NULL;
-        }
-    return array;
+    for (size_t i = 0; i < len && !build.failed; i++)
+        api__append(&build, array, encode_candidate(&candidates[i]));
+    return api__built(&build, array);
 }
 
 /* The request without the label and without nulls. The objective is always present. */
 static json_t *encode_asked(const json_t *json, enum eps_objective objective)
 {
+    struct api_build build = {0};
     json_t *asked = json_object();
-    bool ok = asked;
-    for (size_t i = 0; ok && api__plan_members[i]; i++) {
+    for (size_t i = 0; api__plan_members[i]; i++) {
         json_t *value = json_object_get(json, api__plan_members[i]);
         if (value && !json_is_null(value) && strcmp(api__plan_members[i], "label") != 0)
-            ok = json_object_set(asked, api__plan_members[i], value) == 0;
+            api__set(&build, asked, api__plan_members[i], json_incref(value));
     }
-    if (ok && json_object_set_new(asked, "objective", json_string(eps_objective_name(objective))) == 0)
-        return asked;
-    json_decref(asked);
-    return NULL;
+    api__set(&build, asked, "objective", json_string(eps_objective_name(objective)));
+    return api__built(&build, asked);
 }
 
 struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective,

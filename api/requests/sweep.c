@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "api/codec/values.h"
+#include "api/json/build.h"
 #include "api/json/pointer.h"
 #include "api/json/text.h"
 
@@ -30,17 +31,13 @@ static json_t *copy_of(json_t *value)
     size_t i;
     if (!json_is_object(value) && !json_is_array(value))
         return json_incref(value);
+    struct api_build build = {0};
     json_t *copy = json_is_object(value) ? json_object() : json_array();
-    bool failed = !copy;
     json_object_foreach (value, name, member)
-        failed = failed || json_object_set_new(copy, name, copy_of(member)) != 0;
+        api__set(&build, copy, name, copy_of(member));
     json_array_foreach (value, i, member)
-        failed = failed || json_array_append_new(copy, copy_of(member)) != 0;
-    if (failed) {
-        json_decref(copy);
-        return NULL;
-    }
-    return copy;
+        api__append(&build, copy, copy_of(member));
+    return api__built(&build, copy);
 }
 
 json_t *api_sweep_value(const struct api_sweep *sweep, size_t k, size_t point)
@@ -109,14 +106,11 @@ static json_t *unpacked(json_t *list)
     const double *numbers = api__packed(list, &len);
     if (!numbers)
         return json_incref(list);
+    struct api_build build = {0};
     json_t *array = json_array();
-    for (size_t i = 0; array && i < len; i++) {
-        if (json_array_append_new(array, api_number(numbers[i])) != 0) {
-            json_decref(array);
-            array = NULL;
-        }
-    }
-    return array;
+    for (size_t i = 0; i < len && !build.failed; i++)
+        api__append(&build, array, api_number(numbers[i]));
+    return api__built(&build, array);
 }
 
 static void read_list(struct api_sweep *sweep, struct api_errors *errors, const char *pointer, json_t *list)
