@@ -20,28 +20,30 @@ static void put_object(struct text *text, const json_t *json)
 {
     bool first = true;
 
-    text_puts(text, "{");
+    text_append(text, "{", 1);
     for (void *it = json_object_iter((json_t *)json); it; it = json_object_iter_next((json_t *)json, it)) {
         const char *key = json_object_iter_key(it);
-        text_puts(text, first ? "" : ",");
+        if (!first)
+            text_append(text, ",", 1);
         first = false;
         text_string(text, key, strlen(key));
-        text_puts(text, ":");
+        text_append(text, ":", 1);
         text_value(text, json_object_iter_value(it));
     }
-    text_puts(text, "}");
+    text_append(text, "}", 1);
 }
 
 static void put_array(struct text *text, const json_t *json)
 {
     size_t len = json_array_size(json);
 
-    text_puts(text, "[");
+    text_append(text, "[", 1);
     for (size_t i = 0; i < len; i++) {
-        text_puts(text, i > 0 ? "," : "");
+        if (i > 0)
+            text_append(text, ",", 1);
         text_value(text, json_array_get(json, i));
     }
-    text_puts(text, "]");
+    text_append(text, "]", 1);
 }
 
 /* Returns false if the node is a string and not a packed array. */
@@ -52,12 +54,13 @@ static bool put_packed(struct text *text, const json_t *json)
 
     if (!values)
         return false;
-    text_puts(text, "[");
+    text_append(text, "[", 1);
     for (size_t i = 0; i < len; i++) {
-        text_puts(text, i > 0 ? "," : "");
+        if (i > 0)
+            text_append(text, ",", 1);
         text_decimal(text, values[i]);
     }
-    text_puts(text, "]");
+    text_append(text, "]", 1);
     return true;
 }
 

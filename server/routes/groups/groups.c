@@ -20,18 +20,6 @@
 
 /* ---------------------------------------------------------------- documents */
 
-static void write_time(struct text *out, const char *member, int64_t ms)
-{
-    char time[25];
-    text_printf(out, ",\"%s\":", member);
-    if (ms) {
-        clock_rfc3339(time, ms);
-        text_printf(out, "\"%s\"", time);
-    } else {
-        text_puts(out, "null");
-    }
-}
-
 static void write_links(struct text *out, const struct resource *resource, const char *id)
 {
     const char *path = resource->path, *children = resource->group->children;
@@ -48,8 +36,8 @@ static void write_document(struct server *server, struct text *out, const struct
     text_printf(out, "{\"id\":\"%s\",\"status\":\"%s\",\"label\":", record->id, job_status_name(record->status));
     text_json(out, record->label);
     text_printf(out, ",\"total\":%zu,\"done\":%zu,\"failed\":%zu", record->total, record->done, record->failed);
-    write_time(out, "created_at", record->created_at);
-    write_time(out, "finished_at", record->finished_at);
+    document_write_time(out, "created_at", record->created_at);
+    document_write_time(out, "finished_at", record->finished_at);
     resource->group->write(server, out, record, brief);
     write_links(out, resource, record->id);
     text_puts(out, "}");
@@ -77,7 +65,7 @@ static void write_damaged(struct text *out, const struct resource *resource, con
     snprintf(detail, sizeof detail, "the stored data of this %s fails its checksum", resource->noun);
     text_printf(out, "{\"id\":\"%s\",\"status\":\"failed\",\"label\":null,\"total\":0,\"done\":0,\"failed\":0",
                 record->id);
-    write_time(out, "created_at", uuid_time(record->id));
+    document_write_time(out, "created_at", uuid_time(record->id));
     text_puts(out, ",\"finished_at\":null,\"error\":");
     text_value_new(out, api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL));
     write_links(out, resource, record->id);
