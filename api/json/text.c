@@ -1,6 +1,6 @@
 /*
- * Growable text: a doubling buffer, JSON string escapes, and shortest round-trip numbers. Clients get two notations of a
- * line feed and of an exponent, depending on whether a value or the server's own code is written.
+ * Growable text: a doubling buffer, JSON string escapes, and shortest round-trip numbers. Clients get two notations of
+ * a line feed and of an exponent, depending on whether a value or the server's own code is written.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
