@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/json/build.h"
 #include "api/json/memory.h"
 
 static const struct api_problem_type types[API_PROBLEM_COUNT] = {
@@ -145,20 +146,23 @@ enum api_problem api_problem_of_status(enum eps_status status)
 
 /* ---------------------------------------------------------------- documents */
 
-static bool set(json_t *object, const char *key, json_t *value)
-{
-    return json_object_set_new_nocheck(object, key, value) == 0;
-}
-
-static bool append_error(json_t *list, const char *pointer, const char *detail)
+static void append_error(struct api_build *build, json_t *list, const char *pointer, const char *detail)
 {
     json_t *entry = json_object();
     /* a pointer or detail that is not UTF-8 after all is omitted, so that the document is not lost */
     json_t *where = json_string(pointer), *what = json_string(detail);
-    bool ok = set(entry, "pointer", where ? where : json_string(""));
 
-    ok = set(entry, "detail", what ? what : json_string("is not valid")) && ok;
-    return json_array_append_new(list, entry) == 0 && ok;
+    api__set(build, entry, "pointer", where ? where : json_string(""));
+    api__set(build, entry, "detail", what ? what : json_string("is not valid"));
+    api__append(build, list, entry);
+}
+
+/* Sets a text, unless it is NULL or not UTF-8, as when a character was split. */
+static void set_text(struct api_build *build, json_t *json, const char *key, const char *string)
+{
+    json_t *text = string ? json_string(string) : NULL;
+    if (text)
+        api__set(build, json, key, text);
 }
 
 /* One sentence that summarises a list of errors, used if the caller gives no detail. */
@@ -177,7 +181,8 @@ json_t *api_problem_encode(enum api_problem problem, const char *detail, const c
 {
     const struct api_problem_type *type = api_problem_type(problem);
     size_t failures = api__json_failures();
-    json_t *json = json_object(), *text;
+    struct api_build build = {0};
+    json_t *json = json_object();
     char uri[64], summary[320];
 
     if (!detail && errors && errors->len > 0) {
@@ -185,41 +190,35 @@ json_t *api_problem_encode(enum api_problem problem, const char *detail, const c
         detail = summary;
     }
     snprintf(uri, sizeof uri, "/problems/%s", type->name);
-    bool ok = set(json, "type", json_string(uri));
-    ok = set(json, "title", json_string(type->title)) && ok;
-    ok = set(json, "status", json_integer(type->status)) && ok;
-    text = detail ? json_string(detail) : NULL; /* also NULL if truncation split a character */
-    if (text)
-        ok = set(json, "detail", text) && ok;
-    text = instance ? json_string(instance) : NULL;
-    if (text)
-        ok = set(json, "instance", text) && ok;
+    api__set(&build, json, "type", json_string(uri));
+    api__set(&build, json, "title", json_string(type->title));
+    api__set(&build, json, "status", json_integer(type->status));
+    set_text(&build, json, "detail", detail);
+    set_text(&build, json, "instance", instance);
     if (errors && errors->len > 0) {
         json_t *list = json_array();
         for (size_t i = 0; i < errors->len; i++)
-            ok = append_error(list, errors->items[i].pointer, errors->items[i].detail) && ok;
-        ok = set(json, "errors", list) && ok;
+            append_error(&build, list, errors->items[i].pointer, errors->items[i].detail);
+        api__set(&build, json, "errors", list);
     }
-    if (ok && api__json_failures() == failures)
-        return json;
-    json_decref(json);
-    return NULL;
+    build.failed = build.failed || api__json_failures() != failures;
+    return api__built(&build, json);
 }
 
-static json_t *accountant_names(uint32_t mask)
+static json_t *accountant_names(struct api_build *build, uint32_t mask)
 {
     json_t *list = json_array();
 
     for (unsigned i = 0; i < EPS_ACCOUNTANT_COUNT; i++)
         if (mask & (1u << i))
-            json_array_append_new(list, json_string(eps_accountant_name((enum eps_accountant)i)));
+            api__append(build, list, json_string(eps_accountant_name((enum eps_accountant)i)));
     return list;
 }
 
 json_t *api_problem_of_error(const struct eps_error *error, const char *instance)
 {
     struct eps_error copy = *error;
-    size_t failures = api__json_failures();
+    struct api_build build = {0};
     struct api_violation violation = {.pointer = copy.pointer, .detail = copy.message};
     struct api_errors errors = {.items = &violation, .len = 1};
     bool of_job = error->status == EPS_INVALID || error->status == EPS_UNSUPPORTED;
@@ -228,15 +227,11 @@ json_t *api_problem_of_error(const struct eps_error *error, const char *instance
 
     if (!json)
         return NULL;
-    bool ok = true;
     if (error->status == EPS_TOO_COSTLY) {
-        ok = set(json, "operations", api_number(error->operations));
-        ok = set(json, "bytes", api_number(error->bytes)) && ok;
+        api__set(&build, json, "operations", api_number(error->operations));
+        api__set(&build, json, "bytes", api_number(error->bytes));
     }
     if (error->status == EPS_UNSUPPORTED)
-        ok = set(json, "accountants", accountant_names(error->accountants));
-    if (ok && api__json_failures() == failures)
-        return json;
-    json_decref(json);
-    return NULL;
+        api__set(&build, json, "accountants", accountant_names(&build, error->accountants));
+    return api__built(&build, json);
 }

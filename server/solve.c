@@ -54,10 +54,9 @@ static bool read_input(const char *path, struct text *input, char *message, size
 /* Prints a problem document, of which it takes ownership. */
 static int print_problem(json_t *problem)
 {
-    char *text = problem ? api_json_text(problem) : NULL;
+    char *text = api_json_text_new(problem);
     puts(text ? text : "{\"type\":\"/problems/internal\",\"title\":\"Internal error\",\"status\":500}");
     free(text);
-    json_decref(problem);
     return 1;
 }
 
@@ -78,9 +77,7 @@ static void solve_progress(void *user, double fraction, const char *stage, doubl
 
 static void fill_record(struct solving *solving)
 {
-    json_t *json = api_job_encode(solving->job, true);
-    solving->record.job = json ? api_json_text(json) : NULL;
-    json_decref(json);
+    solving->record.job = api_json_text_new(api_job_encode(solving->job, true));
     api_job_hash(solving->record.hash, solving->job);
     solving->record.label = solving->job->label ? strdup(solving->job->label) : NULL;
     uuid_next(solving->record.id);

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "api/json/text.h"
 #include "lib/epsilon.h"
 
 #define API_LABEL_MAX 200 /* characters, not bytes */
@@ -77,8 +78,9 @@ json_t *api_job_encode_brief(const struct api_job *job);
 void api_job_hash(char hash[65], const struct api_job *job);
 
 /* Compact text of a value. Numbers are written as the shortest decimal that decodes to the same double. The caller
- * frees the text. */
+ * frees the text. NULL: of NULL, or memory runs out. api_json_text_new() takes ownership of the reference. */
 char *api_json_text(const json_t *json);
+char *api_json_text_new(json_t *json);
 
 /*
  * The members of a job, from the tables of lib/base/members.h: an array of objects, as a new reference. NULL: out of
@@ -101,8 +103,8 @@ json_t *api_number(double value);
 json_t *api_result_encode(const struct eps_result *result);
 int api_result_stamp(json_t *result, const char *result_cache, double elapsed_seconds, double compute_seconds);
 
-/* The curve as {"points": [...]} (new reference), and as CSV with a header line (the caller frees it). */
+/* The curve as {"points": [...]} (new reference), and as CSV with a header line. */
 json_t *api_curve_encode(const struct eps_curve_point *points, size_t len);
-char *api_curve_csv(const struct eps_curve_point *points, size_t len);
+void api_curve_csv(struct text *out, const struct eps_curve_point *points, size_t len);
 
 #endif

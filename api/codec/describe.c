@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/codec/fields.h"
+#include "api/json/build.h"
 
 #define POINTER_SIZE 96
 
@@ -24,14 +25,8 @@ struct place {
 
 struct describer {
     json_t *array;
-    bool failed;
+    struct api_build build;
 };
-
-static void set(struct describer *describer, json_t *object, const char *key, json_t *value)
-{
-    if (json_object_set_new_nocheck(object, key, value) != 0)
-        describer->failed = true;
-}
 
 /* The library's row of a member, which has the range and the default. The codec has its own rows for members that are
  * at another place in JSON. */
@@ -82,9 +77,8 @@ static json_t *encode_names(struct describer *describer, const struct eps__membe
     json_t *names = json_array();
 
     for (unsigned value = 0; value < 32; value++)
-        if ((member->allowed & bits & (1u << value)) &&
-            json_array_append_new(names, json_string(api__name_at(member, value))) != 0)
-            describer->failed = true;
+        if (member->allowed & bits & (1u << value))
+            api__append(&describer->build, names, json_string(api__name_at(member, value)));
     return names;
 }
 
@@ -95,13 +89,13 @@ static void set_initial(struct describer *describer, json_t *json, const struct 
     if (row->required)
         return;
     if (row->type == EPS__BOOL)
-        set(describer, json, "initial", json_boolean(row->initial != 0));
+        api__set(&describer->build, json, "initial", json_boolean(row->initial != 0));
     else if (row->type == EPS__NAME && (row->allowed & (1u << (unsigned)row->initial)))
-        set(describer, json, "initial", json_string(api__name_at(row, (unsigned)row->initial)));
+        api__set(&describer->build, json, "initial", json_string(api__name_at(row, (unsigned)row->initial)));
     else if (row->type == EPS__INTEGER && (int64_t)row->initial != row->absent)
-        set(describer, json, "initial", json_integer((json_int_t)row->initial));
+        api__set(&describer->build, json, "initial", json_integer((json_int_t)row->initial));
     else if (real && !isnan(row->initial))
-        set(describer, json, "initial", api_number(row->initial));
+        api__set(&describer->build, json, "initial", api_number(row->initial));
 }
 
 static void set_range(struct describer *describer, json_t *json, const struct eps__member *row)
@@ -109,11 +103,11 @@ static void set_range(struct describer *describer, json_t *json, const struct ep
     char text[64];
 
     if (row->ranged)
-        set(describer, json, "range", json_string(eps__range_text(row->quantity)));
+        api__set(&describer->build, json, "range", json_string(eps__range_text(row->quantity)));
     if (row->type != EPS__INTEGER || (row->least <= 1 && (row->most == 0 || row->most == EPS__EXACT_MOST)))
         return; /* a count has no range */
     snprintf(text, sizeof text, "[%" PRId64 ", %" PRId64 "]", row->least, row->most);
-    set(describer, json, "range", json_string(text));
+    api__set(&describer->build, json, "range", json_string(text));
 }
 
 static void describe_member(struct describer *describer, const struct place *place, const struct eps__member *member,
@@ -122,18 +116,18 @@ static void describe_member(struct describer *describer, const struct place *pla
     const struct eps__member *row = row_of(place->object, member);
     json_t *json = json_object();
 
-    set(describer, json, "pointer", json_string(pointer));
-    set(describer, json, "type", json_string(type_name(member->type)));
+    api__set(&describer->build, json, "pointer", json_string(pointer));
+    api__set(&describer->build, json, "type", json_string(type_name(member->type)));
     if (place->by && (place->by->allowed & ~(member->variants & place->variants))) {
-        set(describer, json, "of", json_string(place->of));
-        set(describer, json, "variants", encode_names(describer, place->by, member->variants & place->variants));
+        api__set(&describer->build, json, "of", json_string(place->of));
+        api__set(&describer->build, json, "variants",
+                 encode_names(describer, place->by, member->variants & place->variants));
     }
     if (member->type == EPS__NAME)
-        set(describer, json, "names", encode_names(describer, member, UINT32_MAX));
+        api__set(&describer->build, json, "names", encode_names(describer, member, UINT32_MAX));
     set_initial(describer, json, row);
     set_range(describer, json, row);
-    if (json_array_append_new(describer->array, json) != 0)
-        describer->failed = true;
+    api__append(&describer->build, describer->array, json);
 }
 
 static void describe_object(struct describer *describer, const struct place *place)
@@ -165,10 +159,6 @@ json_t *api_members_encode(void)
     struct describer describer = {.array = json_array()};
     const struct place top = {.object = &api__job_object, .pointer = "", .of = "", .variants = UINT32_MAX};
 
-    if (describer.array)
-        describe_object(&describer, &top);
-    if (!describer.failed)
-        return describer.array;
-    json_decref(describer.array);
-    return NULL;
+    describe_object(&describer, &top);
+    return api__built(&describer.build, describer.array);
 }

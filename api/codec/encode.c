@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "api/codec/fields.h"
+#include "api/json/build.h"
 #include "api/json/numbers.h"
 
 #include <math.h>
@@ -22,15 +23,9 @@ enum arrays {
 };
 
 struct encoder {
-    bool failed;
+    struct api_build build;
     enum arrays arrays;
 };
-
-static void set(struct encoder *encoder, json_t *object, const char *key, json_t *value)
-{
-    if (json_object_set_new_nocheck(object, key, value) != 0)
-        encoder->failed = true;
-}
 
 static json_t *encode_numbers(struct encoder *encoder, const double *values, size_t len)
 {
@@ -38,12 +33,8 @@ static json_t *encode_numbers(struct encoder *encoder, const double *values, siz
         return api__pack(values, len);
 
     json_t *array = json_array();
-    for (size_t i = 0; array && i < len; i++) {
-        if (json_array_append_new(array, api_number(values[i])) != 0) {
-            encoder->failed = true;
-            break;
-        }
-    }
+    for (size_t i = 0; i < len && !encoder->build.failed; i++)
+        api__append(&encoder->build, array, api_number(values[i]));
     return array;
 }
 
@@ -62,9 +53,8 @@ static json_t *encode_rows(struct encoder *encoder, const double *rows, size_t n
     json_t *array = json_array();
     bool lower = is_lower_triangular(rows, n);
 
-    for (size_t i = 0; array && i < n && !encoder->failed; i++)
-        if (json_array_append_new(array, encode_numbers(encoder, rows + i * n, lower ? i + 1 : n)) != 0)
-            encoder->failed = true;
+    for (size_t i = 0; i < n && !encoder->build.failed; i++)
+        api__append(&encoder->build, array, encode_numbers(encoder, rows + i * n, lower ? i + 1 : n));
     return array;
 }
 
@@ -103,9 +93,8 @@ static json_t *encode_phases(struct encoder *encoder, const struct eps__member *
 
     memcpy(&phases, api__at_const(base, field->offset), sizeof phases);
     memcpy(&len, api__at_const(base, field->len_offset), sizeof len);
-    for (size_t i = 0; array && i < len && !encoder->failed; i++)
-        if (json_array_append_new(array, encode_object(encoder, field->object, &phases[i])) != 0)
-            encoder->failed = true;
+    for (size_t i = 0; i < len && !encoder->build.failed; i++)
+        api__append(&encoder->build, array, encode_object(encoder, field->object, &phases[i]));
     return array;
 }
 
@@ -185,15 +174,15 @@ static json_t *encode_object(struct encoder *encoder, const struct eps__object *
     uint32_t bit = EPS__ALL;
 
     if (!json) {
-        encoder->failed = true;
+        encoder->build.failed = true;
         return NULL;
     }
     if (object->has_variants)
         bit = 1u << api__variant(object, base, NULL);
-    for (size_t i = 0; i < object->len && !encoder->failed; i++) {
+    for (size_t i = 0; i < object->len && !encoder->build.failed; i++) {
         const struct eps__member *field = &object->members[i];
         if (api__has(object, field, bit) && !field->unwritten && is_present(encoder, field, base))
-            set(encoder, json, field->name, encode_field(encoder, field, base));
+            api__set(&encoder->build, json, field->name, encode_field(encoder, field, base));
     }
     return json;
 }
@@ -204,12 +193,8 @@ static json_t *encode_job(const struct api_job *job, enum arrays arrays, bool wi
     json_t *json = encode_object(&encoder, &api__job_object, &job->job);
 
     if (json && with_label && job->label)
-        set(&encoder, json, "label", json_string(job->label));
-    if (encoder.failed) {
-        json_decref(json);
-        return NULL;
-    }
-    return json;
+        api__set(&encoder.build, json, "label", json_string(job->label));
+    return api__built(&encoder.build, json);
 }
 
 json_t *api_job_encode(const struct api_job *job, bool with_label)
@@ -246,7 +231,7 @@ void api_job_hash(char hash[65], const struct api_job *job)
 {
     struct encoder encoder = {.arrays = ARRAYS_COUNTED};
     json_t *json = encode_object(&encoder, &api__job_object, &job->job);
-    char *text = encoder.failed ? NULL : api_json_text(json);
+    char *text = encoder.build.failed ? NULL : api_json_text(json);
     crypto_generichash_state state;
     unsigned char digest[32];
 

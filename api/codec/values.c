@@ -205,6 +205,22 @@ void api__read_label(struct api_decoder *decoder, const char *path, const json_t
         decoder->errors->out_of_memory = true;
 }
 
+char *api__group_label(struct api_errors *errors, const json_t *json)
+{
+    const char *text = json_string_value(json);
+    size_t len = json_string_length(json);
+    if (api__is_absent(json))
+        return NULL;
+    if (!api__is_string(json) || strlen(text) != len || api_text_characters(text, len) > API_LABEL_MAX) {
+        api_errors_add(errors, "/label", "must be a string of at most %d characters, none of them U+0000",
+                       API_LABEL_MAX);
+        return NULL;
+    }
+    char *label = strdup(text);
+    errors->out_of_memory = errors->out_of_memory || !label;
+    return label;
+}
+
 /* ---------------------------------------------------------------- arrays */
 
 /* Memory for `len` numbers, owned by the job. */

@@ -49,6 +49,8 @@ bool api__read_name(struct api_decoder *decoder, const char *path, const json_t 
 void api__read_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
 void api__read_job_id(struct api_decoder *decoder, const char *path, const json_t *json, char *place);
 void api__read_label(struct api_decoder *decoder, const char *path, const json_t *json);
+/* The label of a sweep or a plan; NULL: absent, or wrong, or memory runs out, which the errors tell. */
+char *api__group_label(struct api_errors *errors, const json_t *json);
 /* base: the struct that holds the array and its length. */
 void api__read_numbers(struct api_decoder *decoder, const char *path, const json_t *json,
                        const struct eps__member *field, void *base);

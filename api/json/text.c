@@ -1,33 +1,161 @@
 /*
- * Writes a value as compact text, with numbers as the shortest decimal that decodes to the same double.
- *
- * Jansson writes 17 digits, so 0.1 becomes 0.10000000000000001, which is exact but unexpected. Here 15 and 16 digits
- * are tried first. Whole numbers are written without a fraction, so 1 and 1.0 have the same text.
+ * Growable text: a doubling buffer, JSON string escapes, and shortest round-trip numbers. Clients get two notations of
+ * a line feed and of an exponent, depending on whether a value or the server's own code is written.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "api/codec/codec.h"
+#include "api/json/text.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/json/number.h"
-#include "api/json/numbers.h"
-
-json_t *api_number(double value)
+static bool text_reserve(struct text *text, size_t extra)
 {
-    return isfinite(value) ? json_real(value + 0.0) : json_null();
+    if (text->failed)
+        return false;
+    if (extra >= SIZE_MAX / 2 - text->len) {
+        text->failed = true;
+        return false;
+    }
+    size_t need = text->len + extra + 1;
+    if (need <= text->capacity)
+        return true;
+    size_t capacity = text->capacity ? 2 * text->capacity : 256;
+    capacity = capacity < need ? need : capacity;
+    char *data = realloc(text->data, capacity);
+    if (!data) {
+        text->failed = true;
+        return false;
+    }
+    text->data = data;
+    text->capacity = capacity;
+    return true;
+}
+
+void text_expect(struct text *text, size_t len)
+{
+    text_reserve(text, len);
+}
+
+void text_append(struct text *text, const char *bytes, size_t len)
+{
+    if (!text_reserve(text, len))
+        return;
+    memcpy(text->data + text->len, bytes, len);
+    text->len += len;
+    text->data[text->len] = '\0';
+}
+
+void text_puts(struct text *text, const char *string)
+{
+    text_append(text, string, strlen(string));
+}
+
+void text_printf(struct text *text, const char *format, ...)
+{
+    char small[256];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(small, sizeof small, format, args);
+    va_end(args);
+    if (len < 0) {
+        text->failed = true;
+        return;
+    }
+    if ((size_t)len < sizeof small) {
+        text_append(text, small, (size_t)len);
+        return;
+    }
+    if (!text_reserve(text, (size_t)len))
+        return;
+    va_start(args, format);
+    vsnprintf(text->data + text->len, (size_t)len + 1, format, args);
+    va_end(args);
+    text->len += (size_t)len;
+}
+
+/* The notation of a line feed may be chosen; other control characters are written by their numbers. Without printf: a
+ * label, and a list of labels, may consist entirely of these. */
+static void put_string(struct text *text, const char *string, size_t len, const char *line_feed)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t from = 0;
+    text_append(text, "\"", 1);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)string[i];
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        const char letter[] = {'\\', (char)c};
+        const char number[] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
+        bool named = c == '"' || c == '\\';
+        text_append(text, string + from, i - from);
+        if (c == '\n')
+            text_puts(text, line_feed);
+        else
+            text_append(text, named ? letter : number, named ? sizeof letter : sizeof number);
+        from = i + 1;
+    }
+    text_append(text, string + from, len - from);
+    text_append(text, "\"", 1);
+}
+
+void text_json(struct text *text, const char *string)
+{
+    if (string)
+        put_string(text, string, strlen(string), "\\u000a");
+    else
+        text_append(text, "null", 4);
+}
+
+void text_string(struct text *text, const char *string, size_t len)
+{
+    put_string(text, string, len, "\\n");
+}
+
+static void shortest(char digits[32], double value)
+{
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(digits, 32, "%.*g", precision, value);
+        if (precision == 17 || strtod(digits, NULL) == value)
+            break;
+    }
+}
+
+void text_number(struct text *text, double value)
+{
+    char digits[32] = "null";
+    if (isfinite(value))
+        shortest(digits, value);
+    text_puts(text, digits);
+}
+
+/* By hand, because most numbers of most documents are small and whole. */
+void text_integer(struct text *text, int64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (value < 0)
+        digits[--at] = '-';
+    text_append(text, digits + at, sizeof digits - at);
 }
 
 /* Removes the '+' and the leading zeros of an exponent: 1e-06 becomes 1e-6. */
-static size_t tidy_exponent(char *text)
+static void tidy_exponent(char *digits)
 {
-    char *e = strchr(text, 'e');
+    char *e = strchr(digits, 'e');
 
     if (!e)
-        return strlen(text);
+        return;
     char *from = e + 1, *to = e + 1;
     if (*from == '-')
         *to++ = *from++;
@@ -36,190 +164,62 @@ static size_t tidy_exponent(char *text)
     while (*from == '0' && from[1])
         from++;
     memmove(to, from, strlen(from) + 1);
-    return strlen(text);
 }
 
-/* Writes the digits of a whole number. Written by hand because most numbers of most documents are small and whole. */
-static size_t integer_text(char text[API_NUMBER_TEXT], int64_t value)
+void text_decimal(struct text *text, double value)
 {
-    char digits[20];
-    size_t len = 0, used = 0;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-
-    do {
-        digits[used++] = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
-    if (value < 0)
-        text[len++] = '-';
-    while (used > 0)
-        text[len++] = digits[--used];
-    text[len] = '\0';
-    return len;
-}
-
-size_t api__number_text(char text[API_NUMBER_TEXT], double value)
-{
-    if (!isfinite(value))
-        return (size_t)snprintf(text, API_NUMBER_TEXT, "null");
-    if (fabs(value) < 1e15 && value == floor(value))
-        return integer_text(text, (int64_t)value);
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, API_NUMBER_TEXT, "%.*g", digits, value);
-        if (digits == 17 || strtod(text, NULL) == value)
-            break;
-    }
-    return tidy_exponent(text);
-}
-
-/* ---------------------------------------------------------------- the buffer */
-
-struct buffer {
-    char *text;
-    size_t len;
-    size_t capacity;
-    bool failed;
-};
-
-static void put(struct buffer *buffer, const char *text, size_t len)
-{
-    if (buffer->failed)
+    char digits[32] = "null";
+    if (fabs(value) < 1e15 && value == floor(value)) {
+        text_integer(text, (int64_t)value);
         return;
-    if (buffer->capacity - buffer->len < len + 1) {
-        size_t capacity = 2 * buffer->capacity + len + 256;
-        char *grown = realloc(buffer->text, capacity);
-        if (!grown) {
-            buffer->failed = true;
-            return;
-        }
-        buffer->text = grown;
-        buffer->capacity = capacity;
     }
-    memcpy(buffer->text + buffer->len, text, len);
-    buffer->len += len;
-    buffer->text[buffer->len] = '\0';
+    if (isfinite(value)) {
+        shortest(digits, value);
+        tidy_exponent(digits);
+    }
+    text_puts(text, digits);
 }
 
-static void put_string(struct buffer *buffer, const char *text, size_t len)
+static bool is_decimal(const char *field)
 {
-    size_t from = 0;
-
-    put(buffer, "\"", 1);
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        char escape[8];
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        put(buffer, text + from, i - from);
-        if (c == '"' || c == '\\')
-            snprintf(escape, sizeof escape, "\\%c", c);
-        else if (c == '\n')
-            snprintf(escape, sizeof escape, "\\n");
-        else
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        put(buffer, escape, strlen(escape));
-        from = i + 1;
-    }
-    put(buffer, text + from, len - from);
-    put(buffer, "\"", 1);
+    char *end;
+    strtod(field, &end); /* which also accepts "-inf", "+nan(...)" and hexadecimal */
+    return end != field && !*end && strspn(field, "+-.0123456789eE") == (size_t)(end - field);
 }
 
-/* ---------------------------------------------------------------- values */
-
-static void put_value(struct buffer *buffer, const json_t *json);
-
-static void put_object(struct buffer *buffer, const json_t *json)
+void text_csv(struct text *text, const char *field)
 {
-    bool first = true;
-
-    put(buffer, "{", 1);
-    for (void *it = json_object_iter((json_t *)json); it; it = json_object_iter_next((json_t *)json, it)) {
-        const char *key = json_object_iter_key(it);
-        if (!first)
-            put(buffer, ",", 1);
-        first = false;
-        put_string(buffer, key, strlen(key));
-        put(buffer, ":", 1);
-        put_value(buffer, json_object_iter_value(it));
+    bool formula = *field && strchr("=+-@\t\r\n", *field) && !is_decimal(field);
+    bool quoted = strpbrk(field, ",\"\r\n") != NULL;
+    text_puts(text, quoted ? "\"" : "");
+    text_puts(text, formula ? "'" : "");
+    for (; quoted && *field; field++) {
+        text_puts(text, *field == '"' ? "\"" : "");
+        text_append(text, field, 1);
     }
-    put(buffer, "}", 1);
+    text_puts(text, field);
+    text_puts(text, quoted ? "\"" : "");
 }
 
-static void put_array(struct buffer *buffer, const json_t *json)
+char *text_steal(struct text *text)
 {
-    size_t len = json_array_size(json);
-
-    put(buffer, "[", 1);
-    for (size_t i = 0; i < len; i++) {
-        if (i > 0)
-            put(buffer, ",", 1);
-        put_value(buffer, json_array_get(json, i));
-    }
-    put(buffer, "]", 1);
-}
-
-/* Returns false if the node is a string and not a packed array. */
-static bool put_packed(struct buffer *buffer, const json_t *json)
-{
-    size_t len;
-    const double *values = api__packed(json, &len);
-
-    if (!values)
-        return false;
-    put(buffer, "[", 1);
-    for (size_t i = 0; i < len; i++) {
-        char number[API_NUMBER_TEXT + 1];
-        size_t used = api__number_text(number, values[i]);
-        number[used] = i + 1 < len ? ',' : ']';
-        put(buffer, number, used + 1);
-    }
-    return true;
-}
-
-static void put_value(struct buffer *buffer, const json_t *json)
-{
-    char number[API_NUMBER_TEXT];
-
-    switch (json_typeof(json)) {
-    case JSON_OBJECT:
-        put_object(buffer, json);
-        break;
-    case JSON_ARRAY:
-        put_array(buffer, json);
-        break;
-    case JSON_STRING:
-        if (!put_packed(buffer, json))
-            put_string(buffer, json_string_value(json), json_string_length(json));
-        break;
-    case JSON_INTEGER:
-        put(buffer, number, integer_text(number, json_integer_value(json)));
-        break;
-    case JSON_REAL:
-        put(buffer, number, api__number_text(number, json_real_value(json)));
-        break;
-    case JSON_TRUE:
-        put(buffer, "true", 4);
-        break;
-    case JSON_FALSE:
-        put(buffer, "false", 5);
-        break;
-    case JSON_NULL:
-        put(buffer, "null", 4);
-        break;
-    }
-}
-
-char *api_json_text(const json_t *json)
-{
-    struct buffer buffer = {0};
-
-    if (!json)
-        return NULL;
-    put_value(&buffer, json);
-    if (buffer.failed) {
-        free(buffer.text);
+    if (text->failed) {
+        text_clear(text);
         return NULL;
     }
-    char *fitted = realloc(buffer.text, buffer.len + 1); /* texts are stored and counted by their length */
-    return fitted ? fitted : buffer.text;
+    text_append(text, "", 0);
+    if (text->failed) {
+        text_clear(text);
+        return NULL;
+    }
+    char *fitted = realloc(text->data, text->len + 1); /* texts are stored and counted by their length */
+    char *data = fitted ? fitted : text->data;
+    *text = (struct text){0};
+    return data;
+}
+
+void text_clear(struct text *text)
+{
+    free(text->data);
+    *text = (struct text){0};
 }

@@ -265,22 +265,6 @@ static void refuse_unknown(struct reading *reading)
     }
 }
 
-static char *read_label(struct reading *reading)
-{
-    const json_t *value = member(reading->json, "label");
-    const char *text = json_string_value(value);
-    char *label = NULL;
-    if (!value)
-        return NULL;
-    if (!api__is_string(value) || strlen(text) != json_string_length(value) ||
-        api_text_characters(text, json_string_length(value)) > API_LABEL_MAX)
-        api_errors_add(reading->errors, "/label", "must be a string of at most %d characters, none of them U+0000",
-                       API_LABEL_MAX);
-    else if (!(label = strdup(text)))
-        reading->errors->out_of_memory = true;
-    return label;
-}
-
 static void report(void *user, const char *pointer, const char *message)
 {
     api_errors_add(user, pointer, "%s", message);
@@ -326,7 +310,6 @@ struct api_plan *api_plan_decode(struct api_errors *errors, const struct eps_con
 {
     struct reading reading = {.errors = errors, .json = json, .max_n = max_n};
     struct api_plan *plan = NULL;
-    char *label = NULL;
     eps_plan_init(&reading.plan);
     if (!json_is_object(json)) {
         api_errors_add(errors, "", "must be an object");
@@ -337,7 +320,7 @@ struct api_plan *api_plan_decode(struct api_errors *errors, const struct eps_con
     read_max_bands(&reading);
     reading.plan.schemes = read_names(&reading, "schemes", scheme_at, EPS_SCHEME_COUNT);
     reading.plan.families = read_names(&reading, "families", family_at, EPS_FAMILY_COUNT);
-    label = read_label(&reading);
+    char *label = api__group_label(errors, json_object_get(json, "label"));
     read_sizes(&reading);
     if (!errors->len && !errors->out_of_memory && reading.job) {
         const struct eps_job *job = &reading.job->job;

@@ -3,10 +3,11 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json/build.h"
+#include "api/json/text.h"
 #include "api/requests/plan_text.h"
 
 /* A candidate as an object; NULL: out of memory. */
@@ -27,51 +28,47 @@ static json_t *encode_candidate(const struct eps_plan_candidate *candidate)
 
 static json_t *encode_candidates(const struct eps_plan_candidate *candidates, size_t len)
 {
+    struct api_build build = {0};
     json_t *array = json_array();
-    for (size_t i = 0; array && i < len; i++)
-        if (json_array_append_new(array, encode_candidate(&candidates[i])) != 0) {
-            json_decref(array);
-            array = NULL;
-        }
-    return array;
+    for (size_t i = 0; i < len && !build.failed; i++)
+        api__append(&build, array, encode_candidate(&candidates[i]));
+    return api__built(&build, array);
 }
 
 /* The request without the label and without nulls. The objective is always present. */
 static json_t *encode_asked(const json_t *json, enum eps_objective objective)
 {
+    struct api_build build = {0};
     json_t *asked = json_object();
-    bool ok = asked;
-    for (size_t i = 0; ok && api__plan_members[i]; i++) {
+    for (size_t i = 0; api__plan_members[i]; i++) {
         json_t *value = json_object_get(json, api__plan_members[i]);
         if (value && !json_is_null(value) && strcmp(api__plan_members[i], "label") != 0)
-            ok = json_object_set(asked, api__plan_members[i], value) == 0;
+            api__set(&build, asked, api__plan_members[i], json_incref(value));
     }
-    if (ok && json_object_set_new(asked, "objective", json_string(eps_objective_name(objective))) == 0)
-        return asked;
-    json_decref(asked);
-    return NULL;
+    api__set(&build, asked, "objective", json_string(eps_objective_name(objective)));
+    return api__built(&build, asked);
 }
 
 struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective,
                                  const struct eps_plan_candidate *candidates, size_t len)
 {
     struct api_plan *plan = calloc(1, sizeof *plan);
-    if (plan) {
-        plan->objective = objective;
-        plan->asked = encode_asked(json, objective);
-        plan->candidates = encode_candidates(candidates, len);
-    }
-    char *asked = plan && plan->asked ? api_json_text(plan->asked) : NULL;
-    char *list = plan && plan->candidates ? api_json_text(plan->candidates) : NULL;
-    size_t size = asked && list ? strlen(asked) + strlen(list) + 32 : 0;
-    if (size && (plan->request = malloc(size)) != NULL) {
-        snprintf(plan->request, size, "{\"asked\":%s,\"candidates\":%s}", asked, list);
-    } else {
+    struct text text = {0};
+    if (!plan)
+        return NULL;
+    plan->objective = objective;
+    plan->asked = encode_asked(json, objective);
+    plan->candidates = encode_candidates(candidates, len);
+    text_puts(&text, "{\"asked\":");
+    text_value(&text, plan->asked);
+    text_puts(&text, ",\"candidates\":");
+    text_value(&text, plan->candidates);
+    text_puts(&text, "}");
+    plan->request = text_steal(&text);
+    if (!plan->request) {
         api_plan_destroy(plan);
-        plan = NULL;
+        return NULL;
     }
-    free(asked);
-    free(list);
     return plan;
 }
 

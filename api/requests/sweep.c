@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/json/numbers.h"
+#include "api/codec/values.h"
+#include "api/json/build.h"
 #include "api/json/pointer.h"
+#include "api/json/text.h"
 
 #define TRIED_BYTES 8388608 /* total text of the points that are tried */
 
@@ -29,17 +31,13 @@ static json_t *copy_of(json_t *value)
     size_t i;
     if (!json_is_object(value) && !json_is_array(value))
         return json_incref(value);
+    struct api_build build = {0};
     json_t *copy = json_is_object(value) ? json_object() : json_array();
-    bool failed = !copy;
     json_object_foreach (value, name, member)
-        failed = failed || json_object_set_new(copy, name, copy_of(member)) != 0;
+        api__set(&build, copy, name, copy_of(member));
     json_array_foreach (value, i, member)
-        failed = failed || json_array_append_new(copy, copy_of(member)) != 0;
-    if (failed) {
-        json_decref(copy);
-        return NULL;
-    }
-    return copy;
+        api__append(&build, copy, copy_of(member));
+    return api__built(&build, copy);
 }
 
 json_t *api_sweep_value(const struct api_sweep *sweep, size_t k, size_t point)
@@ -108,14 +106,11 @@ static json_t *unpacked(json_t *list)
     const double *numbers = api__packed(list, &len);
     if (!numbers)
         return json_incref(list);
+    struct api_build build = {0};
     json_t *array = json_array();
-    for (size_t i = 0; array && i < len; i++) {
-        if (json_array_append_new(array, api_number(numbers[i])) != 0) {
-            json_decref(array);
-            array = NULL;
-        }
-    }
-    return array;
+    for (size_t i = 0; i < len && !build.failed; i++)
+        api__append(&build, array, api_number(numbers[i]));
+    return api__built(&build, array);
 }
 
 static void read_list(struct api_sweep *sweep, struct api_errors *errors, const char *pointer, json_t *list)
@@ -158,29 +153,25 @@ static void read_grid(struct api_sweep *sweep, struct api_errors *errors, json_t
         api_errors_add(errors, "/grid", "the product has more than %d points", API_SWEEP_POINTS);
 }
 
-/* The text of base or grid, or NULL with an error if it is too long. */
-static char *text_of(struct api_errors *errors, const char *pointer, const json_t *json, size_t most)
+static void write_part(struct text *text, struct api_errors *errors, const char *pointer, const json_t *json,
+                       size_t most)
 {
-    char *text = json ? api_json_text(json) : NULL;
-    if (!text)
-        errors->out_of_memory = true;
-    else if (strlen(text) > most)
-        api_errors_add(errors, pointer, "has %zu bytes; the limit is %zu", strlen(text), most);
-    return text;
+    size_t from = text->len;
+    text_value(text, json);
+    if (!text->failed && text->len - from > most)
+        api_errors_add(errors, pointer, "has %zu bytes; the limit is %zu", text->len - from, most);
 }
 
 static void write_request(struct api_sweep *sweep, struct api_errors *errors)
 {
-    char *base = text_of(errors, "/base", sweep->base, API_SWEEP_BASE_BYTES);
-    char *grid = text_of(errors, "/grid", sweep->grid, API_SWEEP_GRID_BYTES);
-    size_t size = base && grid ? strlen(base) + strlen(grid) + sizeof "{'base':,'grid':}" : 0;
-    sweep->request = size ? malloc(size) : NULL;
-    if (sweep->request)
-        snprintf(sweep->request, size, "{\"base\":%s,\"grid\":%s}", base, grid);
-    else
-        errors->out_of_memory = true;
-    free(base);
-    free(grid);
+    struct text text = {0};
+    text_puts(&text, "{\"base\":");
+    write_part(&text, errors, "/base", sweep->base, API_SWEEP_BASE_BYTES);
+    text_puts(&text, ",\"grid\":");
+    write_part(&text, errors, "/grid", sweep->grid, API_SWEEP_GRID_BYTES);
+    text_puts(&text, "}");
+    sweep->request = text_steal(&text);
+    errors->out_of_memory = errors->out_of_memory || !sweep->request;
 }
 
 static void read_members(struct api_sweep *sweep, struct api_errors *errors, json_t *json)
@@ -193,15 +184,9 @@ static void read_members(struct api_sweep *sweep, struct api_errors *errors, jso
             sweep->base = json_incref(value);
         } else if (strcmp(name, "grid") == 0) {
             read_grid(sweep, errors, value);
-        } else if (strcmp(name, "label") == 0 && json_is_string(value) && !api__packed(value, &(size_t){0}) &&
-                   strlen(json_string_value(value)) == json_string_length(value) &&
-                   api_text_characters(json_string_value(value), json_string_length(value)) <= API_LABEL_MAX) {
-            sweep->label = strdup(json_string_value(value));
-            errors->out_of_memory = errors->out_of_memory || !sweep->label;
-        } else if (strcmp(name, "label") == 0 && !json_is_null(value)) {
-            api_errors_add(errors, "/label", "must be a string of at most %d characters, none of them U+0000",
-                           API_LABEL_MAX);
-        } else if (strcmp(name, "label") != 0) {
+        } else if (strcmp(name, "label") == 0) {
+            sweep->label = api__group_label(errors, value);
+        } else {
             char where[API_LABEL_MAX];
             snprintf(where, sizeof where, "/%.*s", API_LABEL_MAX - 2, name);
             api_errors_add(errors, where, "unknown field; allowed: base, grid, label");

@@ -110,6 +110,20 @@ void groups_each_under_way(struct groups *groups, const char *id,
     pthread_mutex_unlock(&groups->mutex);
 }
 
+enum job_status groups_child_status(struct groups *groups, const struct group_record *record,
+                                    const struct child_record *child)
+{
+    struct job_record job = {.status = child->status};
+    struct job_progress progress;
+    if (!job_status_final(child->status) && record->status == JOB_CANCELED) /* it was not started */
+        return JOB_CANCELED;
+    if (!job_status_final(child->status) && child->job[0]) {
+        memcpy(job.id, child->job, UUID_SIZE);
+        jobs_refresh(groups->server->jobs, &job, &progress);
+    }
+    return job.status;
+}
+
 bool groups_is_live(struct groups *groups, enum group_kind_id kind, const char *id)
 {
     pthread_mutex_lock(&groups->mutex);

@@ -6,10 +6,11 @@
  * jobs, so it continues after a crash. Thread-safe.
  *
  * To add a kind of group, define a struct group_kind: how a request is opened, and what each child is (see sweep.c).
- * Add a row to the table of groups.c, a value to enum group_kind_id (records.h; the `kind` of rows), and a struct
- * resource whose functions call those below (routes/groups/sweeps.c). A kind that needs earlier results to decide about
- * the next child (to skip one that cannot win) reads them in child() with store_each_child(). Children are requested in
- * the order of their numbers, while up to `width` earlier ones may still run.
+ * Add a row to the table of groups.c, a value to enum group_kind_id (records.h; the `kind` of rows), and how the kind
+ * is shown: a struct group_routes (see routes/groups/sweeps.c) and its row at the end of routes/groups/groups.c. A kind
+ * that needs earlier results to decide about the next child (to skip one that cannot win) reads them in child() with
+ * store_each_child(). Children are requested in the order of their numbers, while up to `width` earlier ones may still
+ * run.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,8 +18,8 @@
 #define SERVER_GROUPS_GROUPS_H
 
 #include "api/codec/codec.h"
+#include "api/json/text.h"
 #include "server/ops/document.h"
-#include "server/ops/text.h"
 #include "server/server.h"
 #include "server/store/store.h"
 #include "server/work/work.h"
@@ -67,6 +68,9 @@ void groups_settle(struct groups *groups, struct group_record *record);
  * groups or jobs. */
 void groups_each_under_way(struct groups *groups, const char *id,
                            void (*each)(void *user, size_t number, const char *job), void *user);
+/* The current status of a child, whose row may be older than its job. */
+enum job_status groups_child_status(struct groups *groups, const struct group_record *record,
+                                    const struct child_record *child);
 /* Whether it is not final. */
 bool groups_is_live(struct groups *groups, enum group_kind_id kind, const char *id);
 /* Makes the waiter wait for the end. Returns false if the group is not live. */

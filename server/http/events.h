@@ -10,9 +10,9 @@
 #ifndef SERVER_HTTP_EVENTS_H
 #define SERVER_HTTP_EVENTS_H
 
+#include "api/json/text.h"
 #include "server/http/request.h"
 #include "server/http/wait.h"
-#include "server/ops/text.h"
 
 enum events_next {
     EVENTS_NONE, /* there is nothing new */

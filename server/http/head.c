@@ -23,7 +23,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/ops/text.h"
+#include "api/json/text.h"
 
 static bool is_hex(char c)
 {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/http/request.h"
+#include "server/ops/document.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
@@ -187,8 +188,7 @@ enum handled reply_made(struct request *request, const char *type, size_t held, 
 enum handled reply_problem_json(struct request *request, json_t *problem)
 {
     int status = (int)json_integer_value(json_object_get(problem, "status"));
-    char *text = problem ? api_json_text(problem) : NULL;
-    json_decref(problem);
+    char *text = api_json_text_new(problem);
     if (!text) {
         static const char plain[] = "{\"type\":\"/problems/internal\",\"title\":\"Internal "
                                     "error\",\"status\":500,\"detail\":\"out of memory\"}";

@@ -14,13 +14,13 @@
 #include <jansson.h>
 #include <microhttpd.h>
 
+#include "api/json/text.h"
 #include "api/problem.h"
 #include "server/http/connections.h"
 #include "server/http/daemon.h"
 #include "server/http/query.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
-#include "server/ops/text.h"
 #include "server/server.h"
 
 enum handled {

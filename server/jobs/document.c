@@ -20,19 +20,15 @@ static size_t result_text_bytes(const struct result_record *result)
     return strlen(result->core) + strlen(result->cache) + (result->curve ? strlen(result->curve) : 0);
 }
 
-static void write_time(struct text *out, const char *member, int64_t ms)
+void document_write_time(struct text *out, const char *member, int64_t ms)
 {
     char time[25];
-    text_puts(out, "\"");
+    text_puts(out, ",\"");
     text_puts(out, member);
-    if (ms) {
+    text_puts(out, "\":");
+    if (ms)
         clock_rfc3339(time, ms);
-        text_puts(out, "\":\"");
-        text_puts(out, time);
-        text_puts(out, "\",");
-    } else {
-        text_puts(out, "\":null,");
-    }
+    text_json(out, ms ? time : NULL);
 }
 
 void document_write_progress(struct text *out, const struct job_progress *progress)
@@ -109,11 +105,10 @@ void document_write(struct text *out, const struct job_record *record, const str
     text_puts(out, job_status_name(record->status));
     text_puts(out, "\",\"label\":");
     text_json(out, record->label);
-    text_puts(out, ",");
-    write_time(out, "created_at", record->created_at);
-    write_time(out, "started_at", record->started_at);
-    write_time(out, "finished_at", record->finished_at);
-    text_printf(out, "\"attempts\":%d,", record->attempts);
+    document_write_time(out, "created_at", record->created_at);
+    document_write_time(out, "started_at", record->started_at);
+    document_write_time(out, "finished_at", record->finished_at);
+    text_printf(out, ",\"attempts\":%d,", record->attempts);
     write_progress(out, record, progress);
     text_puts(out, "\"job\":");
     text_puts(out, brief && record->brief ? record->brief : record->job);

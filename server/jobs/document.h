@@ -17,6 +17,8 @@ struct job_progress {
     double remaining_seconds; /* NAN: unknown */
 };
 
+/* Writes a time, in milliseconds, as a member preceded by a comma; null for 0. */
+void document_write_time(struct text *out, const char *member, int64_t ms);
 /* Writes the object of the member `progress` and of events. */
 void document_write_progress(struct text *out, const struct job_progress *progress);
 /* Writes the object. brief: for lists, without the curve. links: false for `epsilond solve`. */

@@ -82,7 +82,5 @@ memory_count_fn jobs__prototype_retain; /* submit.c */
 memory_count_fn jobs__prototype_release;
 memory_count_fn jobs__spend_retain; /* spend.c */
 memory_count_fn jobs__spend_release;
-/* The problem document of a failed job as text. */
-char *jobs__problem_text(json_t *problem);
 
 #endif

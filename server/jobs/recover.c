@@ -82,7 +82,7 @@ static void fail(struct job_record *record, struct job_change *change, enum api_
     snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
     change->status = JOB_FAILED;
     change->finished_at = clock_now_ms();
-    change->error = jobs__problem_text(api_problem_encode(problem, detail, instance, NULL));
+    change->error = api_json_text_new(api_problem_encode(problem, detail, instance, NULL));
     struct job_record final = *record; /* borrows the texts */
     final.status = change->status;
     final.finished_at = change->finished_at;

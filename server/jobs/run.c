@@ -20,13 +20,6 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-char *jobs__problem_text(json_t *problem)
-{
-    char *text = problem ? api_json_text(problem) : NULL;
-    json_decref(problem);
-    return text;
-}
-
 /* ---------------------------------------------------------------- start */
 
 static size_t count_lives(const struct live *live)
@@ -88,7 +81,7 @@ static char *error_text(const struct eps_error *error, const char *id)
 {
     char instance[64];
     snprintf(instance, sizeof instance, "/v1/jobs/%s", id);
-    return jobs__problem_text(api_problem_of_error(error, instance));
+    return api_json_text_new(api_problem_of_error(error, instance));
 }
 
 /* Ends all jobs of the run with the result, or otherwise with the error. */

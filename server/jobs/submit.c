@@ -31,19 +31,11 @@ static void refuse_with(struct submission *submission, enum api_problem problem,
 
 /* ---------------------------------------------------------------- reading */
 
-/* The text of a value, of which it takes ownership; NULL if memory runs out. */
-static char *text_of(json_t *json)
-{
-    char *text = api_json_text(json);
-    json_decref(json);
-    return text;
-}
-
 /* The canonical text and, if the job has arrays, the text without them for lists. */
 static bool encode_texts(struct job_record *record, const struct api_job *decoded)
 {
-    record->job = text_of(api_job_encode(decoded, true));
-    record->brief = decoded->arrays_len ? text_of(api_job_encode_brief(decoded)) : NULL;
+    record->job = api_json_text_new(api_job_encode(decoded, true));
+    record->brief = decoded->arrays_len ? api_json_text_new(api_job_encode_brief(decoded)) : NULL;
     return record->job && !record->brief == !decoded->arrays_len;
 }
 

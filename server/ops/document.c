@@ -5,8 +5,19 @@
  */
 #include "server/ops/document.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+
+void text_etag(char etag[ETAG_SIZE], const char *bytes, size_t len)
+{
+    unsigned char hash[16];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)bytes, len, NULL, 0);
+    etag[0] = '"';
+    sodium_bin2hex(etag + 1, 33, hash, sizeof hash);
+    etag[33] = '"';
+    etag[34] = '\0';
+}
 
 struct document *document_make(struct text *text, const char *id, bool final)
 {

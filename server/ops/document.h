@@ -8,8 +8,10 @@
 
 #include <stdatomic.h>
 
+#include "api/json/text.h"
 #include "server/ops/clock.h"
-#include "server/ops/text.h"
+
+#define ETAG_SIZE 35 /* a quoted string of 32 hex digits */
 
 struct document {
     atomic_int references;
@@ -20,6 +22,8 @@ struct document {
     char *text;
 };
 
+/* The entity tag of the bytes, which depends on their content only. */
+void text_etag(char etag[ETAG_SIZE], const char *bytes, size_t len);
 /* Takes ownership of the text and appends a line feed. NULL: out of memory. */
 struct document *document_make(struct text *text, const char *id, bool final);
 struct document *document_retain(struct document *document);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/ops/text.h"
+#include "api/json/text.h"
 
 enum metric {
     METRIC_JOBS_ACCEPTED,

@@ -6,7 +6,6 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/codec/codec.h"
@@ -69,14 +68,9 @@ static enum handled reply_embedded(struct request *request, const struct embedde
 static enum handled reply_members(struct request *request)
 {
     struct text text = {0};
-    json_t *members = api_members_encode();
-    char *json = members ? api_json_text(members) : NULL;
-    json_decref(members);
     text_puts(&text, "export const members = ");
-    text_puts(&text, json ? json : "");
+    text_value_new(&text, api_members_encode());
     text_puts(&text, ";\n");
-    text.failed = text.failed || !json;
-    free(json);
     write_headers(request);
     return reply_text(request, 200, type_of(MEMBERS), &text, true);
 }

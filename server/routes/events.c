@@ -46,7 +46,7 @@ static enum events_next tell_end(struct events *events)
 {
     struct request *request = events->request;
     struct document *document;
-    if (resource_of(request)->get(request->server, request->param, &document) != STORE_OK)
+    if (resource_of(request)->get(resource_of(request), request->server, request->param, &document) != STORE_OK)
         return EVENTS_BROKEN;
     if (!document->final || !reply_holds(request, document->len)) {
         document_release(document);
@@ -61,7 +61,8 @@ static enum events_next tell_end(struct events *events)
 static enum events_next next(struct events *events)
 {
     struct request *request = events->request;
-    enum events_next next = resource_of(request)->tell(request->server, request->param, &events->seen, &events->text);
+    enum events_next next =
+        resource_of(request)->tell(resource_of(request), request->server, request->param, &events->seen, &events->text);
     return next == EVENTS_LAST ? tell_end(events) : next;
 }
 
@@ -70,7 +71,7 @@ static bool changes_give(void *user)
     struct following *following = user;
     struct request *request = following->events.request;
     watching_init(&following->watching, request);
-    return resource_of(request)->listen(request->server, request->param, following->events.seen,
+    return resource_of(request)->listen(resource_of(request), request->server, request->param, following->events.seen,
                                         &following->watching.waiter);
 }
 
@@ -79,7 +80,8 @@ static bool end_give(void *user)
     struct following *following = user;
     struct request *request = following->events.request;
     watching_init(&following->watching, request);
-    return resource_of(request)->watch(request->server, request->param, &following->watching.waiter);
+    return resource_of(request)->watch(resource_of(request), request->server, request->param,
+                                       &following->watching.waiter);
 }
 
 static bool take_back(void *user)

@@ -12,7 +12,8 @@
 static void fetch(struct fetching *fetching)
 {
     const struct request *request = fetching->request;
-    fetching->status = resource_of(request)->get(request->server, fetching->id, &fetching->document);
+    fetching->status =
+        resource_of(request)->get(resource_of(request), request->server, fetching->id, &fetching->document);
     fetching->ended = true;
 }
 

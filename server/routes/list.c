@@ -106,7 +106,7 @@ static void write_page(struct listing *listing, const struct resource *resource)
     struct list_notes notes = {0};
     uint64_t changes = store_changes(server->store);
     text_puts(&text, "{\"items\":[");
-    listing->status = resource->list(server, &listing->filter, &text, listing->next, &notes);
+    listing->status = resource->list(resource, server, &listing->filter, &text, listing->next, &notes);
     text_puts(&text, "],\"next\":");
     text_json(&text, listing->next[0] ? listing->next : NULL);
     text_puts(&text, "}");

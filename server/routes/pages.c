@@ -66,7 +66,7 @@ static bool stands(struct server *server, const struct page *page)
     struct text told = {0};
     const struct text *open = &page->notes.open;
     for (size_t at = 0; at < open->len; at += UUID_SIZE)
-        page->resource->tell_open(server, open->data + at, &told);
+        page->resource->tell_open(page->resource, server, open->data + at, &told);
     bool same = !told.failed && told.len == page->notes.told.len &&
                 (told.len == 0 || memcmp(told.data, page->notes.told.data, told.len) == 0);
     text_clear(&told);

@@ -169,14 +169,15 @@ enum handled handle_resource_cancel(struct request *request)
     if (!canceling)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
     canceling->outcome = CANCEL_NOT_LIVE;
-    if (!resource->is_live(request->server, request->param))
+    if (!resource->is_live(resource, request->server, request->param))
         return cancel_resume(request);
     /* Set before the call, because once it has started the request may be answered before the call returns. */
     canceling->outcome = CANCEL_STARTED;
     if (!request_suspend(request, cancel_resume))
         return reply_stopping(request);
     watching_init(&canceling->watching, request);
-    enum cancel_outcome outcome = resource->cancel(request->server, request->param, &canceling->watching.waiter);
+    enum cancel_outcome outcome =
+        resource->cancel(resource, request->server, request->param, &canceling->watching.waiter);
     if (outcome == CANCEL_STARTED)
         return HANDLED_SUSPENDED;
     canceling->outcome = outcome;
@@ -212,7 +213,7 @@ static void delete_done(struct store_write *write, enum store_status status)
     struct request *request = deleting->request;
     deleting->status = status;
     if (status == STORE_OK)
-        resource_of(request)->forget(request->server, request->param);
+        resource_of(request)->forget(resource_of(request), request->server, request->param);
     request_resume(request);
 }
 
@@ -221,7 +222,7 @@ enum handled handle_resource_delete(struct request *request)
     if (!uuid_valid(request->param))
         return reply_unreadable(request, STORE_NONE);
     const struct resource *resource = resource_of(request);
-    if (resource->is_live(request->server, request->param))
+    if (resource->is_live(resource, request->server, request->param))
         return reply_problem(request, API_PROBLEM_CONFLICT, "the %s is not final; cancel it first", resource->noun);
     struct deleting *deleting = calloc(1, sizeof *deleting);
     if (!deleting)
@@ -233,7 +234,7 @@ enum handled handle_resource_delete(struct request *request)
     memcpy(deleting->deletion.id, request->param, UUID_SIZE);
     if (!request_suspend(request, delete_resume))
         return reply_stopping(request);
-    resource->remove(request->server, &deleting->deletion);
+    resource->remove(resource, request->server, &deleting->deletion);
     return HANDLED_SUSPENDED;
 }
 

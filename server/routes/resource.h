@@ -19,32 +19,40 @@ struct list_notes {
     bool unsure;      /* something could not be read, but may be readable later */
 };
 
+struct group_routes;
+
 struct resource {
-    const char *path; /* "/v1/jobs" */
-    const char *noun; /* "job" */
-    bool heavy;       /* get() and tell() take milliseconds, so the lists thread calls them */
+    const char *path;                 /* "/v1/jobs" */
+    const char *noun;                 /* "job" */
+    bool heavy;                       /* get() and tell() take milliseconds, so the lists thread calls them */
+    const struct group_routes *group; /* what distinguishes a kind of group (routes/groups/groups.h); NULL: a job */
+    /* Each function is passed its own resource. */
     /* The current document, retained for the caller. STORE_NONE: there is none with this id. */
-    enum store_status (*get)(struct server *server, const char *id, struct document **document);
+    enum store_status (*get)(const struct resource *resource, struct server *server, const char *id,
+                             struct document **document);
     /* Whether it is not final. */
-    bool (*is_live)(struct server *server, const char *id);
+    bool (*is_live)(const struct resource *resource, struct server *server, const char *id);
     /* Makes the waiter wait for the end. Returns false if the resource is not live. */
-    bool (*watch)(struct server *server, const char *id, struct waiter *waiter);
-    enum cancel_outcome (*cancel)(struct server *server, const char *id, struct waiter *waiter);
+    bool (*watch)(const struct resource *resource, struct server *server, const char *id, struct waiter *waiter);
+    enum cancel_outcome (*cancel)(const struct resource *resource, struct server *server, const char *id,
+                                  struct waiter *waiter);
     /* Appends the events after number *seen and advances it: `progress` and the other events of the resource. Returns
      * EVENTS_LAST if the resource is not live and only its end is left. */
-    enum events_next (*tell)(struct server *server, const char *id, uint64_t *seen, struct text *text);
+    enum events_next (*tell)(const struct resource *resource, struct server *server, const char *id, uint64_t *seen,
+                             struct text *text);
     /* Makes the waiter wait for the next change after `seen`, or the end. Returns false if there is one already, or if
      * the resource is not live. */
-    bool (*listen)(struct server *server, const char *id, uint64_t seen, struct waiter *waiter);
+    bool (*listen)(const struct resource *resource, struct server *server, const char *id, uint64_t seen,
+                   struct waiter *waiter);
     /* Deletes a final resource, in the database and then in memory. */
-    void (*remove)(struct server *server, struct store_delete *deletion);
-    void (*forget)(struct server *server, const char *id);
+    void (*remove)(const struct resource *resource, struct server *server, struct store_delete *deletion);
+    void (*forget)(const struct resource *resource, struct server *server, const char *id);
     /* Appends the items that pass the filter, newest first, separated by commas. next: the id after which the next page
      * begins, or "". On the lists thread. */
-    enum store_status (*list)(struct server *server, const struct list_filter *filter, struct text *items,
-                              char next[UUID_SIZE], struct list_notes *notes);
+    enum store_status (*list)(const struct resource *resource, struct server *server, const struct list_filter *filter,
+                              struct text *items, char next[UUID_SIZE], struct list_notes *notes);
     /* Appends what a list shows of an item in addition to its row. NULL: pages of this resource are not cached. */
-    void (*tell_open)(struct server *server, const char *id, struct text *told);
+    void (*tell_open)(const struct resource *resource, struct server *server, const char *id, struct text *told);
 };
 
 /* The resource of the request, from the route table. */
@@ -68,8 +76,7 @@ bool resource_key_used(struct server *server, struct store_key *key);
 bool resource_replays(struct request *request, const struct store_key *key, enum handled *handled);
 
 /* The resources of the table. */
-extern const struct resource job_resource;   /* routes/jobs/jobs.c */
-extern const struct resource sweep_resource; /* routes/groups/sweeps.c */
-extern const struct resource plan_resource;  /* routes/groups/plans.c */
+extern const struct resource job_resource;                  /* routes/jobs/jobs.c */
+extern const struct resource sweep_resource, plan_resource; /* routes/groups/groups.c */
 
 #endif

@@ -11,9 +11,8 @@
 #include "server/store/store.h"
 
 request_handler handle_jobs_post;
-request_handler handle_sweeps_post;
+request_handler handle_group_post;
 request_handler handle_sweep_points;
-request_handler handle_plans_post;
 request_handler handle_resource_list;
 request_handler handle_resource_get;
 request_handler handle_resource_events;

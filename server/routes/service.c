@@ -20,12 +20,8 @@ static const char json_media[] = "application/json";
 static enum handled reply_json(struct request *request, json_t *json, bool etag)
 {
     struct text text = {0};
-    char *body = json ? api_json_text(json) : NULL;
-    json_decref(json);
-    text_puts(&text, body ? body : "");
+    text_value_new(&text, json);
     text_puts(&text, "\n");
-    text.failed = text.failed || !body;
-    free(body);
     return reply_text(request, 200, json_media, &text, etag);
 }
 

@@ -27,7 +27,7 @@ static bool end_give(void *user)
 {
     struct watching *watching = user;
     struct request *request = watching->request;
-    return resource_of(request)->watch(request->server, watching->id, &watching->waiter);
+    return resource_of(request)->watch(resource_of(request), request->server, watching->id, &watching->waiter);
 }
 
 void watch_end(struct watching *watching, struct request *request, const char *id, double deadline)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
-#include "server/ops/text.h"
+#include "api/json/text.h"
 #include "server/store/internal.h"
 
 /* ---------------------------------------------------------------- columns */

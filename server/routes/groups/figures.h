@@ -7,7 +7,7 @@
 #define SERVER_ROUTES_GROUPS_FIGURES_H
 
 #include "api/codec/figures.h"
-#include "server/ops/text.h"
+#include "api/json/text.h"
 
 /* Writes the figures that have the bit `shown` as members of a JSON object. The first one is preceded by `before`, each
  * of the others by a comma. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "server/jobs/document.h"
+#include "server/jobs/memory.h"
 #include "server/ops/clock.h"
 #include "server/ops/metrics.h"
 #include "server/routes/fetch.h"
@@ -19,92 +20,78 @@
 
 /* ---------------------------------------------------------------- documents */
 
-static void write_time(struct text *out, const char *member, int64_t ms)
+static void write_links(struct text *out, const struct resource *resource, const char *id)
 {
-    char time[25];
-    text_printf(out, ",\"%s\":", member);
-    if (ms) {
-        clock_rfc3339(time, ms);
-        text_printf(out, "\"%s\"", time);
-    } else {
-        text_puts(out, "null");
-    }
-}
-
-static void write_links(struct text *out, const struct group_routes *routes, const char *id)
-{
-    text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"",
-                routes->path, id, routes->path, id, routes->path, id);
-    if (routes->children)
-        text_printf(out, ",\"%s\":\"%s/%s/%s\"", routes->children, routes->path, id, routes->children);
+    const char *path = resource->path, *children = resource->group->children;
+    text_printf(out, ",\"links\":{\"self\":\"%s/%s\",\"events\":\"%s/%s/events\",\"cancel\":\"%s/%s/cancel\"", path, id,
+                path, id, path, id);
+    if (children)
+        text_printf(out, ",\"%s\":\"%s/%s/%s\"", children, path, id, children);
     text_puts(out, "}");
 }
 
-static void write_document(struct server *server, struct text *out, const struct group_routes *routes,
+static void write_document(struct server *server, struct text *out, const struct resource *resource,
                            const struct group_record *record, bool brief)
 {
     text_printf(out, "{\"id\":\"%s\",\"status\":\"%s\",\"label\":", record->id, job_status_name(record->status));
     text_json(out, record->label);
     text_printf(out, ",\"total\":%zu,\"done\":%zu,\"failed\":%zu", record->total, record->done, record->failed);
-    write_time(out, "created_at", record->created_at);
-    write_time(out, "finished_at", record->finished_at);
-    routes->write(server, out, record, brief);
-    write_links(out, routes, record->id);
+    document_write_time(out, "created_at", record->created_at);
+    document_write_time(out, "finished_at", record->finished_at);
+    resource->group->write(server, out, record, brief);
+    write_links(out, resource, record->id);
     text_puts(out, "}");
 }
 
-enum store_status group_get(struct server *server, const struct group_routes *routes, const char *id,
-                            struct document **document)
+static enum store_status get(const struct resource *resource, struct server *server, const char *id,
+                             struct document **document)
 {
     struct group_record record;
     struct text text = {0};
-    enum store_status status = groups_read(server->groups, routes->kind, id, &record);
+    enum store_status status = groups_read(server->groups, resource->group->kind, id, &record);
     if (status != STORE_OK)
         return status;
-    write_document(server, &text, routes, &record, false);
+    write_document(server, &text, resource, &record, false);
     *document = document_make(&text, id, job_status_final(record.status));
     group_record_clear(&record);
     return *document ? STORE_OK : STORE_FAILED;
 }
 
 /* Writes a row whose digests do not match. Only its id is certain, and the time in it. */
-static void write_damaged(struct text *out, const struct group_routes *routes, const struct group_record *record)
+static void write_damaged(struct text *out, const struct resource *resource, const struct group_record *record)
 {
     char detail[96], instance[96];
-    snprintf(instance, sizeof instance, "%s/%s", routes->path, record->id);
-    snprintf(detail, sizeof detail, "the stored data of this %s fails its checksum", routes->noun);
-    json_t *problem = api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL);
-    char *error = problem ? api_json_text(problem) : NULL;
-    json_decref(problem);
+    snprintf(instance, sizeof instance, "%s/%s", resource->path, record->id);
+    snprintf(detail, sizeof detail, "the stored data of this %s fails its checksum", resource->noun);
     text_printf(out, "{\"id\":\"%s\",\"status\":\"failed\",\"label\":null,\"total\":0,\"done\":0,\"failed\":0",
                 record->id);
-    write_time(out, "created_at", uuid_time(record->id));
+    document_write_time(out, "created_at", uuid_time(record->id));
     text_puts(out, ",\"finished_at\":null,\"error\":");
-    text_puts(out, error ? error : "null");
-    write_links(out, routes, record->id);
+    text_value_new(out, api_problem_encode(API_PROBLEM_INTERNAL, detail, instance, NULL));
+    write_links(out, resource, record->id);
     text_puts(out, "}");
-    free(error);
 }
 
-static void write_item(struct server *server, struct text *out, const struct group_routes *routes,
+static void write_item(struct server *server, struct text *out, const struct resource *resource,
                        struct group_record *record)
 {
     if (record->damaged && !record->request) {
-        write_damaged(out, routes, record);
+        write_damaged(out, resource, record);
         return;
     }
     groups_settle(server->groups, record);
-    write_document(server, out, routes, record, true);
+    write_document(server, out, resource, record, true);
 }
 
-enum store_status group_list(struct server *server, const struct group_routes *routes, const struct list_filter *filter,
-                             struct text *items, char next[UUID_SIZE])
+static enum store_status list(const struct resource *resource, struct server *server, const struct list_filter *filter,
+                              struct text *items, char next[UUID_SIZE], struct list_notes *notes)
 {
     struct list_filter wider = *filter;
     struct group_record *records;
     size_t len;
+    (void)notes;
     wider.limit++; /* to find out whether there is a next page */
-    enum store_status status = store_list_groups(server->store, routes->kind, &wider, &records, &len);
+    enum store_status status = store_list_groups(server->store, resource->group->kind, &wider, &records, &len);
     if (status != STORE_OK)
         return status;
     if (len > filter->limit)
@@ -112,7 +99,7 @@ enum store_status group_list(struct server *server, const struct group_routes *r
     for (size_t i = 0; i < len; i++) {
         if (i < filter->limit) {
             text_puts(items, i ? "," : "");
-            write_item(server, items, routes, &records[i]);
+            write_item(server, items, resource, &records[i]);
         }
         group_record_clear(&records[i]);
     }
@@ -182,9 +169,10 @@ static enum events_next tell_news(struct telling *telling, bool live)
     return more ? EVENTS_MORE : telling->seen != before ? EVENTS_SOME : live ? EVENTS_NONE : EVENTS_LAST;
 }
 
-enum events_next group_tell(struct server *server, const struct group_routes *routes, const char *id, uint64_t *seen,
-                            struct text *text)
+static enum events_next tell(const struct resource *resource, struct server *server, const char *id, uint64_t *seen,
+                             struct text *text)
 {
+    const struct group_routes *routes = resource->group;
     struct group_record record;
     bool live = groups_is_live(server->groups, routes->kind, id); /* first: when it is not live, all rows are written */
     if (groups_read(server->groups, routes->kind, id, &record) != STORE_OK)
@@ -200,19 +188,13 @@ enum events_next group_tell(struct server *server, const struct group_routes *ro
     return next;
 }
 
-bool group_listen(struct server *server, const struct group_routes *routes, const char *id, uint64_t seen,
-                  struct waiter *waiter)
-{
-    return groups_listen(server->groups, routes->kind, id, (size_t)(seen - FIRST_NUMBER), waiter);
-}
-
 /* ---------------------------------------------------------------- POST */
 
 struct posting {
     struct store_group_insert insert; /* first */
     struct pool_task task;
     struct request *request;
-    const struct group_routes *routes;
+    const struct group_routes *routes; /* of the request */
     struct group_record record;
     void *asked;
     json_t *problem; /* or NULL */
@@ -242,11 +224,12 @@ static void refuse(struct posting *posting, enum api_problem problem, const char
 /* All resources share one space of keys, so the path is part of the request. */
 static void name_request(struct posting *posting)
 {
+    const char *path = resource_of(posting->request)->path;
     unsigned char digest[(HASH_SIZE - 1) / 2];
     char hash[HASH_SIZE];
     crypto_generichash_state state;
     crypto_generichash_init(&state, NULL, 0, sizeof digest);
-    crypto_generichash_update(&state, (const unsigned char *)posting->routes->path, strlen(posting->routes->path) + 1);
+    crypto_generichash_update(&state, (const unsigned char *)path, strlen(path) + 1);
     crypto_generichash_update(&state, (const unsigned char *)posting->record.request, strlen(posting->record.request));
     crypto_generichash_final(&state, digest, sizeof digest);
     sodium_bin2hex(hash, sizeof hash, digest, sizeof digest);
@@ -333,7 +316,7 @@ static enum handled post_reply(struct request *request)
     struct document *document = fetching_take(&posting->fetching, &handled);
     if (!document)
         return handled;
-    reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", posting->routes->path, document->id);
+    reply_header(request, MHD_HTTP_HEADER_LOCATION, "%s/%s", resource_of(request)->path, document->id);
     return reply_document(request, document->final ? 200 : 202, document, false);
 }
 
@@ -353,7 +336,7 @@ static enum handled post_resume(struct request *request)
     return resource_fetch(request, &posting->fetching, id, post_reply);
 }
 
-enum handled group_post(struct request *request, const struct group_routes *routes)
+enum handled handle_group_post(struct request *request)
 {
     enum handled handled;
     struct posting *posting = calloc(1, sizeof *posting);
@@ -362,7 +345,7 @@ enum handled group_post(struct request *request, const struct group_routes *rout
     request->state = posting;
     request->state_free = posting_free;
     posting->request = request;
-    posting->routes = routes;
+    posting->routes = resource_of(request)->group;
     posting->task.run = post_decide;
     if (!resource_key(request, &posting->insert.key, &handled))
         return handled;
@@ -371,3 +354,48 @@ enum handled group_post(struct request *request, const struct group_routes *rout
     pool_submit(request->server->bulk, &posting->task);
     return HANDLED_SUSPENDED;
 }
+
+/* ---------------------------------------------------------------- the resources */
+
+static bool is_live(const struct resource *resource, struct server *server, const char *id)
+{
+    return groups_is_live(server->groups, resource->group->kind, id);
+}
+
+static bool watch(const struct resource *resource, struct server *server, const char *id, struct waiter *waiter)
+{
+    return groups_watch(server->groups, resource->group->kind, id, waiter);
+}
+
+static enum cancel_outcome cancel(const struct resource *resource, struct server *server, const char *id,
+                                  struct waiter *waiter)
+{
+    return groups_cancel(server->groups, resource->group->kind, id, waiter);
+}
+
+static bool listen_one(const struct resource *resource, struct server *server, const char *id, uint64_t seen,
+                       struct waiter *waiter)
+{
+    return groups_listen(server->groups, resource->group->kind, id, (size_t)(seen - FIRST_NUMBER), waiter);
+}
+
+static void remove_one(const struct resource *resource, struct server *server, struct store_delete *deletion)
+{
+    store_delete_group(server->store, resource->group->kind, deletion);
+}
+
+static void forget(const struct resource *resource, struct server *server, const char *id)
+{
+    (void)resource; /* nothing about a final sweep is kept in memory */
+    memory_drop(server->rankings, id);
+}
+
+#define GROUP_RESOURCE(where, what, routes)                                                                           \
+    {                                                                                                                 \
+        .path = (where), .noun = (what), .heavy = true, .group = (routes), .get = get, .is_live = is_live,            \
+        .watch = watch, .cancel = cancel, .tell = tell, .listen = listen_one, .remove = remove_one, .forget = forget, \
+        .list = list,                                                                                                 \
+    }
+
+const struct resource sweep_resource = GROUP_RESOURCE("/v1/sweeps", "sweep", &sweep_routes);
+const struct resource plan_resource = GROUP_RESOURCE("/v1/plans", "plan", &plan_routes);

@@ -12,8 +12,6 @@
 
 struct group_routes {
     enum group_kind_id kind;
-    const char *path;
-    const char *noun;
     const char *children; /* the name of the link to the children: "points"; NULL: they are part of the document */
     const char *child;    /* the name of the event of a child: "point" */
     /* Appends the members of the group, each preceded by a comma. brief: for lists. */
@@ -31,16 +29,7 @@ struct group_routes {
     const struct group_kind *asks; /* frees the result of decode() */
 };
 
-enum handled group_post(struct request *request, const struct group_routes *routes);
-
-/* The functions of struct resource. */
-enum store_status group_get(struct server *server, const struct group_routes *routes, const char *id,
-                            struct document **document);
-enum store_status group_list(struct server *server, const struct group_routes *routes, const struct list_filter *filter,
-                             struct text *items, char next[UUID_SIZE]);
-enum events_next group_tell(struct server *server, const struct group_routes *routes, const char *id, uint64_t *seen,
-                            struct text *text);
-bool group_listen(struct server *server, const struct group_routes *routes, const char *id, uint64_t seen,
-                  struct waiter *waiter);
+extern const struct group_routes sweep_routes; /* sweeps.c */
+extern const struct group_routes plan_routes;  /* plans.c */
 
 #endif

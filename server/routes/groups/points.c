@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "server/groups/groups.h"
-#include "server/jobs/jobs.h"
 #include "server/routes/groups/figures.h"
 #include "server/routes/routes.h"
 #include "server/http/wait.h"
@@ -21,37 +20,28 @@
 
 /* ---------------------------------------------------------------- rows */
 
-/* The current status of a point; a row that is not final may be older than its job. */
-static enum job_status status_now(struct server *server, const struct child_record *child)
+static const char *status_name(struct server *server, const struct group_record *record,
+                               const struct child_record *child)
 {
-    struct job_record record = {.status = child->status};
-    struct job_progress progress;
-    if (!job_status_final(child->status) && child->job[0]) {
-        memcpy(record.id, child->job, UUID_SIZE);
-        jobs_refresh(server->jobs, &record, &progress);
-    }
-    return record.status;
+    return job_status_name(groups_child_status(server->groups, record, child));
 }
 
-void point_write(struct server *server, struct text *out, const struct api_sweep *sweep,
-                 const struct child_record *child)
+void point_write(struct server *server, struct text *out, const struct group_record *record,
+                 const struct api_sweep *sweep, const struct child_record *child)
 {
     const char *pointer;
     json_t *values;
     size_t k = 0;
     text_puts(out, "{");
     json_object_foreach (sweep->grid, pointer, values) {
-        char *value = api_json_text(api_sweep_value(sweep, k++, child->number));
         text_json(out, pointer);
         text_puts(out, ":");
-        text_puts(out, value ? value : "null");
+        text_value(out, api_sweep_value(sweep, k++, child->number));
         text_puts(out, ",");
-        out->failed = out->failed || !value;
-        free(value);
     }
     text_puts(out, "\"job\":");
     text_json(out, child->job[0] ? child->job : NULL);
-    text_printf(out, ",\"status\":\"%s\"", job_status_name(status_now(server, child)));
+    text_printf(out, ",\"status\":\"%s\"", status_name(server, record, child));
     figures_write(out, &child->figures, API_IN_POINT, ",");
     text_puts(out, ",\"detail\":");
     text_json(out, child->detail);
@@ -69,8 +59,8 @@ static void write_value(struct text *out, const json_t *value)
     free(text);
 }
 
-static void write_csv_point(struct server *server, struct text *out, const struct api_sweep *sweep,
-                            const struct child_record *child)
+static void write_csv_point(struct server *server, struct text *out, const struct group_record *record,
+                            const struct api_sweep *sweep, const struct child_record *child)
 {
     for (size_t k = 0; k < json_object_size(sweep->grid); k++) {
         write_value(out, api_sweep_value(sweep, k, child->number));
@@ -78,7 +68,7 @@ static void write_csv_point(struct server *server, struct text *out, const struc
     }
     text_puts(out, child->job);
     text_puts(out, ",");
-    text_puts(out, job_status_name(status_now(server, child)));
+    text_puts(out, status_name(server, record, child));
     figures_write_cells(out, &child->figures, API_IN_POINT);
     text_puts(out, ",");
     text_csv(out, child->detail ? child->detail : "");
@@ -123,10 +113,10 @@ static void table_row(struct table *table, const struct child_record *child)
 {
     struct server *server = table->request->server;
     if (table->csv) {
-        write_csv_point(server, &table->text, table->sweep, child);
+        write_csv_point(server, &table->text, &table->record, table->sweep, child);
     } else {
         text_puts(&table->text, table->text.data[table->text.len - 1] == '[' ? "" : ",");
-        point_write(server, &table->text, table->sweep, child);
+        point_write(server, &table->text, &table->record, table->sweep, child);
     }
     table->at++;
 }
@@ -135,7 +125,6 @@ static void table_row(struct table *table, const struct child_record *child)
 static void table_fill(struct table *table, size_t end)
 {
     struct child_record none = child_record_new(0);
-    none.status = table->record.status == JOB_CANCELED ? JOB_CANCELED : JOB_QUEUED;
     while (table->at < end) {
         none.number = table->at;
         table_row(table, &none);

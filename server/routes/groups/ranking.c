@@ -13,7 +13,6 @@
 
 #include "api/requests/plan.h"
 #include "server/groups/groups.h"
-#include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
 #include "server/routes/groups/figures.h"
 
@@ -82,11 +81,11 @@ struct memory *rankings_create(size_t max_bytes)
 static void put_member(struct text *out, const struct api_plan *plan, size_t i, const char *name)
 {
     const json_t *value = api_plan_member(plan, i, name);
-    char *text = value ? api_json_text(value) : NULL;
     text_printf(out, "\"%s\":", name);
-    text_puts(out, text ? text : "null");
-    out->failed = out->failed || (value && !text);
-    free(text);
+    if (value)
+        text_value(out, value);
+    else
+        text_puts(out, "null");
 }
 
 static void put_candidate(struct ranking *ranking, const struct api_plan *plan, size_t i)
@@ -241,28 +240,12 @@ static bool read_locked(struct server *server, struct ranking *ranking, const st
 
 /* ---------------------------------------------------------------- writing */
 
-static enum job_status status_now(struct server *server, const struct group_record *group,
-                                  const struct child_record *child)
-{
-    struct job_record record = {.status = child->status};
-    struct job_progress progress;
-    if (job_status_final(child->status))
-        return child->status;
-    if (group->status == JOB_CANCELED) /* it was not started */
-        return JOB_CANCELED;
-    if (child->job[0]) {
-        memcpy(record.id, child->job, UUID_SIZE);
-        jobs_refresh(server->jobs, &record, &progress);
-    }
-    return record.status;
-}
-
 /* A candidate without a job is shown as skipped. */
 static const char *status_name(struct server *server, const struct group_record *group,
                                const struct child_record *child)
 {
     bool skipped = child->status == JOB_CANCELED && !child->job[0] && child->detail;
-    return skipped ? "skipped" : job_status_name(status_now(server, group, child));
+    return skipped ? "skipped" : job_status_name(groups_child_status(server->groups, group, child));
 }
 
 static void write_error(struct text *out, const struct child_record *child)

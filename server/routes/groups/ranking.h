@@ -10,7 +10,7 @@
 #ifndef SERVER_ROUTES_GROUPS_RANKING_H
 #define SERVER_ROUTES_GROUPS_RANKING_H
 
-#include "server/ops/text.h"
+#include "api/json/text.h"
 #include "server/server.h"
 #include "server/store/store.h"
 

@@ -4,21 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/codec/codec.h"
 #include "server/routes/jobs/asking.h"
-
-static char *curve_text(const struct result_record *result, bool csv)
-{
-    if (csv)
-        return api_curve_csv(result->points, result->points_len);
-    json_t *json = api_curve_encode(result->points, result->points_len);
-    char *text = json ? api_json_text(json) : NULL;
-    json_decref(json);
-    return text;
-}
 
 static enum handled reply_there(struct request *request, const struct result_record *result)
 {
@@ -27,10 +16,10 @@ static enum handled reply_there(struct request *request, const struct result_rec
     reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
     if (!result->points_len)
         return reply_problem(request, API_PROBLEM_CONFLICT, "%s", result->note);
-    char *body = curve_text(result, csv);
-    text_puts(&text, body ? body : "");
-    text.failed = text.failed || !body;
-    free(body);
+    if (csv)
+        api_curve_csv(&text, result->points, result->points_len);
+    else
+        text_value_new(&text, api_curve_encode(result->points, result->points_len));
     return reply_text(request, 200, csv ? "text/csv; charset=utf-8" : "application/json", &text, true);
 }
 

@@ -54,11 +54,10 @@ static void write_damaged(struct text *out, const struct job_record *record)
     snprintf(instance, sizeof instance, "/v1/jobs/%s", record->id);
     json_t *problem =
         api_problem_encode(API_PROBLEM_INTERNAL, "the stored data of this job fails its checksum", instance, NULL);
-    struct job_record told = {.status = JOB_FAILED, .job = empty, .error = problem ? api_json_text(problem) : NULL};
+    struct job_record told = {.status = JOB_FAILED, .job = empty, .error = api_json_text_new(problem)};
     memcpy(told.id, record->id, UUID_SIZE);
     document_write(out, &told, NULL, NULL, true, true);
     free(told.error);
-    json_decref(problem);
 }
 
 /* Writes the state of a job according to the registry. */
@@ -72,8 +71,9 @@ static void write_live(struct text *out, bool live, const struct job_record *rec
     text_puts(out, "\n");
 }
 
-static void tell_open(struct server *server, const char *id, struct text *told)
+static void tell_open(const struct resource *resource, struct server *server, const char *id, struct text *told)
 {
+    (void)resource;
     struct job_record record = {0};
     struct job_progress progress;
     memcpy(record.id, id, UUID_SIZE);
@@ -104,9 +104,10 @@ static void write_item(struct text *out, struct jobs *jobs, struct job_record *r
     result_record_release(result);
 }
 
-static enum store_status list(struct server *server, const struct list_filter *filter, struct text *items,
-                              char next[UUID_SIZE], struct list_notes *notes)
+static enum store_status list(const struct resource *resource, struct server *server, const struct list_filter *filter,
+                              struct text *items, char next[UUID_SIZE], struct list_notes *notes)
 {
+    (void)resource;
     struct list_filter wider = *filter;
     struct job_record *records;
     size_t len;
@@ -129,28 +130,36 @@ static enum store_status list(struct server *server, const struct list_filter *f
 
 /* ---------------------------------------------------------------- the resource */
 
-static enum store_status get(struct server *server, const char *id, struct document **document)
+static enum store_status get(const struct resource *resource, struct server *server, const char *id,
+                             struct document **document)
 {
+    (void)resource;
     return jobs_get(server->jobs, id, document);
 }
 
-static bool is_live(struct server *server, const char *id)
+static bool is_live(const struct resource *resource, struct server *server, const char *id)
 {
+    (void)resource;
     return jobs_is_live(server->jobs, id);
 }
 
-static bool watch(struct server *server, const char *id, struct waiter *waiter)
+static bool watch(const struct resource *resource, struct server *server, const char *id, struct waiter *waiter)
 {
+    (void)resource;
     return jobs_watch(server->jobs, id, waiter);
 }
 
-static enum cancel_outcome cancel(struct server *server, const char *id, struct waiter *waiter)
+static enum cancel_outcome cancel(const struct resource *resource, struct server *server, const char *id,
+                                  struct waiter *waiter)
 {
+    (void)resource;
     return jobs_cancel(server->jobs, id, waiter);
 }
 
-static enum events_next tell(struct server *server, const char *id, uint64_t *seen, struct text *text)
+static enum events_next tell(const struct resource *resource, struct server *server, const char *id, uint64_t *seen,
+                             struct text *text)
 {
+    (void)resource;
     struct job_progress progress;
     uint64_t number;
     if (!jobs_progress(server->jobs, id, &progress, &number))
@@ -164,18 +173,22 @@ static enum events_next tell(struct server *server, const char *id, uint64_t *se
     return EVENTS_SOME;
 }
 
-static bool listen_one(struct server *server, const char *id, uint64_t seen, struct waiter *waiter)
+static bool listen_one(const struct resource *resource, struct server *server, const char *id, uint64_t seen,
+                       struct waiter *waiter)
 {
+    (void)resource;
     return jobs_listen(server->jobs, id, seen, waiter);
 }
 
-static void remove_one(struct server *server, struct store_delete *deletion)
+static void remove_one(const struct resource *resource, struct server *server, struct store_delete *deletion)
 {
+    (void)resource;
     store_delete_job(server->store, deletion);
 }
 
-static void forget(struct server *server, const char *id)
+static void forget(const struct resource *resource, struct server *server, const char *id)
 {
+    (void)resource;
     jobs_forget(server->jobs, id);
 }
 

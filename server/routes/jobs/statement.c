@@ -22,9 +22,7 @@ static char *printed_job(const char *job)
     json_t *json = api_json_parse(job, strlen(job), message, sizeof message);
     if (json)
         json_object_del(json, "label");
-    char *text = json ? api_json_text(json) : NULL;
-    json_decref(json);
-    return text;
+    return api_json_text_new(json);
 }
 
 static void write_markdown(struct text *out, const json_t *facts, const struct job_record *record)
@@ -40,15 +38,11 @@ static void write_markdown(struct text *out, const json_t *facts, const struct j
 /* The job is appended to the facts as text, because it is the only part that can be long. */
 static void write_json(struct text *out, const json_t *facts, const struct job_record *record)
 {
-    char *text = api_json_text(facts);
-    if (text) {
-        text_append(out, text, strlen(text) - 1);
-        text_puts(out, ",\"job\":");
-        text_puts(out, record->job);
-        text_puts(out, "}\n");
-    }
-    out->failed = out->failed || !text;
-    free(text);
+    text_value(out, facts);
+    out->len -= !out->failed; /* the brace */
+    text_puts(out, ",\"job\":");
+    text_puts(out, record->job);
+    text_puts(out, "}\n");
 }
 
 enum handled handle_job_statement(struct request *request)

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "server/ops/text.h"
+#include "api/json/text.h"
 #include "server/store/records.h"
 
 /* The members of the statement except `job`. Returns a new reference; NULL: out of memory, or the stored data cannot be

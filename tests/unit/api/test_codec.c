@@ -705,15 +705,16 @@ TEST(a_curve_is_points_or_csv_and_its_scalars_are_null)
                                 .curve = points,
                                 .curve_len = 2};
     json_t *json = api_result_encode(&result), *curve = api_curve_encode(points, 2);
-    char *csv = api_curve_csv(points, 2);
+    struct text csv = {0};
 
-    assert_string_equal(csv, "epsilon,delta,lower,remove,add\n0,0.5,0.25,0.5,0.125\n0.1,1e-6,,1e-6,0\n");
+    api_curve_csv(&csv, points, 2);
+    assert_string_equal(csv.data, "epsilon,delta,lower,remove,add\n0,0.5,0.25,0.5,0.125\n0.1,1e-6,,1e-6,0\n");
     assert_true(json_is_null(json_object_get(json, "epsilon")));
     assert_true(json_is_null(json_object_get(json, "noise_multiplier")));
     assert_true(json_is_null(json_object_get(json, "bracket")));
     assert_true(json_equal(json_object_get(json, "curve"), json_object_get(curve, "points")));
     assert_true(json_is_null(json_object_get(json_array_get(json_object_get(curve, "points"), 1), "lower")));
-    free(csv);
+    text_clear(&csv);
     json_decref(json);
     json_decref(curve);
 }

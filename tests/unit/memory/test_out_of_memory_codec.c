@@ -1,6 +1,6 @@
 /*
- * The codec without memory, jansson's included: a text that is produced is complete, a job that is refused has a
- * reason, and nothing leaks.
+ * The codec without memory, jansson's included: whatever cannot be had, a text that comes out is the whole one, a job
+ * is refused with a reason, and nothing is lost.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ static const char path[] = "tests/unit/memory/out_of_memory.jsonl";
 
 enum { MALFORMED, PARSED, ENCODED, LABELLED, BRIEF, HASHED, VIOLATIONS, PROBLEM, TEXTS, LINE = 4096 };
 
-/* Every text that is made of one input, NULL where it failed; and the texts with sufficient memory. */
+/* Every text that is made of one input, NULL where it could not be; and those with all the memory. */
 struct spoken {
     const char *input;
     const struct eps_result *result;
@@ -29,14 +29,7 @@ struct spoken {
     bool known;
 };
 
-static char *text_of(json_t *json)
-{
-    char *text = json ? api_json_text(json) : NULL;
-    json_decref(json);
-    return text;
-}
-
-/* One line per violation; with memory. */
+/* A line a violation; with memory. */
 static char *list(const struct api_errors *errors)
 {
     char *text = scarcity_give(LINE);
@@ -54,9 +47,9 @@ static void decode(struct spoken *spoken, const json_t *json)
     struct api_job *job = api_job_decode(&errors, json, 0);
     if (job) {
         char hash[65];
-        spoken->now[ENCODED] = text_of(api_job_encode(job, false));
-        spoken->now[LABELLED] = text_of(api_job_encode(job, true));
-        spoken->now[BRIEF] = text_of(api_job_encode_brief(job));
+        spoken->now[ENCODED] = api_json_text_new(api_job_encode(job, false));
+        spoken->now[LABELLED] = api_json_text_new(api_job_encode(job, true));
+        spoken->now[BRIEF] = api_json_text_new(api_job_encode_brief(job));
         api_job_hash(hash, job);
         spoken->now[HASHED] = hash[0] ? memcpy(scarcity_give(sizeof hash), hash, sizeof hash) : NULL;
         if (errors.len > 0 || errors.out_of_memory)
@@ -66,7 +59,9 @@ static void decode(struct spoken *spoken, const json_t *json)
             spoken->wrong = "refused without a reason";
         spoken->now[VIOLATIONS] = errors.out_of_memory ? NULL : list(&errors);
         spoken->now[PROBLEM] =
-            errors.out_of_memory ? NULL : text_of(api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, "/jobs", &errors));
+            errors.out_of_memory
+                ? NULL
+                : api_json_text_new(api_problem_encode(API_PROBLEM_INVALID_JOB, NULL, "/jobs", &errors));
     }
     api_job_destroy(job);
     api_errors_clear(&errors);
@@ -96,22 +91,24 @@ static void encode(void *user)
                                     .operations = 1e12,
                                     .bytes = 1e9,
                                     .accountants = 1u << EPS_ACCOUNTANT_PLD};
+    struct text csv = {0};
     json_t *json = api_result_encode(result);
     if (json && api_result_stamp(json, "miss", 1, 2) != 0) {
         json_decref(json);
         json = NULL;
     }
-    spoken->now[0] = text_of(json);
-    spoken->now[1] = text_of(api_curve_encode(result->curve, result->curve_len));
-    spoken->now[2] = api_curve_csv(result->curve, result->curve_len);
-    spoken->now[3] = text_of(api_problem_of_error(&error, "/jobs/1"));
-    spoken->now[4] = text_of(api_problem_encode(API_PROBLEM_NOT_FOUND, "no such job", NULL, NULL));
+    spoken->now[0] = api_json_text_new(json);
+    spoken->now[1] = api_json_text_new(api_curve_encode(result->curve, result->curve_len));
+    api_curve_csv(&csv, result->curve, result->curve_len);
+    spoken->now[2] = text_steal(&csv);
+    spoken->now[3] = api_json_text_new(api_problem_of_error(&error, "/jobs/1"));
+    spoken->now[4] = api_json_text_new(api_problem_encode(API_PROBLEM_NOT_FOUND, "no such job", NULL, NULL));
 }
 
 static void tabulate(void *user)
 {
     struct spoken *spoken = user;
-    spoken->now[0] = text_of(api_members_encode());
+    spoken->now[0] = api_json_text_new(api_members_encode());
 }
 
 static void check(void *user, bool struck)
@@ -195,7 +192,7 @@ TEST(labels_lists_and_faults_are_read_whole_or_refused)
     };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         assert_true(speak_of(inputs[i]) > 2);
-    /* Long arrays are read separately. */
+    /* Long arrays are read apart. */
     char text[LINE] = "{\"n\":100,\"matrix\":{\"family\":\"toeplitz\",\"coefficients\":[1";
     for (int i = 0; i < 99; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), ",%.3g", 1.0 / (i + 3));
@@ -204,7 +201,7 @@ TEST(labels_lists_and_faults_are_read_whole_or_refused)
     assert_true(speak_of(text) > 20);
 }
 
-/* Lines of users: more than a table has room for at first, and long lists. */
+/* Lines of users: more than a table first has room for, and long lists. */
 static void speak_of_users(void *user)
 {
     struct spoken *spoken = user;
@@ -344,7 +341,7 @@ TEST(the_table_of_members_is_written_whole_or_not)
 
 struct swept {
     const char *input;
-    char *now, *whole; /* the sweep and the jobs of its points, or its errors */
+    char *now, *whole; /* its request and the jobs of its points; or what is wrong with it */
     bool oom;
     const char *wrong;
 };
@@ -355,7 +352,7 @@ static void note_points(struct swept *swept, const struct api_sweep *sweep)
     for (size_t i = 0; i < sweep->total && used < LINE; i++) {
         struct api_errors errors = {0};
         struct api_job *job = api_sweep_point(sweep, &errors, i, 0);
-        char *text = job ? text_of(api_job_encode(job, true)) : NULL;
+        char *text = job ? api_json_text_new(api_job_encode(job, true)) : NULL;
         swept->oom = swept->oom || errors.out_of_memory || (job && !text);
         if (!job && !errors.len && !errors.out_of_memory)
             swept->wrong = "a point is refused without a reason";

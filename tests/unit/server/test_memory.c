@@ -11,11 +11,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/json/text.h"
 #include "server/http/request.h"
 #include "server/jobs/memory.h"
 #include "server/ops/clock.h"
 #include "server/ops/map.h"
-#include "server/ops/text.h"
 #include "tests/unit/test.h"
 
 enum { KEYS = 300, STEPS = 20000 };
