@@ -19,15 +19,16 @@
 #include "lib/job/setting.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
+#include "lib/solve/answer.h"
 #include "lib/solve/curve.h"
 #include "lib/solve/doubts.h"
 #include "lib/solve/search.h"
+#include "lib/strategy/families/family.h"
 
 /* A sensitivity this close to 1 counts as 1: a strategy scaled to sensitivity 1 differs from it by rounding. */
 #define SAME 1e-12
 #define MOMENTS_ENOUGH 16     /* moments of the likelihood ratio from which samples gain little, except in delta */
 #define DRAWS_AFFORDABLE 1e13 /* largest estimated operations of monte_carlo for it to be recommended */
-#include "lib/strategy/families/family.h"
 
 /* ------------------------------------------------------------ cost */
 
@@ -105,7 +106,6 @@ static bool audits(const struct eps__setting *setting, struct eps__setting *audi
 static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant *const *accountants,
                                   size_t len, double *operations, double *bytes, struct eps_error *error)
 {
-    const struct eps_context *context = setting->context;
     double total = 0, largest = 0;
     eps__strategy_cost(&setting->job->mechanism, &total, &largest);
     for (size_t i = 0; i < len; i++) {
@@ -119,20 +119,9 @@ static enum eps_status check_cost(const struct eps__setting *setting, const stru
     if (setting->job->query.accountant.audit > 0 && !audits(setting, &audited, &audit, error))
         return EPS_UNSUPPORTED;
     total += audit;
-    double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
-    double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
-    if (total > limit_operations || largest > limit_bytes) {
-        eps__error(
-            error, EPS_TOO_COSTLY, "",
-            "the job needs about %.2g operations and %.2g bytes, and the limits are %.2g and %.2g; lower n, raise "
-            "accountant.tolerance, or name a cheaper accountant",
-            total, largest, limit_operations, limit_bytes);
-        if (error) {
-            error->operations = total;
-            error->bytes = largest;
-        }
-        return EPS_TOO_COSTLY;
-    }
+    enum eps_status status = eps__within_limits(setting->context, error, "", "the job needs", total, largest);
+    if (status != EPS_OK)
+        return status;
     if (operations)
         *operations = total;
     if (bytes)
@@ -194,16 +183,6 @@ static void run_task(void *arg, size_t index)
     eps__meter_end(&task->meter);
 }
 
-static void run_all(const struct eps_context *context, struct tasks *tasks, size_t len)
-{
-    if (context && context->parallel_for) {
-        context->parallel_for(context->user, len, run_task, tasks);
-        return;
-    }
-    for (size_t i = 0; i < len; i++)
-        run_task(tasks, i);
-}
-
 /*
  * If monte_carlo verified no candidate of its ladder, the noise multiplier falls back to a proven one. That one must
  * have a smaller delta: what the ladder's failure probability leaves of the job's. The proven answers are recomputed
@@ -239,7 +218,7 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
     size_t proving = 0;
     while (proving < tasks->len && !tasks->items[proving].accountant->solve)
         proving++;
-    run_all(context, tasks, proving);
+    eps__for_all(context, proving, run_task, tasks);
     tasks->first = proving;
     if (proving == tasks->len)
         return;
@@ -339,29 +318,14 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
             *error = failed->error;
         return failed->status;
     }
-    const struct eps_candidate *remove = &result->directions[EPS_REMOVE], *add = &result->directions[EPS_ADD];
-    const struct eps_candidate *worse = add->value > remove->value ? add : remove;
-    result->accountant = worse->accountant;
     result->guarantee = guarantee[EPS_REMOVE] > guarantee[EPS_ADD] ? guarantee[EPS_REMOVE] : guarantee[EPS_ADD];
-    result->bracket_upper = worse->value;
-    result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
-    bool drawn = result->draws[worse->direction].samples > 0;
+    eps__result_settle(result, lower);
+    bool drawn = result->draws[eps__result_worse(result)->direction].samples > 0;
     if (drawn) /* the uncertainty is not numerical */
         result->bracket_lower = NAN;
     set_least(result, tasks);
     if (drawn)
         result->bracket_upper = NAN;
-    switch (result->solved_for) {
-    case EPS_SOLVE_EPSILON:
-        result->epsilon = worse->value;
-        break;
-    case EPS_SOLVE_DELTA:
-        result->delta = worse->value;
-        break;
-    default:
-        result->noise_multiplier = worse->value;
-        break;
-    }
     return EPS_OK;
 }
 
@@ -441,8 +405,7 @@ static void add_strategy_hints(struct eps__sentences *list, const struct eps_res
 static bool decided_by_sampling(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool add = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
-    enum eps_direction worse = add ? EPS_ADD : EPS_REMOVE;
+    enum eps_direction worse = eps__result_worse(result)->direction;
     if (!eps__sampling_independent_rounds(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
         return false; /* the example participates for certain, or its probability is not known */
     switch (result->solved_for) {
@@ -461,10 +424,8 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
  * (eight mechanisms). */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
-    const struct eps_candidate *worse = &result->directions[EPS_REMOVE];
+    const struct eps_candidate *worse = eps__result_worse(result);
     double operations, bytes;
-    if (result->directions[EPS_ADD].value > worse->value)
-        worse = &result->directions[EPS_ADD];
     const struct eps__accountant *found = eps__accountant_find(worse->accountant);
     if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->value <= EPS__DELTA_LEAST ||
         (worse->moments >= MOMENTS_ENOUGH && result->solved_for != EPS_SOLVE_DELTA) || found->exact(setting) ||
@@ -510,15 +471,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
                       decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"
                               : "sampling is expected to give an answer that is at least 5%% tighter: use %s",
                       drawing->name);
-    if (!curve && result->bracket_upper > 0 && !setting->upper_alone) {
-        double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
-        double tolerance = setting->job->query.accountant.tolerance;
-        bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
-        bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
-        if (width > tolerance && !absolute && !floor)
-            eps__sentence(&list, "the relative width of the bracket is %.2g, more than the tolerance %.2g", width,
-                          tolerance);
-    }
+    if (!setting->upper_alone)
+        eps__hint_width(&list, result, setting->job->query.accountant.tolerance);
     return !list.failed;
 }
 
@@ -561,11 +515,11 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     result->p = eps__sampling_probability(mechanism);
     result->bins = eps__sampling_bins(mechanism);
     result->expected_batch_size = eps__sampling_expected_batch(mechanism);
-    if (setting->sensitivity_known) {
-        result->sensitivity = setting->sensitivity.value;
-        result->sensitivity_rule = setting->sensitivity.rule;
-        result->sensitivity_exact = setting->sensitivity.exact;
-    }
+    struct eps_sensitivity sensitivity =
+        setting->sensitivity_known ? setting->sensitivity : (struct eps_sensitivity){0};
+    result->sensitivity = sensitivity.value;
+    result->sensitivity_rule = sensitivity.rule;
+    result->sensitivity_exact = sensitivity.exact;
     snprintf(result->factorization_id, sizeof result->factorization_id, "%s", eps_strategy_id(setting->strategy));
     result->iterations = eps_strategy_iterations(setting->strategy);
     result->optimality_gap = eps_strategy_optimality_gap(setting->strategy);
@@ -658,32 +612,20 @@ static enum eps_status solve_scalar(struct eps_result *result, struct eps_error 
     return status;
 }
 
-static struct eps_result *make_result(enum eps_unknown unknown, const struct eps_query *query)
-{
-    struct eps_result *made = calloc(1, sizeof *made);
-    if (!made)
-        return NULL;
-    made->solved_for = unknown;
-    made->epsilon = query->epsilon;
-    made->delta = query->delta;
-    made->noise_multiplier = query->noise_multiplier;
-    made->bracket_lower = made->bracket_upper = made->least = NAN;
-    made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
-    return made;
-}
-
 enum eps_status eps__mechanism_describe(struct eps_result **result, struct eps_error *error,
                                         const struct eps__setting *setting, double noise_multiplier,
                                         const enum eps_accountant accountants[EPS_DIRECTIONS])
 {
-    const struct eps_query query = {.epsilon = NAN, .delta = NAN, .noise_multiplier = noise_multiplier};
-    struct eps_result *made = make_result(EPS_SOLVE_CURVE, &query);
-    if (!made)
-        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    const struct eps_job job = {
+        .query = {.epsilon = NAN, .delta = NAN, .noise_multiplier = noise_multiplier, .curve = true}};
+    struct eps_result *made;
+    enum eps_status status = eps__result_create(&made, error, &job);
+    if (status != EPS_OK)
+        return status;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
         made->directions[d] =
             (struct eps_candidate){.accountant = accountants[d], .direction = d, .value = NAN, .bad_event_share = NAN};
-    enum eps_status status = fill_figures(made, error, setting);
+    status = fill_figures(made, error, setting);
     if (status == EPS_OK && !add_assumptions(made, setting))
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     if (status != EPS_OK) {
@@ -717,11 +659,9 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         goto out;
     double searched = built + (1 - built) * (1 - audit_share(&setting, operations));
     setting.context = eps__context_part(&searching, context, built, searched);
-    made = make_result(eps_job_unknown(job), &job->query);
-    if (!made) {
-        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    status = eps__result_create(&made, error, job);
+    if (status != EPS_OK)
         goto out;
-    }
     if (made->solved_for == EPS_SOLVE_CURVE)
         status = eps__curve(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0,
                             job->query.accountant.tolerance);

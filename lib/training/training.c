@@ -32,6 +32,13 @@ enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phas
     return status;
 }
 
+struct eps_job eps__phase_job(const struct eps_job *job, const struct eps_phase *phase)
+{
+    struct eps_job own = {.mechanism = phase->mechanism, .query = job->query};
+    own.query.noise_multiplier *= phase->noise_scale;
+    return own;
+}
+
 /* ------------------------------------------------------------ equal phases */
 
 /* Whether two phases have the same mechanism and noise; their counts may differ. */

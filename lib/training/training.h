@@ -65,6 +65,9 @@ enum eps_status eps__training_choose(struct eps__training *training, struct eps_
 /* Returns the setting of the whole training, which borrows from it. */
 struct eps__setting eps__training_setting(struct eps__training *training);
 
+/* The job of one run of a phase: its mechanism, and the query with the phase's noise multiplier. */
+struct eps_job eps__phase_job(const struct eps_job *job, const struct eps_phase *phase);
+
 /* Prefixes the pointer of an error in a phase with "/phases/i" and its message with the phase. Returns the status. */
 enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phase *phase, enum eps_status status);
 
