@@ -62,6 +62,9 @@ enum eps_status eps__training_begin(struct eps__training *training, struct eps_e
 enum eps_status eps__training_choose(struct eps__training *training, struct eps_error *error, double sigma,
                                      double log_delta, double eps, bool *changed);
 
+/* Goes back to these accountants, which were those of each phase before. */
+void eps__training_restore(struct eps__training *training, const struct eps__accountant *accountants[][EPS_DIRECTIONS]);
+
 /* Returns the setting of the whole training, which borrows from it. */
 struct eps__setting eps__training_setting(struct eps__training *training);
 

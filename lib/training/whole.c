@@ -17,7 +17,6 @@
 
 #define RUNS_LIMIT (UINT64_C(1) << 40) /* largest count that is tried */
 #define USUAL_DELTA 1e-6               /* for choosing accountants of a curve */
-#define ROUNDS_MAX 2                   /* rounds of choosing accountants in a search for the noise multiplier */
 
 static const struct eps__accountant *const joint[] = {&eps__accountant_joint};
 
@@ -91,13 +90,33 @@ static enum eps_status list_directions(struct eps_result *result, struct eps_err
 
 /* ------------------------------------------------------------ epsilon, delta or the noise multiplier */
 
-/* In a search for the noise multiplier accountants are chosen again at the answer, and the search is repeated if the
- * choice changed. */
+/* Chooses accountants again at the noise multiplier found and, if that changes them, searches with these. Both answers
+ * are proven: keeps the smaller one and its accountants. */
+static enum eps_status search_again(struct eps__answer answers[EPS_DIRECTIONS], struct eps__training *training,
+                                    const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_query *query = &training->job->query;
+    const struct eps__accountant *before[EPS_PHASES_MAX][EPS_DIRECTIONS];
+    struct eps__answer again[EPS_DIRECTIONS];
+    bool changed;
+    for (size_t k = 0; k < training->len; k++)
+        memcpy(before[k], training->phases[k].accountants, sizeof before[k]);
+    enum eps_status status =
+        eps__training_choose(training, error, larger(answers), log(query->delta), query->epsilon, &changed);
+    if (status != EPS_OK || !changed)
+        return status;
+    status = search_both(again, setting, error);
+    if (status == EPS_OK && larger(again) <= larger(answers))
+        memcpy(answers, again, sizeof again);
+    else
+        eps__training_restore(training, before);
+    return status;
+}
+
 enum eps_status eps__whole_solve(struct eps_result *result, struct eps_error *error, struct eps__training *training,
                                  struct eps__cache_use *cache_use, bool upper_alone)
 {
     const struct eps_query *query = &training->job->query;
-    double log_delta = log(query->delta), eps = query->epsilon;
     bool changed, sought = isnan(query->noise_multiplier);
     struct eps__answer answers[EPS_DIRECTIONS];
     struct eps__setting setting = eps__training_setting(training);
@@ -105,15 +124,12 @@ enum eps_status eps__whole_solve(struct eps_result *result, struct eps_error *er
     setting.upper_alone = upper_alone;
     enum eps_status status = eps__training_begin(training, error);
     if (status == EPS_OK && !sought)
-        status = eps__training_choose(training, error, query->noise_multiplier, log_delta, eps, &changed);
-    for (int i = 0; i < ROUNDS_MAX && status == EPS_OK; i++) {
+        status =
+            eps__training_choose(training, error, query->noise_multiplier, log(query->delta), query->epsilon, &changed);
+    if (status == EPS_OK)
         status = search_both(answers, &setting, error);
-        if (status != EPS_OK || !sought || i + 1 == ROUNDS_MAX || !(larger(answers) > 0))
-            break;
-        status = eps__training_choose(training, error, larger(answers), log_delta, eps, &changed);
-        if (status == EPS_OK && !changed)
-            break;
-    }
+    if (status == EPS_OK && sought && larger(answers) > 0)
+        status = search_again(answers, training, &setting, error);
     if (status != EPS_OK)
         return status;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
