@@ -5,13 +5,12 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/sampling/sampling.h"
+#include "lib/solve/answer.h"
 #include "lib/solve/curve.h"
-#include "lib/solve/largest.h"
 #include "lib/solve/solve.h"
 #include "lib/training/solve_phases.h"
 
@@ -85,33 +84,15 @@ static enum eps_status search_rounds(const struct eps_context *context, struct e
                                      struct eps__largest_answer found[EPS_DIRECTIONS])
 {
     struct steps steps = {.context = context, .job = with_steps(job, groups), .groups = groups};
-    enum eps_status status = EPS_OK;
-    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++) {
-        const struct eps__largest_question question = {.context = context,
-                                                       .query = &job->query,
-                                                       .direction = d,
-                                                       .limit = STEPS_LIMIT / groups,
-                                                       .alone = true,
-                                                       .user = &steps,
-                                                       .at = at_rounds};
-        status = eps__largest(&found[d], error, &question);
-    }
+    const struct eps__largest_question question = {.context = context,
+                                                   .query = &job->query,
+                                                   .limit = STEPS_LIMIT / groups,
+                                                   .alone = true,
+                                                   .user = &steps,
+                                                   .at = at_rounds};
+    enum eps_status status = eps__largest(found, error, &question);
     eps__setting_close(&steps.setting);
     return status;
-}
-
-static enum eps_status no_steps(struct eps_result **result, struct eps_error *error, const struct eps_job *job)
-{
-    struct eps_result *made = calloc(1, sizeof *made);
-    if (!made)
-        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    made->adjacency = job->mechanism.adjacency;
-    made->delta = job->query.delta;
-    made->noise_multiplier = job->query.noise_multiplier;
-    made->p = made->expected_batch_size = made->sensitivity = made->optimality_gap = NAN;
-    made->error_mean_squared = made->error_max_squared = made->error_last_squared = NAN;
-    *result = made;
-    return EPS_OK;
 }
 
 static enum eps_status solve_steps(const struct eps_context *context, struct eps_result **result,
@@ -126,31 +107,19 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
         status = search_rounds(context, error, job, groups, found);
     if (status != EPS_OK)
         return status;
-    uint64_t least = found[EPS_REMOVE].least, most = found[EPS_REMOVE].most;
-    least = found[EPS_ADD].least < least ? found[EPS_ADD].least : least;
-    most = found[EPS_ADD].most < most ? found[EPS_ADD].most : most;
+    uint64_t remove = found[EPS_REMOVE].least, add = found[EPS_ADD].least, least = add < remove ? add : remove;
     struct eps_job own = with_steps(job, (size_t)least * groups);
-    status = least > 0 ? eps__mechanism_solve(context, &made, error, &own, NULL) : no_steps(&made, error, job);
+    status =
+        least > 0 ? eps__mechanism_solve(context, &made, error, &own, NULL) : eps__result_create(&made, error, job);
     if (status != EPS_OK)
         return status;
+    enum eps_accountant accountants[EPS_DIRECTIONS];
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        accountants[d] = found[d].accountant ? found[d].accountant->method : EPS_ACCOUNTANT_AUTO;
     made->solved_for = EPS_SOLVE_N;
     made->epsilon = job->query.epsilon;
-    made->largest = (size_t)least * groups;
-    made->bracket_lower = (double)made->largest;
-    made->bracket_upper = (double)(most * groups);
-    made->bracket_exact = false; /* it described the bracket of epsilon */
-    made->least = NAN;
     made->candidates_len = 0;
-    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
-        const struct eps__accountant *accountant = found[d].accountant;
-        made->directions[d] =
-            (struct eps_candidate){.accountant = accountant ? accountant->method : EPS_ACCOUNTANT_AUTO,
-                                   .direction = d,
-                                   .value = (double)(found[d].least * groups),
-                                   .bad_event_share = found[d].bad_event_share};
-    }
-    made->accountant =
-        made->directions[found[EPS_ADD].least < found[EPS_REMOVE].least ? EPS_ADD : EPS_REMOVE].accountant;
+    eps__result_largest(made, found, accountants, groups);
     struct eps__sentences hints = {&made->hints, &made->hints_len, false};
     if (least == STEPS_LIMIT / groups)
         eps__sentence(&hints, "at most %llu steps are tried; more may satisfy this epsilon and delta",

@@ -73,6 +73,16 @@ const struct eps_context *eps__context_part(struct eps__context_part *part, cons
     return &part->context;
 }
 
+void eps__for_all(const struct eps_context *context, size_t count, void (*body)(void *arg, size_t index), void *arg)
+{
+    if (context && context->parallel_for) {
+        context->parallel_for(context->user, count, body, arg);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        body(arg, i);
+}
+
 /* ---------------------------------------------------------------- meters */
 
 static const struct eps__meter *meter_at(const struct eps__meters *all, size_t i)

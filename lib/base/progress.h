@@ -26,6 +26,9 @@ struct eps__context_part {
 const struct eps_context *eps__context_part(struct eps__context_part *part, const struct eps_context *whole,
                                             double from, double to);
 
+/* Calls body(arg, index) for index < count: by the context's parallel_for, if it has one. context may be NULL. */
+void eps__for_all(const struct eps_context *context, size_t count, void (*body)(void *arg, size_t index), void *arg);
+
 struct eps__meters;
 
 /* The progress of one task of a computation. Thread-safe. */

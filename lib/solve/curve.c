@@ -95,16 +95,6 @@ static void follow(void *arg, size_t index)
         trace->upper[i] = fmin(trace->upper[i], trace->upper[i - 1]);
 }
 
-static void each(const struct eps_context *context, size_t len, void (*body)(void *, size_t), struct trace *traces)
-{
-    if (context && context->parallel_for) {
-        context->parallel_for(context->user, len, body, traces);
-        return;
-    }
-    for (size_t i = 0; i < len; i++)
-        body(traces, i);
-}
-
 static double as_delta(double log_delta, bool upper)
 {
     if (log_delta < LOG_LEAST)
@@ -188,7 +178,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
         if (status != EPS_OK)
             goto out;
     }
-    each(setting->context, traces_len, find_end, traces);
+    eps__for_all(setting->context, traces_len, find_end, traces);
     status = first_failure(traces, traces_len, error);
     if (status != EPS_OK)
         goto out;
@@ -203,7 +193,7 @@ enum eps_status eps__curve(struct eps_result *result, struct eps_error *error, c
                             "delta does not fall below 1e-15 at any representable epsilon; raise the noise multiplier");
         goto out;
     }
-    each(setting->context, traces_len, follow, traces);
+    eps__for_all(setting->context, traces_len, follow, traces);
     status = first_failure(traces, traces_len, error);
     if (status != EPS_OK)
         goto out;

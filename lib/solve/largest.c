@@ -22,6 +22,7 @@ enum verdict { KEEPS, BREAKS, UNDECIDED }; /* whether a number is proven to sati
 
 struct search {
     const struct eps__largest_question *question;
+    enum eps_direction direction;
     double log_delta, rounding;
     struct eps__largest_answer *answer;
     /* Proven: `keeps` satisfies epsilon and delta, `breaks` does not, and keeps < breaks. breaks is limit + 1 while no
@@ -53,13 +54,13 @@ static enum eps_status bound(const struct search *search, const struct eps__sett
     enum eps_status status =
         accountant->open(setting, question->query->noise_multiplier, &accuracy, &profile, search->error);
     if (status == EPS_OK)
-        status = eps__profile_log_delta(setting, profile, question->direction, EPS__UPPER, eps, upper, search->error);
+        status = eps__profile_log_delta(setting, profile, search->direction, EPS__UPPER, eps, upper, search->error);
     if (status != EPS_OK)
         *upper = INFINITY;
     if (proves(search, *upper) && profile->class->bad_event_share)
-        *share = profile->class->bad_event_share(profile, question->direction, search->log_delta);
+        *share = profile->class->bad_event_share(profile, search->direction, search->log_delta);
     if (status == EPS_OK && !proves(search, *upper))
-        status = eps__profile_log_delta(setting, profile, question->direction, EPS__LOWER, eps, lower, search->error);
+        status = eps__profile_log_delta(setting, profile, search->direction, EPS__LOWER, eps, lower, search->error);
     if (profile)
         profile->class->destroy(profile);
     return status == EPS_TOO_COSTLY ? EPS_OK : status; /* a composition over the limits decides nothing */
@@ -133,7 +134,7 @@ static double approximate(struct search *search, uint64_t number)
             accountants[i]->open(setting, question->query->noise_multiplier, &accuracy, &profile, search->error);
         if (search->status == EPS_OK)
             search->status =
-                profile->class->approximate(profile, question->direction, question->query->epsilon, &log_delta);
+                profile->class->approximate(profile, search->direction, question->query->epsilon, &log_delta);
         if (profile)
             profile->class->destroy(profile);
         if (search->status == EPS_TOO_COSTLY)
@@ -218,11 +219,12 @@ static void close_in(struct search *search, uint64_t undecided)
     }
 }
 
-enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_error *error,
-                             const struct eps__largest_question *question)
+static enum eps_status search_direction(struct eps__largest_answer *answer, struct eps_error *error,
+                                        const struct eps__largest_question *question, enum eps_direction direction)
 {
     double log_delta = log(question->query->delta);
     struct search search = {.question = question,
+                            .direction = direction,
                             .log_delta = log_delta,
                             .rounding = 4 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_delta)),
                             .answer = answer,
@@ -258,4 +260,11 @@ enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_erro
         answer->accountant = NULL;
     assert(!answer->exceeded || answer->most == 0);
     return EPS_OK;
+}
+
+enum eps_status eps__largest(struct eps__largest_answer answers[EPS_DIRECTIONS], struct eps_error *error,
+                             const struct eps__largest_question *question)
+{
+    enum eps_status status = search_direction(&answers[EPS_REMOVE], error, question, EPS_REMOVE);
+    return status == EPS_OK ? search_direction(&answers[EPS_ADD], error, question, EPS_ADD) : status;
 }

@@ -13,7 +13,6 @@
 struct eps__largest_question {
     const struct eps_context *context;
     const struct eps_query *query;
-    enum eps_direction direction;
     uint64_t limit; /* the largest number to try */
     bool alone;     /* number 0 releases nothing and satisfies the target trivially, so it is not tried */
     void *user;
@@ -33,9 +32,9 @@ struct eps__largest_answer {
     double bad_event_share;                   /* NAN if nothing is spent on bad events */
 };
 
-/* Searches on successively finer grids until least = most or the grid cannot be refined. Returns EPS_OK, or a
- * failure of the question or of an accountant. */
-enum eps_status eps__largest(struct eps__largest_answer *answer, struct eps_error *error,
+/* Searches in each direction, on successively finer grids until least = most or the grid cannot be refined. Returns
+ * EPS_OK, or a failure of the question or of an accountant. */
+enum eps_status eps__largest(struct eps__largest_answer answers[EPS_DIRECTIONS], struct eps_error *error,
                              const struct eps__largest_question *question);
 
 #endif

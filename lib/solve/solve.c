@@ -1,6 +1,5 @@
 /*
- * Solves a job with all accountants: runs each that serves, in each direction, keeps the best of each direction,
- * reports the worse direction, and adds assumptions and hints.
+ * Solves a job with all accountants that serve it and fit the limits, and adds figures, assumptions and hints.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,20 +13,21 @@
 
 #include "lib/accountants/least.h"
 #include "lib/accountants/monte_carlo/audit.h"
-#include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/base/error.h"
 #include "lib/job/setting.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
+#include "lib/solve/answer.h"
 #include "lib/solve/curve.h"
 #include "lib/solve/doubts.h"
+#include "lib/solve/scalar.h"
 #include "lib/solve/search.h"
+#include "lib/strategy/families/family.h"
 
 /* A sensitivity this close to 1 counts as 1: a strategy scaled to sensitivity 1 differs from it by rounding. */
 #define SAME 1e-12
 #define MOMENTS_ENOUGH 16     /* moments of the likelihood ratio from which samples gain little, except in delta */
 #define DRAWS_AFFORDABLE 1e13 /* largest estimated operations of monte_carlo for it to be recommended */
-#include "lib/strategy/families/family.h"
 
 /* ------------------------------------------------------------ cost */
 
@@ -105,7 +105,6 @@ static bool audits(const struct eps__setting *setting, struct eps__setting *audi
 static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant *const *accountants,
                                   size_t len, double *operations, double *bytes, struct eps_error *error)
 {
-    const struct eps_context *context = setting->context;
     double total = 0, largest = 0;
     eps__strategy_cost(&setting->job->mechanism, &total, &largest);
     for (size_t i = 0; i < len; i++) {
@@ -119,20 +118,9 @@ static enum eps_status check_cost(const struct eps__setting *setting, const stru
     if (setting->job->query.accountant.audit > 0 && !audits(setting, &audited, &audit, error))
         return EPS_UNSUPPORTED;
     total += audit;
-    double limit_operations = context && context->max_operations > 0 ? context->max_operations : INFINITY;
-    double limit_bytes = context && context->max_bytes > 0 ? context->max_bytes : INFINITY;
-    if (total > limit_operations || largest > limit_bytes) {
-        eps__error(
-            error, EPS_TOO_COSTLY, "",
-            "the job needs about %.2g operations and %.2g bytes, and the limits are %.2g and %.2g; lower n, raise "
-            "accountant.tolerance, or name a cheaper accountant",
-            total, largest, limit_operations, limit_bytes);
-        if (error) {
-            error->operations = total;
-            error->bytes = largest;
-        }
-        return EPS_TOO_COSTLY;
-    }
+    enum eps_status status = eps__within_limits(setting->context, error, "", "the job needs", total, largest);
+    if (status != EPS_OK)
+        return status;
     if (operations)
         *operations = total;
     if (bytes)
@@ -151,218 +139,6 @@ enum eps_status eps__mechanism_serves(const struct eps_context *context, struct 
     status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, operations, bytes, error) : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
     return status;
-}
-
-/* ------------------------------------------------------------ running the accountants */
-
-struct task {
-    struct eps__setting setting; /* with its own meter */
-    struct eps__meter meter;
-    const struct eps__accountant *accountant;
-    enum eps_direction direction;
-    struct eps__answer answer;
-    enum eps_status status;
-    bool left_out; /* skipped because its answer could not improve the result */
-    struct eps_error error;
-};
-
-struct tasks {
-    struct task items[EPS__ACCOUNTANTS_MAX * EPS_DIRECTIONS];
-    size_t len, first; /* first: index of the first task of the current batch; all before it are done */
-    struct eps__meters meters;
-};
-
-/* The least value that the tasks before `end` found in this direction. */
-static double proven_before(const struct tasks *tasks, size_t end, enum eps_direction direction)
-{
-    double least = INFINITY;
-    for (size_t i = 0; i < end; i++)
-        if (tasks->items[i].status == EPS_OK && tasks->items[i].direction == direction)
-            least = fmin(least, tasks->items[i].answer.value);
-    return least;
-}
-
-static void run_task(void *arg, size_t index)
-{
-    struct tasks *tasks = arg;
-    struct task *task = &tasks->items[tasks->first + index];
-    const struct eps__accountant *accountant = task->accountant;
-    task->status = accountant->solve
-                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction,
-                                           proven_before(tasks, tasks->first, task->direction))
-                       : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction);
-    eps__meter_end(&task->meter);
-}
-
-static void run_all(const struct eps_context *context, struct tasks *tasks, size_t len)
-{
-    if (context && context->parallel_for) {
-        context->parallel_for(context->user, len, run_task, tasks);
-        return;
-    }
-    for (size_t i = 0; i < len; i++)
-        run_task(tasks, i);
-}
-
-/*
- * If monte_carlo verified no candidate of its ladder, the noise multiplier falls back to a proven one. That one must
- * have a smaller delta: what the ladder's failure probability leaves of the job's. The proven answers are recomputed
- * for it. Their lower ends, which are for the job's delta, stay.
- */
-static void fall_back(struct tasks *tasks, size_t proving, const struct task *drawn)
-{
-    const struct eps_job *job = drawn->setting.job;
-    if (drawn->status != EPS_UNATTAINABLE || eps_job_unknown(job) != EPS_SOLVE_NOISE_MULTIPLIER)
-        return;
-    struct eps_job left = *job;
-    left.query.delta = eps__mc_left(job->query.delta, job->query.accountant.threshold_share); /* (A42) */
-    for (size_t i = 0; i < proving; i++) {
-        struct task *task = &tasks->items[i];
-        if (task->direction != drawn->direction || task->status != EPS_OK)
-            continue;
-        struct eps__setting setting = task->setting;
-        struct eps__answer before = task->answer;
-        setting.job = &left;
-        setting.meter = NULL;
-        task->status = eps__search(&task->answer, &task->error, &setting, task->accountant, task->direction);
-        task->answer.value = fmax(task->answer.value, before.value);
-        task->answer.lower = before.lower;
-    }
-}
-
-/*
- * Runs the deterministic accountants, then the sampling one, whose two tasks are last. It first samples the direction
- * whose proven bound is worse. The other direction is skipped if its proven bound is at most the sampled value.
- */
-static void run_tasks(const struct eps_context *context, struct tasks *tasks)
-{
-    size_t proving = 0;
-    while (proving < tasks->len && !tasks->items[proving].accountant->solve)
-        proving++;
-    run_all(context, tasks, proving);
-    tasks->first = proving;
-    if (proving == tasks->len)
-        return;
-    assert(tasks->len - proving == EPS_DIRECTIONS);
-    bool add_first = proven_before(tasks, proving, EPS_ADD) > proven_before(tasks, proving, EPS_REMOVE);
-    struct task *first = &tasks->items[proving + add_first], *second = &tasks->items[proving + !add_first];
-    run_task(tasks, add_first);
-    fall_back(tasks, proving, first);
-    second->left_out =
-        first->status == EPS_OK && proven_before(tasks, proving, second->direction) <= first->answer.value;
-    if (second->left_out) {
-        eps__meter_end(&second->meter);
-    } else {
-        run_task(tasks, !add_first);
-        fall_back(tasks, proving, second);
-    }
-}
-
-/* Failures that may not happen next time. They fail the whole job: an answer without this candidate might be cached
- * for ever. */
-static bool is_passing(enum eps_status status)
-{
-    return status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY;
-}
-
-static bool is_attained(const struct task *task)
-{
-    return task->accountant->attained && task->accountant->attained(&task->setting);
-}
-
-/*
- * Sets `least` and `bracket_exact`. least: the largest lower end among accountants whose pairs the mechanism attains
- * (A49). The bracket is exact if there is one in each direction, because the answer is the larger direction.
- */
-static void set_least(struct eps_result *result, const struct tasks *tasks)
-{
-    bool attained[EPS_DIRECTIONS] = {false, false};
-    for (size_t i = 0; i < tasks->len; i++) {
-        const struct task *task = &tasks->items[i];
-        if (task->left_out || task->status != EPS_OK || !is_attained(task))
-            continue;
-        attained[task->direction] = true;
-        result->least = fmax(result->least, task->answer.lower); /* fmax() ignores the initial NAN */
-    }
-    if (!isnan(result->least))
-        result->least = fmin(result->least, result->bracket_upper);
-    result->bracket_exact = attained[EPS_REMOVE] && attained[EPS_ADD] && !isnan(result->bracket_lower);
-    if (result->bracket_exact)
-        result->bracket_lower = result->least;
-}
-
-/*
- * Writes the best candidate of each direction to the result. If a direction has none, returns the failure of the first
- * task that failed. The lower end of the bracket: the bounds may be of different pairs, so that only the least of their
- * lower ends is below the value of each; it is unknown if an accountant failed or was not tried (A5).
- */
-static enum eps_status gather(struct eps_result *result, struct eps_error *error, const struct tasks *tasks,
-                              bool complete)
-{
-    double lower[EPS_DIRECTIONS] = {INFINITY, INFINITY};
-    bool found[EPS_DIRECTIONS] = {false, false};
-    enum eps_guarantee guarantee[EPS_DIRECTIONS] = {EPS_GUARANTEE_DETERMINISTIC, EPS_GUARANTEE_DETERMINISTIC};
-    const struct task *failed = NULL;
-    result->candidates = calloc(tasks->len, sizeof *result->candidates);
-    if (!result->candidates)
-        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    for (size_t i = 0; i < tasks->len; i++) {
-        const struct task *task = &tasks->items[i];
-        if (task->left_out)
-            continue;
-        bool drawn = task->accountant->solve; /* sampling has no numerical bracket */
-        if (task->status != EPS_OK) {
-            lower[task->direction] = drawn ? lower[task->direction] : 0;
-            if (!failed || is_passing(task->status))
-                failed = task;
-            continue;
-        }
-        struct eps_candidate candidate = {.accountant = task->accountant->method,
-                                          .direction = task->direction,
-                                          .value = task->answer.value,
-                                          .order = task->answer.order,
-                                          .moments = task->answer.moments,
-                                          .bad_event_share = task->answer.bad_event_share};
-        result->candidates[result->candidates_len++] = candidate;
-        result->cut_short |= task->answer.cut_short;
-        if (!drawn)
-            lower[task->direction] = complete ? fmin(lower[task->direction], task->answer.lower) : 0;
-        if (!found[task->direction] || candidate.value < result->directions[task->direction].value) {
-            result->directions[task->direction] = candidate;
-            guarantee[task->direction] = task->answer.guarantee;
-            result->draws[task->direction] = task->answer.draws;
-            found[task->direction] = true;
-        }
-    }
-    if ((failed && is_passing(failed->status)) || !found[EPS_REMOVE] || !found[EPS_ADD]) {
-        if (error)
-            *error = failed->error;
-        return failed->status;
-    }
-    const struct eps_candidate *remove = &result->directions[EPS_REMOVE], *add = &result->directions[EPS_ADD];
-    const struct eps_candidate *worse = add->value > remove->value ? add : remove;
-    result->accountant = worse->accountant;
-    result->guarantee = guarantee[EPS_REMOVE] > guarantee[EPS_ADD] ? guarantee[EPS_REMOVE] : guarantee[EPS_ADD];
-    result->bracket_upper = worse->value;
-    result->bracket_lower = fmin(fmax(lower[EPS_REMOVE], lower[EPS_ADD]), worse->value);
-    bool drawn = result->draws[worse->direction].samples > 0;
-    if (drawn) /* the uncertainty is not numerical */
-        result->bracket_lower = NAN;
-    set_least(result, tasks);
-    if (drawn)
-        result->bracket_upper = NAN;
-    switch (result->solved_for) {
-    case EPS_SOLVE_EPSILON:
-        result->epsilon = worse->value;
-        break;
-    case EPS_SOLVE_DELTA:
-        result->delta = worse->value;
-        break;
-    default:
-        result->noise_multiplier = worse->value;
-        break;
-    }
-    return EPS_OK;
 }
 
 /* ------------------------------------------------------------ sentences */
@@ -399,21 +175,6 @@ static bool add_assumptions(struct eps_result *result, const struct eps__setting
     return !list.failed;
 }
 
-/* Adds a hint for each candidate that failed or was skipped while another one answered. */
-static bool add_failures(struct eps_result *result, const struct tasks *tasks)
-{
-    struct eps__sentences list = {&result->hints, &result->hints_len, false};
-    for (size_t i = 0; i < tasks->len; i++)
-        if (tasks->items[i].left_out)
-            eps__sentence(&list,
-                          "%s drew no samples for %s, because the proven bound of that direction is at most the answer",
-                          tasks->items[i].accountant->name, eps_direction_name(tasks->items[i].direction));
-        else if (tasks->items[i].status != EPS_OK)
-            eps__sentence(&list, "%s gave no answer for %s: %s", tasks->items[i].accountant->name,
-                          eps_direction_name(tasks->items[i].direction), tasks->items[i].error.message);
-    return !list.failed;
-}
-
 /* Adds a hint for each accountant that serves the job but exceeds a limit. */
 static void add_dropped(struct eps__sentences *list, const struct eps__setting *setting, const struct lineup *lineup)
 {
@@ -441,8 +202,7 @@ static void add_strategy_hints(struct eps__sentences *list, const struct eps_res
 static bool decided_by_sampling(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    bool add = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
-    enum eps_direction worse = add ? EPS_ADD : EPS_REMOVE;
+    enum eps_direction worse = eps__result_worse(result)->direction;
     if (!eps__sampling_independent_rounds(mechanism) && eps__sampling_log_delta(mechanism, EPS_REMOVE, 0).upper >= 0)
         return false; /* the example participates for certain, or its probability is not known */
     switch (result->solved_for) {
@@ -461,10 +221,8 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
  * (eight mechanisms). */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
-    const struct eps_candidate *worse = &result->directions[EPS_REMOVE];
+    const struct eps_candidate *worse = eps__result_worse(result);
     double operations, bytes;
-    if (result->directions[EPS_ADD].value > worse->value)
-        worse = &result->directions[EPS_ADD];
     const struct eps__accountant *found = eps__accountant_find(worse->accountant);
     if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->value <= EPS__DELTA_LEAST ||
         (worse->moments >= MOMENTS_ENOUGH && result->solved_for != EPS_SOLVE_DELTA) || found->exact(setting) ||
@@ -510,15 +268,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
                       decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"
                               : "sampling is expected to give an answer that is at least 5%% tighter: use %s",
                       drawing->name);
-    if (!curve && result->bracket_upper > 0 && !setting->upper_alone) {
-        double width = (result->bracket_upper - result->bracket_lower) / result->bracket_upper;
-        double tolerance = setting->job->query.accountant.tolerance;
-        bool absolute = result->solved_for == EPS_SOLVE_EPSILON && result->bracket_upper < 1e-6;
-        bool floor = result->solved_for == EPS_SOLVE_DELTA && result->delta <= EPS__DELTA_LEAST;
-        if (width > tolerance && !absolute && !floor)
-            eps__sentence(&list, "the relative width of the bracket is %.2g, more than the tolerance %.2g", width,
-                          tolerance);
-    }
+    if (!setting->upper_alone)
+        eps__hint_width(&list, result, setting->job->query.accountant.tolerance);
     return !list.failed;
 }
 
@@ -561,11 +312,11 @@ static enum eps_status fill_figures(struct eps_result *result, struct eps_error 
     result->p = eps__sampling_probability(mechanism);
     result->bins = eps__sampling_bins(mechanism);
     result->expected_batch_size = eps__sampling_expected_batch(mechanism);
-    if (setting->sensitivity_known) {
-        result->sensitivity = setting->sensitivity.value;
-        result->sensitivity_rule = setting->sensitivity.rule;
-        result->sensitivity_exact = setting->sensitivity.exact;
-    }
+    struct eps_sensitivity sensitivity =
+        setting->sensitivity_known ? setting->sensitivity : (struct eps_sensitivity){0};
+    result->sensitivity = sensitivity.value;
+    result->sensitivity_rule = sensitivity.rule;
+    result->sensitivity_exact = sensitivity.exact;
     snprintf(result->factorization_id, sizeof result->factorization_id, "%s", eps_strategy_id(setting->strategy));
     result->iterations = eps_strategy_iterations(setting->strategy);
     result->optimality_gap = eps_strategy_optimality_gap(setting->strategy);
@@ -634,56 +385,20 @@ static enum eps_status find_least(struct eps_result *result, struct eps_error *e
     return EPS_OK;
 }
 
-static enum eps_status solve_scalar(struct eps_result *result, struct eps_error *error,
-                                    const struct eps__setting *setting, const struct lineup *lineup)
-{
-    struct tasks tasks = {.len = 0};
-    tasks.meters = (struct eps__meters){
-        .context = setting->context, .items = &tasks.items[0].meter, .stride = sizeof tasks.items[0]};
-    for (size_t i = 0; i < lineup->len; i++)
-        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-            struct task *task = &tasks.items[tasks.len++];
-            double operations, bytes;
-            *task = (struct task){.setting = *setting, .accountant = lineup->items[i], .direction = direction};
-            lineup->items[i]->cost(setting, &operations, &bytes);
-            task->meter.all = &tasks.meters;
-            task->meter.expected = fmax(operations / EPS_DIRECTIONS, 1);
-            task->setting.meter = &task->meter;
-        }
-    tasks.meters.len = tasks.len;
-    run_tasks(setting->context, &tasks);
-    enum eps_status status = gather(result, error, &tasks, lineup->dropped_len == 0);
-    if (status == EPS_OK && !add_failures(result, &tasks))
-        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    return status;
-}
-
-static struct eps_result *make_result(enum eps_unknown unknown, const struct eps_query *query)
-{
-    struct eps_result *made = calloc(1, sizeof *made);
-    if (!made)
-        return NULL;
-    made->solved_for = unknown;
-    made->epsilon = query->epsilon;
-    made->delta = query->delta;
-    made->noise_multiplier = query->noise_multiplier;
-    made->bracket_lower = made->bracket_upper = made->least = NAN;
-    made->guarantee = EPS_GUARANTEE_DETERMINISTIC;
-    return made;
-}
-
 enum eps_status eps__mechanism_describe(struct eps_result **result, struct eps_error *error,
                                         const struct eps__setting *setting, double noise_multiplier,
                                         const enum eps_accountant accountants[EPS_DIRECTIONS])
 {
-    const struct eps_query query = {.epsilon = NAN, .delta = NAN, .noise_multiplier = noise_multiplier};
-    struct eps_result *made = make_result(EPS_SOLVE_CURVE, &query);
-    if (!made)
-        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    const struct eps_job job = {
+        .query = {.epsilon = NAN, .delta = NAN, .noise_multiplier = noise_multiplier, .curve = true}};
+    struct eps_result *made;
+    enum eps_status status = eps__result_create(&made, error, &job);
+    if (status != EPS_OK)
+        return status;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
         made->directions[d] =
             (struct eps_candidate){.accountant = accountants[d], .direction = d, .value = NAN, .bad_event_share = NAN};
-    enum eps_status status = fill_figures(made, error, setting);
+    status = fill_figures(made, error, setting);
     if (status == EPS_OK && !add_assumptions(made, setting))
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     if (status != EPS_OK) {
@@ -717,16 +432,14 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
         goto out;
     double searched = built + (1 - built) * (1 - audit_share(&setting, operations));
     setting.context = eps__context_part(&searching, context, built, searched);
-    made = make_result(eps_job_unknown(job), &job->query);
-    if (!made) {
-        status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    status = eps__result_create(&made, error, job);
+    if (status != EPS_OK)
         goto out;
-    }
     if (made->solved_for == EPS_SOLVE_CURVE)
         status = eps__curve(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0,
                             job->query.accountant.tolerance);
     else
-        status = solve_scalar(made, error, &setting, &lineup);
+        status = eps__scalar(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0);
     setting.context = eps__context_part(&auditing, context, searched, 1);
     if (status == EPS_OK && job->query.accountant.audit > 0)
         status = audit(made, error, &setting);

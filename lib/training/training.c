@@ -32,6 +32,13 @@ enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phas
     return status;
 }
 
+struct eps_job eps__phase_job(const struct eps_job *job, const struct eps_phase *phase)
+{
+    struct eps_job own = {.mechanism = phase->mechanism, .query = job->query};
+    own.query.noise_multiplier *= phase->noise_scale;
+    return own;
+}
+
 /* ------------------------------------------------------------ equal phases */
 
 /* Whether two phases have the same mechanism and noise; their counts may differ. */
@@ -221,6 +228,17 @@ struct question {
     double sigma, log_delta, eps;
 };
 
+/* Returns whether that changes anything. */
+static bool use_accountant(struct eps__phase *phase, enum eps_direction direction,
+                           const struct eps__accountant *accountant)
+{
+    if (accountant == phase->accountants[direction])
+        return false;
+    forget_steppers(phase, direction);
+    phase->accountants[direction] = accountant;
+    return true;
+}
+
 /* Evaluates a candidate on its own: the smaller *value, the better; INFINITY if it gives no answer. */
 static enum eps_status judge(const struct eps__phase *phase, const struct eps__accountant *candidate,
                              enum eps_direction direction, const struct question *question, double *value,
@@ -270,14 +288,17 @@ enum eps_status eps__training_choose(struct eps__training *training, struct eps_
                     best = candidates[i];
                 }
             }
-            if (best != phase->accountants[direction]) {
-                forget_steppers(phase, direction);
-                phase->accountants[direction] = best;
-                *changed = true;
-            }
+            *changed = use_accountant(phase, direction, best) || *changed;
         }
     }
     return EPS_OK;
+}
+
+void eps__training_restore(struct eps__training *training, const struct eps__accountant *accountants[][EPS_DIRECTIONS])
+{
+    for (size_t k = 0; k < training->len; k++)
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+            use_accountant(&training->phases[k], d, accountants[k][d]);
 }
 
 /* ------------------------------------------------------------ the whole training */

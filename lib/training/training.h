@@ -62,8 +62,14 @@ enum eps_status eps__training_begin(struct eps__training *training, struct eps_e
 enum eps_status eps__training_choose(struct eps__training *training, struct eps_error *error, double sigma,
                                      double log_delta, double eps, bool *changed);
 
+/* Goes back to these accountants, which were those of each phase before. */
+void eps__training_restore(struct eps__training *training, const struct eps__accountant *accountants[][EPS_DIRECTIONS]);
+
 /* Returns the setting of the whole training, which borrows from it. */
 struct eps__setting eps__training_setting(struct eps__training *training);
+
+/* The job of one run of a phase: its mechanism, and the query with the phase's noise multiplier. */
+struct eps_job eps__phase_job(const struct eps_job *job, const struct eps_phase *phase);
 
 /* Prefixes the pointer of an error in a phase with "/phases/i" and its message with the phase. Returns the status. */
 enum eps_status eps__phase_error(struct eps_error *error, const struct eps__phase *phase, enum eps_status status);

@@ -1,6 +1,6 @@
 /*
- * The codec without memory, jansson's included: whatever cannot be had, a text that comes out is the whole one, a job
- * is refused with a reason, and nothing is lost.
+ * The codec without memory, jansson's included: a text that is produced is complete, a job that is refused has a
+ * reason, and nothing leaks.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,7 +20,7 @@ static const char path[] = "tests/unit/memory/out_of_memory.jsonl";
 
 enum { MALFORMED, PARSED, ENCODED, LABELLED, BRIEF, HASHED, VIOLATIONS, PROBLEM, TEXTS, LINE = 4096 };
 
-/* Every text that is made of one input, NULL where it could not be; and those with all the memory. */
+/* Every text that is made of one input, NULL where it failed; and the texts with sufficient memory. */
 struct spoken {
     const char *input;
     const struct eps_result *result;
@@ -29,7 +29,7 @@ struct spoken {
     bool known;
 };
 
-/* A line a violation; with memory. */
+/* One line per violation; with memory. */
 static char *list(const struct api_errors *errors)
 {
     char *text = scarcity_give(LINE);
