@@ -1,8 +1,8 @@
 /*
  * The accountant monte_carlo: guarantees from draws of the privacy loss (BMS section 5 and appendix A).
  *
- * A noise multiplier is found by estimate-verify-release (A42, noise_multiplier.c). An epsilon or a delta at a given noise multiplier is read
- * off one set of draws and holds with high probability (A41, A43).
+ * A noise multiplier is found by estimate-verify-release (A42, noise_multiplier.c). An epsilon or a delta at a given
+ * noise multiplier is read off one set of draws and holds with high probability (A41, A43).
  *
  * The laws (law.h) make the draws; this file chooses how many are made and what follows from them.
  *

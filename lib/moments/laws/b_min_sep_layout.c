@@ -66,8 +66,10 @@ void eps__b_min_sep_row(double *row, const struct eps__b_min_sep_layout *layout,
 {
     const struct eps__banded_gram *banded = &layout->b_min_sep->banded;
     assert(i < layout->steps);
-    for (size_t d = 0; d < banded->width; d++)
-        row[d] = i >= layout->lead + (layout->lead > 0 ? d : 0) ? banded->gram[(i - layout->lead) * banded->width + d] : 0;
+    for (size_t d = 0; d < banded->width; d++) {
+        bool there = i >= layout->lead + (layout->lead > 0 ? d : 0);
+        row[d] = there ? banded->gram[(i - layout->lead) * banded->width + d] : 0;
+    }
 }
 
 bool eps__b_min_sep_alike(const struct eps__b_min_sep_layout *layout, size_t i)

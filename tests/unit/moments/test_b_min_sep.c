@@ -315,7 +315,8 @@ TEST(what_does_not_fit_is_infinite)
     assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
     assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 6, &numbers)));
     /* a drawing of four copies would be rarer than e^-2500 */
-    b_min_sep = (struct eps__b_min_sep){.separation = 4, .examples = 1, .banded = {.len = 100, .width = 2, .p = 1e-300}};
+    b_min_sep = (struct eps__b_min_sep){
+        .separation = 4, .examples = 1, .banded = {.len = 100, .width = 2, .p = 1e-300}};
     assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
     assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 4, &numbers)));
 }
