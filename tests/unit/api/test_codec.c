@@ -14,8 +14,9 @@
 
 #include "api/codec/codec.h"
 #include "api/problem.h"
+#include "tests/generate/request.h"
 #include "tests/unit/decoded.h"
-#include "tests/unit/random_job.h"
+#include "tests/unit/draw.h"
 #include "tests/unit/test.h"
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
@@ -79,7 +80,7 @@ TEST(numbers_are_the_shortest_that_decode_to_themselves)
     check_number(NAN, "null");
     check_number(-INFINITY, "null");
     for (int i = 0; i < 20000; i++) {
-        uint64_t bits = (random_below(&seed, UINT64_MAX) << 1) ^ random_below(&seed, UINT64_MAX);
+        uint64_t bits = (draw_below(&seed, UINT64_MAX) << 1) ^ draw_below(&seed, UINT64_MAX);
         double value, back;
         memcpy(&value, &bits, sizeof value);
         if (!isfinite(value))
@@ -214,39 +215,49 @@ TEST(dense_rows_return_as_the_triangle_they_are)
 TEST(whatever_is_returned_can_be_posted_as_the_same_job)
 {
     uint64_t seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 10) : 1;
+    size_t schemes[EPS_SCHEME_COUNT] = {0}, families[EPS_FAMILY_COUNT] = {0}, largest = 0;
 
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < 5500; i++) {
         uint64_t before = seed;
-        json_t *asked = random_job(&seed);
+        struct generated drawn;
+        generate_job(&drawn, i < 4000 ? &generate_ordinary : &generate_phases, &seed);
+        json_t *asked = generated_request(&drawn.job, &seed);
+        char *asked_text = api_json_text(asked), hash[3][65];
         struct api_errors errors = {0};
-        char first[65], second[65];
-        struct api_job *job = api_job_decode(&errors, asked, 0);
-        if (!job) {
-            char *text = api_json_text(asked);
-            fail_msg("seed %llu: %s\n%s: %s", (unsigned long long)before, text, errors.items[0].pointer,
+        struct api_job *job = api_job_decode(&errors, asked, 0), meant = {.job = drawn.job};
+        if (!job)
+            fail_msg("seed %llu: %s\n%s: %s", (unsigned long long)before, asked_text, errors.items[0].pointer,
                      errors.items[0].detail);
-        }
         json_t *canonical = api_job_encode(job, true);
         char *text = api_json_text(canonical);
-        json_t *posted = parsed(text);
-        struct api_job *again = api_job_decode(&errors, posted, 0);
-        if (!again)
-            fail_msg("%s\n%s: %s", text, errors.items[0].pointer, errors.items[0].detail);
-        api_job_hash(first, job);
-        api_job_hash(second, again);
-        assert_string_equal(first, second);
+        struct api_job *again = decoded(text);
         json_t *fixed = api_job_encode(again, true);
         char *same = api_json_text(fixed);
+        eps_job_defaults(&meant.job);
+        api_job_hash(hash[0], job);
+        api_job_hash(hash[1], again);
+        api_job_hash(hash[2], &meant);
+        assert_string_equal(hash[0], hash[1]);
+        assert_string_equal(hash[0], hash[2]);
         assert_string_equal(text, same);
+        schemes[job->job.mechanism.sampling.scheme] += drawn.job.phases_len == 0;
+        families[job->job.mechanism.matrix.family] += drawn.job.phases_len == 0;
+        largest += eps_job_unknown(&job->job) == EPS_SOLVE_RUNS;
         json_decref(fixed);
-        json_decref(posted);
         json_decref(canonical);
         json_decref(asked);
         free(same);
         free(text);
+        free(asked_text);
         api_job_destroy(job);
         api_job_destroy(again);
+        generated_free(&drawn);
     }
+    for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++)
+        assert_true(schemes[scheme] > 600);
+    for (int family = 0; family < EPS_FAMILY_COUNT; family++) /* fourier goes with one scheme */
+        assert_true(families[family] > (family == EPS_FAMILY_FOURIER ? 50 : 250));
+    assert_true(largest > 100);
 }
 
 /* Every scheme: the passes over the data are another way to write n, and leave no trace. */

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "tests/unit/decoded.h"
-#include "tests/unit/random_job.h"
 #include "tests/unit/test.h"
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
@@ -223,37 +222,6 @@ TEST(arrays_of_phases_belong_to_the_identity)
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(hash[i], hash[k]);
     }
-}
-
-TEST(whatever_is_returned_can_be_posted_as_the_same_training)
-{
-    uint64_t seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 10) : 1;
-    size_t largest = 0;
-
-    for (int i = 0; i < 1500; i++) {
-        json_t *asked = random_phases(&seed);
-        char *asked_text = api_json_text(asked), first[65], second[65];
-        struct api_job *job = decoded(asked_text);
-        json_t *canonical = api_job_encode(job, true);
-        char *text = api_json_text(canonical);
-        struct api_job *again = decoded(text);
-        json_t *fixed = api_job_encode(again, true);
-        char *same = api_json_text(fixed);
-        api_job_hash(first, job);
-        api_job_hash(second, again);
-        assert_string_equal(first, second);
-        assert_string_equal(text, same);
-        largest += eps_job_unknown(&job->job) == EPS_SOLVE_RUNS;
-        json_decref(fixed);
-        json_decref(canonical);
-        json_decref(asked);
-        free(same);
-        free(text);
-        free(asked_text);
-        api_job_destroy(job);
-        api_job_destroy(again);
-    }
-    assert_true(largest > 100);
 }
 
 /* The hashes that jobs of one mechanism had before there were phases: results that are stored are theirs still. */
