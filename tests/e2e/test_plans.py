@@ -180,40 +180,10 @@ def test_what_cannot_be_tried_says_why(server):
 
 
 def test_what_is_refused(server):
-    def refused(pointer, **changes):
-        body = {name: value for name, value in {**SMALL, **changes}.items() if value != "absent"}
-        return check_problem(server.post(body, "/v1/plans"), 422, "invalid-job", pointer)
-
-    refused("/n", n="absent")
-    refused("/n", n=0)
-    refused("/n", n="x")
-    assert "solved for" not in refused("/n", n="max")["detail"]
-    refused("/n/1", n=[3, "max"])
-    refused("/n/1", n=[3, 0])
-    refused("/n", n=[])
-    refused("/epochs", epochs=3)
-    refused("/epochs", n=None, epochs=-1)
-    refused("/batch_size", batch_size="absent")
-    refused("/batch_size/1", batch_size=[10, 100])
-    refused("/batch_size", batch_size=list(range(1, 10)))
-    refused("/dataset_size", dataset_size="absent")
-    refused("/epsilon", epsilon=-1)
-    refused("/delta", delta=1)
-    refused("/delta", delta="absent")
-    refused("/workload/momentum", workload={"type": "momentum", "momentum": 2})
-    refused("/objective", objective="mean")
-    refused("/objective", objective="max_squared\0")
-    refused("/adjacency", adjacency="add")
-    refused("/max_bands", max_bands=0)
-    refused("/schemes/1", schemes=["none", "some"])
-    refused("/schemes", schemes=[])
-    refused("/schemes/0", schemes=["none\0x"])
-    refused("/families/0", families=["trees"])
-    refused("/families", families=["dense"])
-    refused("/label", label="x" * 201)
-    refused("/noise_multiplier", noise_multiplier=1)
-    refused("/workload/coefficients", n=[2500, 2600],
-            workload={"type": "toeplitz", "coefficients": [1 / (i + 1) for i in range(2100)]})
+    check_problem(server.post({**SMALL, "families": ["trees"]}, "/v1/plans"), 422, "invalid-job", "/families/0")
+    long = {"type": "toeplitz", "coefficients": [1 / (i + 1) for i in range(2100)]}
+    check_problem(server.post({**SMALL, "n": [2500, 2600], "workload": long}, "/v1/plans"), 422, "invalid-job",
+                  "/workload/coefficients")
     check_problem(server.post([1], "/v1/plans"), 422, "invalid-job", "")
 
 

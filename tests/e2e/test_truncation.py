@@ -56,19 +56,6 @@ def test_uneven_groups_take_the_worse_size(server):
     assert at(202) == pytest.approx(max(at(200), at(204)), rel=1e-9)
 
 
-@pytest.mark.parametrize("sampling, pointer", [
-    ({"scheme": "poisson", "p": 0.1, "truncation": {"max_batch_size": 5}}, "/sampling/dataset_size"),
-    ({"scheme": "poisson", "p": 0.1, "dataset_size": 50, "truncation": {"max_batch_size": 0}},
-     "/sampling/truncation/max_batch_size"),
-    ({"scheme": "poisson", "batch_size": 60, "dataset_size": 50, "truncation": {"max_batch_size": 5}},
-     "/sampling/batch_size"),
-    ({"scheme": "cyclic_poisson", "batch_size": 30, "dataset_size": 50, "groups": 2}, "/sampling/batch_size"),
-])
-def test_what_cannot_be_is_refused(server, sampling, pointer):
-    job = {"n": 10, "sampling": sampling, "noise_multiplier": 1, "delta": 1e-6}
-    check_problem(server.post(job), 422, "invalid-job", pointer)
-
-
 def test_truncation_with_a_banded_strategy_needs_groups(server):
     job = {"n": 10, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1, "delta": 1e-6,
            "sampling": {"scheme": "poisson", "p": 0.1, "dataset_size": 50, "truncation": {"max_batch_size": 9}},
@@ -84,16 +71,6 @@ def test_truncated_groups_are_a_fixed_split(server):
     limited = dict(job, sampling=dict(job["sampling"], truncation={"max_batch_size": 6}))
     assert any("33 or one more examples" in line for line in server.solve(limited)["result"]["assumptions"])
     assert any("independently of its value" in line for line in server.solve(job)["result"]["assumptions"])
-
-
-@pytest.mark.parametrize("addition, name", [({"examples_per_user": 3}, "examples_per_user"),
-                                            ({"last_iterate": True}, "last_iterate")])
-def test_what_nobody_derived_is_refused_by_both_names(server, addition, name):
-    sampling = {"scheme": "poisson", "p": 0.1, "dataset_size": 1000, "truncation": {"max_batch_size": 120}, **addition}
-    problem = check_problem(server.post({"n": 10, "sampling": sampling, "noise_multiplier": 1, "delta": 1e-5}), 422,
-                            "invalid-job")
-    assert [error["pointer"] for error in problem["errors"]] == ["/sampling/truncation"]
-    assert name in problem["errors"][0]["detail"]
 
 
 def test_groups_and_the_last_iterate_are_one_binomial_law(server):

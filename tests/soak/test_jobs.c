@@ -22,9 +22,8 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
-#include "tests/soak/extremes.h"
+#include "tests/generate/job.h"
 #include "tests/soak/follow.h"
-#include "tests/soak/wild_job.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/test.h"
@@ -247,7 +246,7 @@ static const char *judge_ranges(const struct eps_job *job)
     static struct violations violations;
     violations.len = 0;
     eps_job_check(job, 0, note_violation, &violations);
-    return extremes_judge(job, &violations);
+    return members_judge(job, &violations);
 }
 
 /* ------------------------------------------------------------ a job and what follows it */
@@ -301,8 +300,16 @@ static const char *run_job(const struct eps_job *job, struct lent *lent, const s
     return wrong;
 }
 
+/* Those of odd seeds are extreme. */
+static void draw_seed(struct generated *wild, uint64_t seed)
+{
+    uint64_t state = generate_state(seed);
+    generate_job(wild, seed % 2 ? &generate_extreme : &generate_wild, &state);
+    eps_job_defaults(&wild->job);
+}
+
 /* Computes the matrix, and names it instead. */
-static void store(struct wild_job *wild, const struct eps_context *lent)
+static void store(struct generated *wild, const struct eps_context *lent)
 {
     struct eps_strategy *strategy = NULL;
     struct eps_context own = *lent, *context = &own;
@@ -311,8 +318,10 @@ static void store(struct wild_job *wild, const struct eps_context *lent)
     if (eps_job_check(&wild->job, 0, NULL, NULL) > 0 ||
         eps_strategy_create(context, &strategy, NULL, &wild->job.mechanism) != EPS_OK)
         return;
+    const enum eps_normalization normalization = matrix->normalization;
+    eps__members_free(&eps__matrix_object, matrix);
     *matrix = (struct eps_matrix){
-        .family = EPS_FAMILY_STORED, .stamps = 1, .normalization = matrix->normalization, .nonnegative = true};
+        .family = EPS_FAMILY_STORED, .stamps = 1, .normalization = normalization, .nonnegative = true};
     snprintf(matrix->stored_id, sizeof matrix->stored_id, "%s", eps_strategy_id(strategy));
     eps_strategy_destroy(strategy);
     eps_job_defaults(&wild->job);
@@ -358,18 +367,18 @@ static void note_seed(const char *path, uint64_t seed)
 
 static void tell_missed(const char *name)
 {
-    print_error("# %s is not drawn out to its ends by tests/soak/extremes.c\n", name);
+    print_error("# %s is not drawn out to its ends by tests/generate/members.c\n", name);
 }
 
 /* So that a new number of the wire's, which nobody draws, is found here. */
 TEST(every_number_is_drawn)
 {
     for (uint64_t seed = 1; seed < 2 * EXTREMES; seed += 2) {
-        struct wild_job wild;
-        wild_job(&wild, seed);
-        wild_job_free(&wild);
+        struct generated wild;
+        draw_seed(&wild, seed);
+        generated_free(&wild);
     }
-    assert_int_equal(extremes_missed(tell_missed), 0);
+    assert_int_equal(members_missed(tell_missed), 0);
 }
 
 TEST(wild_jobs_end_well)
@@ -382,12 +391,12 @@ TEST(wild_jobs_end_well)
     struct lent *lent = calloc(1, sizeof *lent);
     assert_non_null(lent);
     for (uint64_t seed = first; seed < first + count; seed++) {
-        struct wild_job wild;
+        struct generated wild;
         struct run run = {0};
         note_seed(getenv("SOAK_AT"), seed);
         patience_begin("seed", seed, (unsigned)setting("SOAK_HANG", HANG_SECONDS));
         double began = patience_clock();
-        wild_job(&wild, seed);
+        draw_seed(&wild, seed);
         if (verbose) {
             char *text = text_of(&wild.job);
             print_message("# seed %llu: %s\n", (unsigned long long)seed, text ? text : "no text");
@@ -413,7 +422,7 @@ TEST(wild_jobs_end_well)
             free(text);
             failures++;
         }
-        wild_job_free(&wild);
+        generated_free(&wild);
     }
     patience_end();
     for (size_t i = 0; i < lent->kept_len; i++)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/epsilon.h"
-#include "tests/truth/random_mechanism.h"
+#include "tests/generate/request.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/test.h"
@@ -62,7 +62,7 @@ static void draw_job(struct eps_job *job, uint64_t seed)
 
 static void expect(bool holds, uint64_t seed, const char *what, const struct eps_job *job)
 {
-    char *text = holds ? NULL : mechanism_text(job);
+    char *text = holds ? NULL : generated_text(job);
     if (!holds)
         print_error("# seed %llu: %s\n", (unsigned long long)seed, text);
     free(text);

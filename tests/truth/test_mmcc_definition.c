@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/generate/request.h"
 #include "tests/truth/mmcc_definition.h"
-#include "tests/truth/random_mechanism.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/test.h"
 
@@ -19,12 +19,18 @@ enum { MECHANISMS = 16, STEPS_MOST = 5 };
 
 #define TOLERANCE 3e-3
 
+/* A job and its arrays, which point into the struct: do not copy. */
+struct drawn {
+    struct eps_job job;
+    double coefficients[STEPS_MOST], rows[STEPS_MOST * STEPS_MOST];
+};
+
 /* A strategy with something above its entries, entries of different sizes, and groups that divide nothing. */
-static void draw_mechanism(struct random_mechanism *drawn, uint64_t seed)
+static void draw_mechanism(struct drawn *drawn, uint64_t seed)
 {
     uint64_t state = seed * 1000003 + 17;
     struct eps_mechanism *mechanism = &drawn->job.mechanism;
-    *drawn = (struct random_mechanism){0};
+    *drawn = (struct drawn){0};
     eps_job_init(&drawn->job);
     bool cyclic = seed % 2;
     size_t n = (cyclic ? 3 : 2) + draw_below(&state, STEPS_MOST - (cyclic ? 2 : 1));
@@ -62,7 +68,7 @@ static void draw_mechanism(struct random_mechanism *drawn, uint64_t seed)
 static void fail_at(uint64_t seed, const struct eps_job *job, const char *what, enum eps_direction direction,
                     double eps, long double delta)
 {
-    char *text = mechanism_text(job);
+    char *text = generated_text(job);
     print_error("# seed %llu: %s\n", (unsigned long long)seed, text);
     free(text);
     fail_msg("%s, direction %s: at epsilon %.12g the definition's delta is %.9Lg, asked was %.9g", what,
@@ -74,7 +80,7 @@ TEST(mmcc_finds_what_is_defined)
 {
     size_t count = getenv("REPRODUCE") ? 10 * MECHANISMS : MECHANISMS, bounded = 0;
     for (uint64_t seed = 0; seed < count; seed++) {
-        struct random_mechanism drawn;
+        struct drawn drawn;
         struct eps_result *result = NULL;
         struct eps_error error = {0};
         draw_mechanism(&drawn, seed);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
-#include "tests/truth/random_mechanism.h"
+#include "tests/generate/request.h"
 #include "tests/truth/verdict.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/test.h"
@@ -108,18 +108,33 @@ static void print_summary(struct summary *summary)
 
 static void print_job(uint64_t seed, const struct eps_job *job, const char *message)
 {
-    char *text = mechanism_text(job);
+    char *text = generated_text(job);
     print_message("# seed %llu: %s\n#   %s\n", (unsigned long long)seed, text, message);
     free(text);
 }
 
+/* A valid one, with its defaults. */
+static void draw_seed(struct generated *drawn, uint64_t seed)
+{
+    uint64_t state = generate_state(seed);
+    generate_job(drawn, &generate_small, &state);
+    eps_job_defaults(&drawn->job);
+    while (eps_job_check(&drawn->job, 0, NULL, NULL) > 0) {
+        generated_free(drawn);
+        generate_job(drawn, &generate_small, &state);
+        eps_job_defaults(&drawn->job);
+    }
+}
+
 static void judge_seed(struct summary *summary, uint64_t seed, bool full, bool verbose)
 {
-    struct random_mechanism drawn;
+    struct generated drawn;
     const char *scheme = getenv("TRUTH_SCHEME");
-    random_mechanism(&drawn, seed);
-    if (scheme && strcmp(scheme, eps_scheme_name(drawn.job.mechanism.sampling.scheme)) != 0)
+    draw_seed(&drawn, seed);
+    if (scheme && strcmp(scheme, eps_scheme_name(drawn.job.mechanism.sampling.scheme)) != 0) {
+        generated_free(&drawn);
         return;
+    }
     double start = patience_clock();
     struct effort effort = full ? thorough : quick;
     effort.seed = seed;
@@ -144,6 +159,7 @@ static void judge_seed(struct summary *summary, uint64_t seed, bool full, bool v
         print_message("#   -> %d %s %g %s, %.2f s, the truth %.2f s\n", (int)verdict.outcome,
                       eps_accountant_name(verdict.accountant), verdict.looseness, verdict.message, verdict.seconds,
                       patience_clock() - start - verdict.seconds);
+    generated_free(&drawn);
 }
 
 TEST(random_mechanisms_are_never_too_low_nor_too_loose)

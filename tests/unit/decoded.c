@@ -6,6 +6,7 @@
 #include "tests/unit/decoded.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/unit/test.h"
@@ -18,6 +19,24 @@ json_t *parsed(const char *text)
     if (!json)
         fail_msg("%s: %s", text, message);
     return json;
+}
+
+json_t *lines_of(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t size = 0;
+    json_t *lines = json_array();
+
+    if (!file)
+        fail_msg("%s cannot be read", path);
+    while (getline(&text, &size, file) > 0)
+        json_array_append_new(lines, parsed(text));
+    free(text);
+    fclose(file);
+    if (json_array_size(lines) == 0)
+        fail_msg("%s is empty", path);
+    return lines;
 }
 
 struct api_job *decoded(const char *text)
@@ -39,23 +58,4 @@ void decoded_hash(char hash[65], const char *text)
     api_job_hash(hash, job);
     assert_int_equal(strlen(hash), 64);
     api_job_destroy(job);
-}
-
-void refused_at(char *pointers, size_t size, const char *text)
-{
-    struct api_errors errors = {0};
-    json_t *json = parsed(text);
-    struct api_job *job = api_job_decode(&errors, json, 0);
-    size_t used = 0;
-
-    assert_true(!job == (errors.len > 0));
-    pointers[0] = '\0';
-    for (size_t i = 0; i < errors.len && used < size; i++) {
-        const char *pointer = *errors.items[i].pointer ? errors.items[i].pointer : "-";
-        used += (size_t)snprintf(pointers + used, size - used, "%s%s", i ? " " : "", pointer);
-        assert_true(strlen(errors.items[i].detail) > 5);
-    }
-    api_job_destroy(job);
-    api_errors_clear(&errors);
-    json_decref(json);
 }

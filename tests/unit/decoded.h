@@ -13,7 +13,7 @@ json_t *parsed(const char *text);
 struct api_job *decoded(const char *text);
 void decoded_hash(char hash[65], const char *text);
 
-/* The pointers at which a body is refused, in order, separated by spaces; "-" is the whole job. "": it is accepted. */
-void refused_at(char *pointers, size_t size, const char *text);
+/* The values of a file with one a line, at least one in all. */
+json_t *lines_of(const char *path);
 
 #endif

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { TESTS_MAX = 256 };
+enum { TESTS_MAX = 512 };
 
 static struct CMUnitTest tests[TESTS_MAX];
 static size_t tests_len;

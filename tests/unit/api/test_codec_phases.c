@@ -1,6 +1,6 @@
 /*
- * Trainings of several phases on the wire: what is refused and where, what is filled in, and what is one job; and
- * that jobs of one mechanism are still what they were before there were phases.
+ * Trainings of several phases on the wire: what is filled in, and what is one job; and that jobs of one mechanism are
+ * still what they were before there were phases. What is refused: refusals.jsonl.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "tests/unit/decoded.h"
-#include "tests/unit/random_job.h"
 #include "tests/unit/test.h"
 
 #define POISSON "\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1}"
@@ -22,90 +21,13 @@
 #define ASKED "\"delta\":1e-6,\"noise_multiplier\":1"
 #define ALL_THREE "\"epsilon\":1," ASKED
 
-/* ---------------------------------------------------------------- refusals */
-
-static const struct {
-    const char *body;
-    const char *pointers;
-} refused[] = {
-    /* the list itself: what it stands for is then not asked for */
-    {"{\"phases\":[]," ASKED "}", "/phases"},
-    {"{\"phases\":{}," ASKED "}", "/phases"},
-    {"{\"phases\":7,\"delta\":2}", "/phases /delta -"},
-    {"{\"phases\":7," ASKED ",\"epsilon\":-1}", "/phases /epsilon -"},
-    {"{\"phases\":[7]," ASKED "}", "/phases/0"},
-    {"{\"phases\":[" PHASE ",null]," ASKED "}", "/phases/1"},
-    {"{\"phases\":[{}]," ASKED "}", "/phases/0/n /phases/0/sampling"},
-    {"{\"phases\":[" PHASE "]}", "-"},
-    {"{\"phases\":[" PHASE "]," ALL_THREE "}", "-"},
-    /* a mechanism is said once */
-    {"{\"n\":10,\"matrix\":{\"family\":\"tree\"}," POISSON ",\"workload\":{\"type\":\"prefix_sum\"},\"phases\":[" PHASE
-     "]," ASKED "}",
-     "/n /matrix /sampling /workload"},
-    {"{\"epochs\":1,\"phases\":[" PHASE "]," ASKED "}", "/epochs"},
-    {"{\"n\":10," POISSON ",\"examples_per_user\":2," ASKED "}", "/examples_per_user"},
-    {"{\"n\":10," POISSON ",\"count\":2,\"noise_scale\":2," ASKED "}", "/count /noise_scale"},
-    {"{\"phases\":[{\"n\":10,\"sampling\":{\"scheme\":\"poisson\",\"p\":0.1,\"examples_per_user\":2}}]," ASKED "}",
-     "/phases/0/sampling/examples_per_user"},
-    {"{\"phases\":[{\"n\":10," POISSON ",\"adjacency\":\"zero_out\",\"delta\":0.1,\"curve\":true,\"p\":1}]," ASKED "}",
-     "/phases/0/adjacency /phases/0/delta /phases/0/curve /phases/0/p"},
-    /* each phase as a job, all of them at once */
-    {"{\"phases\":[" PHASE ",{\"n\":0,\"sampling\":{\"scheme\":\"poisson\",\"p\":2,\"bins\":3}},{\"n\":4,\"matrix\":{"
-     "\"family\":\"dense\",\"rows\":[[1],[0,\"x\"],[0,0,1],[0,0,0,1]]},\"sampling\":{\"scheme\":\"none\",\"epochs\":9}"
-     "}],\"delta\":3,\"noise_multiplier\":1}",
-     "/phases/1/n /phases/1/sampling/bins /phases/2/matrix/rows/1/1 /phases/1/sampling/p /phases/2/sampling/epochs "
-     "/delta"},
-    {"{\"phases\":[" PHASE ",{\"n\":10,\"matrix\":{\"family\":\"best\"},\"sampling\":{\"p\":0.1}}]," ASKED "}",
-     "/phases/1/matrix/family /phases/1/sampling/scheme"},
-    {"{\"phases\":[{\"n\":10,\"epochs\":1," SIZES("poisson") "}]," ASKED "}", "/phases/0/epochs"},
-    {"{\"phases\":[{\"epochs\":1," POISSON "}]," ASKED "}", "/phases/0/epochs"},
-    {"{\"phases\":[{\"epochs\":1e300," SIZES("poisson") "}]," ASKED "}", "/phases/0/epochs"},
-    {"{\"phases\":[{\"n\":10," POISSON ",\"noise_scale\":0}," PHASE ",{\"n\":10," POISSON
-     ",\"noise_scale\":1e10}]," ASKED "}",
-     "/phases/0/noise_scale /phases/2/noise_scale"},
-    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":0,\"noise_scale\":\"1\"}," PHASE "]," ASKED "}",
-     "/phases/0/noise_scale /phases/0/count"},
-    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":1.5},{\"n\":10," POISSON ",\"count\":\"most\"}]," ASKED "}",
-     "/phases/0/count /phases/1/count"},
-    {"{\"phases\":[{\"n\":16777216," POISSON ",\"count\":9007199254740992}]," ASKED "}", "/phases"},
-    {"{\"phases\":[" PHASE "]," ASKED ",\"accountant\":{\"method\":\"pld\",\"audit\":10}}", "/accountant/audit"},
-    /* a user's examples, said once and wrong for some of the phases */
-    {"{\"phases\":[" PHASE ",{\"n\":10,\"sampling\":{\"scheme\":\"none\"}},{\"n\":10,\"sampling\":{\"scheme\":"
-     "\"balls_in_bins\",\"bins\":5}}],\"examples_per_user\":2," ASKED "}",
-     "/examples_per_user /examples_per_user"},
-    {"{\"phases\":[" PHASE "],\"examples_per_user\":0," ASKED "}", "/examples_per_user"},
-    {"{\"phases\":[{\"n\":10,\"sampling\":{\"scheme\":\"b_min_sep\",\"p\":0.1,\"separation\":2,\"warm_start\":true}}],"
-     "\"examples_per_user\":2," ASKED "}",
-     "/phases/0/sampling/warm_start"},
-    /* the largest */
-    {"{\"n\":\"max\"," POISSON "," ASKED "}", "/n"},
-    {"{\"n\":\"most\"," POISSON "," ALL_THREE "}", "/n -"},
-    {"{\"n\":\"max\",\"epochs\":1," SIZES("poisson") "," ALL_THREE "}", "/epochs"},
-    {"{\"n\":\"max\",\"matrix\":{\"family\":\"tree\"}," POISSON "," ALL_THREE "}", "/n"},
-    {"{\"n\":\"max\",\"sampling\":{\"scheme\":\"none\"}," ALL_THREE "}", "/n"},
-    {"{\"n\":\"max\"," POISSON ",\"noise_multiplier\":1,\"curve\":true}", "/n"},
-    {"{\"phases\":[{\"n\":\"max\"," POISSON "}]," ALL_THREE "}", "/phases/0/n -"},
-    {"{\"phases\":[" PHASE ",{\"n\":10," POISSON ",\"count\":\"max\"}]," ASKED "}", "/phases"},
-    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":\"max\"},{\"n\":10," POISSON ",\"count\":\"max\"}]," ALL_THREE "}",
-     "/phases"},
-    {"{\"phases\":[{\"n\":10," POISSON ",\"count\":\"max\"}],\"noise_multiplier\":1,\"curve\":true}", "/phases"},
-};
-
-TEST(each_wrong_training_is_refused_at_its_members)
-{
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        char pointers[512];
-        refused_at(pointers, sizeof pointers, refused[i].body);
-        if (strcmp(pointers, refused[i].pointers) != 0)
-            fail_msg("%s\n  refused at %s\n  instead of %s", refused[i].body, pointers, refused[i].pointers);
-    }
-}
+/* ---------------------------------------------------------------- what was written */
 
 /* As many phases as there may be, and one more; and as many numbers, which are kept packed. */
 TEST(there_are_at_most_256_phases)
 {
     static const char *const items[] = {PHASE, "1"};
-    char *text = malloc(65536), pointers[512];
+    char *text = malloc(65536);
 
     for (size_t len = 256; len <= 257; len++) {
         for (size_t k = 0; k < 2; k++) {
@@ -113,45 +35,17 @@ TEST(there_are_at_most_256_phases)
             for (size_t i = 0; i < len; i++)
                 used += (size_t)sprintf(text + used, "%s%s", i ? "," : "", items[k]);
             sprintf(text + used, "]," ASKED "}");
-            refused_at(pointers, sizeof pointers, text);
-            assert_string_equal(pointers, len == 256 && k == 0 ? "" : "/phases");
+            struct api_errors errors = {0};
+            json_t *json = parsed(text);
+            struct api_job *job = api_job_decode(&errors, json, 0);
+            assert_int_equal(errors.len, job ? 0 : 1);
+            assert_true(job ? len == 256 && k == 0 : strcmp(errors.items[0].pointer, "/phases") == 0);
+            api_job_destroy(job);
+            api_errors_clear(&errors);
+            json_decref(json);
         }
     }
     free(text);
-}
-
-TEST(members_at_the_wrong_level_are_told_theirs)
-{
-    static const struct {
-        const char *body, *words;
-    } rows[] = {
-        {"{\"n\":9,\"phases\":[" PHASE "]," ASKED "}", "remove it here, or remove phases"},
-        {"{\"n\":9," POISSON ",\"examples_per_user\":2," ASKED "}", "a job without phases has it in sampling"},
-        {"{\"n\":9," POISSON ",\"noise_scale\":2," ASKED "}", "noise_scale belongs in phases"},
-        {"{\"phases\":[{\"n\":9," POISSON ",\"p\":1}]," ASKED "}", "p belongs in sampling"},
-        {"{\"phases\":[{\"n\":9," POISSON ",\"delta\":1}]," ASKED "}",
-         "delta belongs at the top level of the job, beside phases"},
-        {"{\"phases\":[{\"sampling\":{\"scheme\":\"poisson\",\"p\":1,\"n\":5}}]," ASKED "}",
-         "n belongs at the top level of the phase"},
-        {"{\"phases\":[{\"n\":9,\"sampling\":{\"scheme\":\"poisson\",\"p\":1,\"examples_per_user\":5}}]," ASKED "}",
-         "examples_per_user belongs at the top level of the job, beside phases"},
-        {"{\"phases\":[" PHASE ",{\"n\":9,\"sampling\":{\"scheme\":\"none\"}}],\"examples_per_user\":2," ASKED "}",
-         "of /phases/1: is only allowed with the schemes"},
-        {"{\"phases\":[{\"n\":9," POISSON ",\"count\":\"all\"}]," ASKED "}", "must be an integer or \"max\""},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct api_errors errors = {0};
-        bool said = false;
-        json_t *json = parsed(rows[i].body);
-        assert_null(api_job_decode(&errors, json, 0));
-        for (size_t k = 0; k < errors.len; k++)
-            said = said || strstr(errors.items[k].detail, rows[i].words);
-        if (!said)
-            fail_msg("%s: \"%s\" does not say %s", rows[i].body, errors.items[0].detail, rows[i].words);
-        api_errors_clear(&errors);
-        json_decref(json);
-    }
 }
 
 /* What the library says of a phase is found where the client wrote it. */
@@ -330,37 +224,6 @@ TEST(arrays_of_phases_belong_to_the_identity)
     }
 }
 
-TEST(whatever_is_returned_can_be_posted_as_the_same_training)
-{
-    uint64_t seed = getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 10) : 1;
-    size_t largest = 0;
-
-    for (int i = 0; i < 1500; i++) {
-        json_t *asked = random_phases(&seed);
-        char *asked_text = api_json_text(asked), first[65], second[65];
-        struct api_job *job = decoded(asked_text);
-        json_t *canonical = api_job_encode(job, true);
-        char *text = api_json_text(canonical);
-        struct api_job *again = decoded(text);
-        json_t *fixed = api_job_encode(again, true);
-        char *same = api_json_text(fixed);
-        api_job_hash(first, job);
-        api_job_hash(second, again);
-        assert_string_equal(first, second);
-        assert_string_equal(text, same);
-        largest += eps_job_unknown(&job->job) == EPS_SOLVE_RUNS;
-        json_decref(fixed);
-        json_decref(canonical);
-        json_decref(asked);
-        free(same);
-        free(text);
-        free(asked_text);
-        api_job_destroy(job);
-        api_job_destroy(again);
-    }
-    assert_true(largest > 100);
-}
-
 /* The hashes that jobs of one mechanism had before there were phases: results that are stored are theirs still. */
 static const struct {
     const char *example, *hash;
@@ -416,19 +279,16 @@ TEST(jobs_of_one_mechanism_kept_their_hash)
 /* The same of the 472 valid jobs among those of tests/corpus, and of their canonical texts: one digest over all. */
 TEST(jobs_of_one_mechanism_kept_their_text)
 {
-    FILE *file = fopen("tests/corpus/jobs.jsonl", "r");
+    json_t *lines = lines_of("tests/corpus/jobs.jsonl"), *asked;
     crypto_generichash_state fold;
     unsigned char digest[16];
-    char hex[33], hash[65], message[256];
-    size_t jobs = 0;
+    char hex[33], hash[65];
+    size_t i, jobs = 0;
 
-    assert_non_null(file);
     crypto_generichash_init(&fold, NULL, 0, sizeof digest);
-    while (fgets(line, sizeof line, file)) {
+    json_array_foreach (lines, i, asked) {
         struct api_errors errors = {0};
-        json_t *asked = api_json_parse(line, strlen(line), message, sizeof message);
         struct api_job *job = api_job_decode(&errors, asked, 0);
-        json_decref(asked);
         api_errors_clear(&errors);
         if (!job)
             continue;
@@ -442,7 +302,7 @@ TEST(jobs_of_one_mechanism_kept_their_text)
         json_decref(canonical);
         api_job_destroy(job);
     }
-    fclose(file);
+    json_decref(lines);
     crypto_generichash_final(&fold, digest, sizeof digest);
     sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
     assert_int_equal(jobs, 472);

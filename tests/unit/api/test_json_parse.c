@@ -14,7 +14,7 @@
 
 #include "api/codec/codec.h"
 #include "api/json/numbers.h"
-#include "tests/unit/random_job.h"
+#include "tests/unit/draw.h"
 #include "tests/unit/test.h"
 
 #define MIB ((size_t)1 << 20)
@@ -300,10 +300,10 @@ TEST(long_arrays_are_exact)
 
     assert_true(values && text);
     for (size_t i = 0; i < COUNT; i++) {
-        uint64_t bits = (random_below(&seed, UINT64_MAX) << 1) ^ random_below(&seed, UINT64_MAX);
+        uint64_t bits = (draw_below(&seed, UINT64_MAX) << 1) ^ draw_below(&seed, UINT64_MAX);
         memcpy(&values[i], &bits, sizeof bits);
         if (!isfinite(values[i]) || i % 7 == 0)
-            values[i] = (double)random_below(&seed, 1 << 20);
+            values[i] = (double)draw_below(&seed, 1 << 20);
         len += (size_t)sprintf(text + len, i % 7 ? "%c%.17g" : "%c%.0f", i ? ',' : '[', values[i]);
     }
     len += (size_t)sprintf(text + len, "]");

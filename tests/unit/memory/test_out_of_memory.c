@@ -22,12 +22,13 @@
 #include "lib/pld/pairs/product_mixture.h"
 #include "lib/strategy/merged.h"
 #include "lib/strategy/optimise/optimal.h"
+#include "tests/unit/decoded.h"
 #include "tests/unit/memory/scarcity.h"
 #include "tests/unit/test.h"
 
 static const char path[] = "tests/unit/memory/out_of_memory.jsonl";
 
-enum { BLOBS = 64, CALLS = 28, NUMBERS = 4096, ROWS_MAX = 1000, LINE = 4096 };
+enum { BLOBS = 64, CALLS = 28, NUMBERS = 4096, ROWS_MAX = 1000 };
 
 /* Calls; those for a part are identified by the part and the row. */
 enum { SOLVED, SERVED, DREW, CREATED, VARIANCE, BAND_ROW, SHAPE = 10, COEFFICIENTS = 11, NOISE = 12, ROWS = 100000 };
@@ -384,28 +385,21 @@ static void ask_job(struct asked *asked, const json_t *line, size_t depth)
 
 TEST(every_allocation_of_a_job_may_fail)
 {
-    char text[LINE], message[256] = "";
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
+    json_t *lines = lines_of(path), *line;
     static struct asked asked;
-    size_t jobs = 0;
-    for (; fgets(text, sizeof text, file); jobs++) {
-        struct api_errors errors = {0};
-        json_t *line = api_json_parse(text, strlen(text), message, sizeof message);
-        if (!line)
-            fail_msg("line %zu: %s", jobs + 1, message);
-        struct api_job *job = api_job_decode(&errors, json_object_get(line, "job"), 0);
-        if (!job)
-            fail_msg("line %zu: %s %s", jobs + 1, errors.items[0].pointer, errors.items[0].detail);
+    size_t i;
+    json_array_foreach (lines, i, line) {
+        char *text = api_json_text(json_object_get(line, "job"));
+        struct api_job *job = decoded(text);
         asked = (struct asked){.name = text, .job = &job->job};
         size_t depth = (size_t)json_integer_value(json_object_get(line, "depth"));
         ask_job(&asked, line, depth ? depth : SCARCITY_WHOLE);
         api_job_destroy(job);
-        json_decref(line);
+        free(text);
     }
-    fclose(file);
-    print_message("# %zu jobs, %zu runs\n", jobs, runs);
-    assert_true(jobs > 30 && runs > 5000);
+    print_message("# %zu jobs, %zu runs\n", i, runs);
+    assert_true(i > 30 && runs > 5000);
+    json_decref(lines);
 }
 
 /* ------------------------------------------------------------ members */

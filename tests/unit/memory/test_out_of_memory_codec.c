@@ -13,6 +13,7 @@
 #include "api/problem.h"
 #include "api/requests/plan.h"
 #include "api/requests/sweep.h"
+#include "tests/unit/decoded.h"
 #include "tests/unit/memory/scarcity.h"
 #include "tests/unit/test.h"
 
@@ -155,18 +156,15 @@ static size_t speak_of(const char *input)
 
 TEST(a_job_is_read_whole_or_refused)
 {
-    char text[LINE];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t jobs = 0;
-    for (; fgets(text, sizeof text, file); jobs++) {
-        char *job = strstr(text, "\"job\":");
-        assert_non_null(job);
-        job[strlen(job) - 2] = '\0'; /* the line's own brace */
-        assert_true(speak_of(job + strlen("\"job\":")) > 20);
+    json_t *lines = lines_of(path), *line;
+    size_t i;
+    json_array_foreach (lines, i, line) {
+        char *text = api_json_text(json_object_get(line, "job"));
+        assert_true(speak_of(text) > 20);
+        free(text);
     }
-    fclose(file);
-    assert_true(jobs > 30);
+    assert_true(json_array_size(lines) > 30);
+    json_decref(lines);
 }
 
 TEST(labels_lists_and_faults_are_read_whole_or_refused)

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "tests/soak/extremes.h"
+#include "tests/generate/members.h"
 
 #include <assert.h>
 #include <float.h>
@@ -25,45 +25,46 @@ static const struct range {
     enum eps__member_type type;
     double least, most;
     const char *text;
-    double usual; /* integers: up to here the member, where it is absent, is often drawn; 0: seldom */
+    double usual;     /* up to here the member, where it is absent, is often drawn; 0: seldom */
+    double low, high; /* of ordinary jobs; 0: that of all */
 } ranges[] = {
-    {"p", EPS__REAL, 1e-20, 1, "[1e-20, 1]", 0},
-    {"epsilon", EPS__REAL, 0, 1e4, "[0, 10000]", 0},
-    {"delta", EPS__REAL, 1e-300, UNDER_1, "[1e-300, 1)", 0},
-    {"noise_multiplier", EPS__REAL, 1e-9, 1e9, "[1e-9, 1e9]", 0},
-    {"noise_scale", EPS__REAL, 1e-6, 1e6, "[1e-6, 1e6]", 0},
-    {"gap", EPS__REAL, 1e-12, UNDER_1, "[1e-12, 1)", 0},
-    {"tolerance", EPS__REAL, 1e-9, 0.1, "[1e-9, 0.1]", 0},
-    {"bad_event_share", EPS__SHARE, 1e-12, UNDER_1, "[1e-12, 1)", 0.5},
-    {"threshold_share", EPS__REAL, 1e-6, UNDER_1, "[1e-6, 1)", 0},
-    {"max_seconds", EPS__REAL, 1e-3, 1e9, "[1e-3, 1e9]", 1e3},
-    {"epochs", EPS__REAL, DENORMAL, DBL_MAX, "", 100},
-    {"momentum", EPS__REAL, 0, UNDER_1, "[0, 1)", 0},
-    {"decay", EPS__REAL, DENORMAL, 1, "(0, 1]", 0},
-    {"from", EPS__REAL, 0, 1, "[0, 1]", 0},
-    {"to", EPS__REAL, 0, 1, "[0, 1]", 0},
-    {"coefficients", EPS__NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
-    {"scale", EPS__NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0},
-    {"decay", EPS__NUMBERS, DENORMAL, UNDER_1, "(0, 1)", 0},
-    {"rows", EPS__ROWS, -1e100, 1e100, "[-1e100, 1e100]", 0},
-    {"n", EPS__INTEGER, 1, 0x1p24, NULL, 0},
-    {"stamps", EPS__INTEGER, 1, 0x1p24, NULL, 0},
-    {"bands", EPS__INTEGER, 1, 0x1p24, NULL, 0},
-    {"buffers", EPS__INTEGER, 1, 16, NULL, 0},
-    {"epochs", EPS__INTEGER, 1, 0x1p24, NULL, 0},
-    {"separation", EPS__INTEGER, 1, 0x1p24, NULL, 0},
-    {"bins", EPS__INTEGER, 1, 0x1p24, NULL, 0},
-    {"batch_size", EPS__INTEGER, 1, COUNTS, NULL, 0},
-    {"dataset_size", EPS__INTEGER, 1, COUNTS, NULL, 0},
-    {"groups", EPS__INTEGER, 1, COUNTS, NULL, 0},
-    {"max_batch_size", EPS__INTEGER, 1, COUNTS, NULL, 0},
-    {"examples_per_user", EPS__INTEGER, 1, COUNTS, NULL, 0},
-    {"max_order", EPS__INTEGER, 2, 1e6, NULL, 64},
-    {"bandwidth", EPS__INTEGER, 1, COUNTS, NULL, 16},
-    {"samples", EPS__INTEGER, 1, 0x1p40, NULL, 4096},
-    {"seed", EPS__INTEGER, 0, COUNTS, NULL, COUNTS},
-    {"audit", EPS__INTEGER, 1, 0x1p40, NULL, 4096},
-    {"count", EPS__INTEGER, 1, COUNTS, NULL, 0},
+    {"p", EPS__REAL, 1e-20, 1, "[1e-20, 1]", 0, 0, 0},
+    {"epsilon", EPS__REAL, 0, 1e4, "[0, 10000]", 0, 0, 0},
+    {"delta", EPS__REAL, 1e-300, UNDER_1, "[1e-300, 1)", 0, 0, 0},
+    {"noise_multiplier", EPS__REAL, 1e-9, 1e9, "[1e-9, 1e9]", 0, 0, 0},
+    {"noise_scale", EPS__REAL, 1e-6, 1e6, "[1e-6, 1e6]", 0, 0.1, 10},
+    {"gap", EPS__REAL, 1e-12, UNDER_1, "[1e-12, 1)", 0, 1e-4, 0.1},
+    {"tolerance", EPS__REAL, 1e-9, 0.1, "[1e-9, 0.1]", 0, 1e-5, 0.1},
+    {"bad_event_share", EPS__SHARE, 1e-12, UNDER_1, "[1e-12, 1)", 0.5, 1e-3, 0.99},
+    {"threshold_share", EPS__REAL, 1e-6, UNDER_1, "[1e-6, 1)", 0, 0.01, 0.99},
+    {"max_seconds", EPS__REAL, 1e-3, 1e9, "[1e-3, 1e9]", 1e3, 1, 100},
+    {"epochs", EPS__REAL, DENORMAL, DBL_MAX, "", 100, 0, 0},
+    {"momentum", EPS__REAL, 0, UNDER_1, "[0, 1)", 0, 0.01, 0.95},
+    {"decay", EPS__REAL, DENORMAL, 1, "(0, 1]", 0, 0.7, 1},
+    {"from", EPS__REAL, 0, 1, "[0, 1]", 0, 0.01, 1},
+    {"to", EPS__REAL, 0, 1, "[0, 1]", 0, 0.01, 1},
+    {"coefficients", EPS__NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0, 0, 0},
+    {"scale", EPS__NUMBERS, -1e100, 1e100, "[-1e100, 1e100]", 0, 0, 0},
+    {"decay", EPS__NUMBERS, DENORMAL, UNDER_1, "(0, 1)", 0, 0, 0},
+    {"rows", EPS__ROWS, -1e100, 1e100, "[-1e100, 1e100]", 0, 0, 0},
+    {"n", EPS__INTEGER, 1, 0x1p24, NULL, 0, 0, 0},
+    {"stamps", EPS__INTEGER, 1, 0x1p24, NULL, 0, 0, 0},
+    {"bands", EPS__INTEGER, 1, 0x1p24, NULL, 0, 0, 0},
+    {"buffers", EPS__INTEGER, 1, 16, NULL, 0, 0, 0},
+    {"epochs", EPS__INTEGER, 1, 0x1p24, NULL, 0, 0, 0},
+    {"separation", EPS__INTEGER, 1, 0x1p24, NULL, 0, 0, 0},
+    {"bins", EPS__INTEGER, 1, 0x1p24, NULL, 0, 0, 0},
+    {"batch_size", EPS__INTEGER, 1, COUNTS, NULL, 0, 0, 0},
+    {"dataset_size", EPS__INTEGER, 1, COUNTS, NULL, 0, 0, 0},
+    {"groups", EPS__INTEGER, 1, COUNTS, NULL, 0, 0, 0},
+    {"max_batch_size", EPS__INTEGER, 1, COUNTS, NULL, 0, 0, 0},
+    {"examples_per_user", EPS__INTEGER, 1, COUNTS, NULL, 0, 0, 0},
+    {"max_order", EPS__INTEGER, 2, 1e6, NULL, 64, 0, 0},
+    {"bandwidth", EPS__INTEGER, 1, COUNTS, NULL, 16, 0, 0},
+    {"samples", EPS__INTEGER, 1, 0x1p40, NULL, 4096, 0, 0},
+    {"seed", EPS__INTEGER, 0, COUNTS, NULL, COUNTS, 0, 0},
+    {"audit", EPS__INTEGER, 1, 0x1p40, NULL, 4096, 0, 0},
+    {"count", EPS__INTEGER, 1, COUNTS, NULL, 0, 0, 0},
 };
 
 static bool is_number(const struct eps__member *field)
@@ -72,7 +73,7 @@ static bool is_number(const struct eps__member *field)
            field->type == EPS__NUMBERS || field->type == EPS__ROWS;
 }
 
-/* NULL: there is no such number, which is the case that extremes_missed() is for. */
+/* NULL: there is no such number, which is the case that members_missed() is for. */
 static const struct range *range_of(const struct eps__member *field)
 {
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
@@ -129,7 +130,7 @@ static size_t length_of(const struct eps__member *field, const void *base)
 /* ------------------------------------------------------------ drawing */
 
 enum { KNOWN_MAX = 128 };
-/* Which fields were drawn: for extremes_missed(). */
+/* Which fields were drawn: for members_missed(). */
 static struct known {
     const struct eps__member *field;
     bool in, out;
@@ -153,10 +154,9 @@ static void note(const struct eps__member *field, const struct range *range, dou
     *(contains(range, value) ? &of->in : &of->out) = true;
 }
 
-/* How often a member is drawn anew, of the chances of one job. */
-struct drawing {
+struct pass {
+    const struct drawing *how;
     uint64_t *state;
-    double within, at_end, anywhere;
 };
 
 static bool chance(uint64_t *state, double p)
@@ -190,47 +190,54 @@ static double at_end(uint64_t *state, const struct range *range)
     return which < 3 ? end : nextafter(end, which == 3 ? -INFINITY : which == 4 ? INFINITY : 0.5);
 }
 
-/* Whether there is a new number. */
-static bool draw_real(const struct drawing *draw, const struct range *range, double *value)
+static double usual(const struct pass *pass, const struct range *range)
 {
-    double which = draw_unit(draw->state);
-    if ((which -= draw->anywhere) < 0)
-        *value = anywhere(draw->state);
-    else if ((which -= draw->at_end) < 0)
-        *value = at_end(draw->state, range);
-    else if ((which -= draw->within) < 0)
-        *value = within(draw->state, range);
+    if (pass->how->ordinary && range->high > 0)
+        return draw_log(pass->state, range->low, range->high);
+    return range->usual > 0 ? draw_log(pass->state, fmax(range->least, 1e-3), range->usual)
+                            : within(pass->state, range);
+}
+
+/* Whether there is a new number; share: of all chances. */
+static bool draw_real(const struct pass *pass, const struct range *range, double share, double share_anywhere,
+                      double *value)
+{
+    const struct drawing *how = pass->how;
+    double which = draw_unit(pass->state);
+    if ((which -= share_anywhere * how->anywhere) < 0)
+        *value = anywhere(pass->state);
+    else if ((which -= share * how->at_end) < 0)
+        *value = at_end(pass->state, range);
+    else if ((which -= share * how->within) < 0)
+        *value = how->ordinary ? usual(pass, range) : within(pass->state, range);
     return which < 0;
 }
 
-static void draw_alone(const struct drawing *draw, const struct eps__member *field, const struct range *range,
+static void draw_alone(const struct pass *pass, const struct eps__member *field, const struct range *range,
                        double *value)
 {
     double drawn = *value;
     bool absent = isnan(drawn);
-    if (absent && !chance(draw->state, range->usual > 0 ? 0.2 : 0.01))
+    double often = field->required ? 1 : range->usual > 0 ? pass->how->absent : 0.01 * pass->how->coupled;
+    if (absent && !chance(pass->state, often))
         return;
     if (absent)
-        drawn = range->usual > 0 ? draw_log(draw->state, fmax(range->least, 1e-3), range->usual)
-                                 : within(draw->state, range);
-    if (draw_real(draw, range, &drawn) || absent) {
+        drawn = usual(pass, range);
+    if (draw_real(pass, range, 1, 1, &drawn) || absent) {
         *value = drawn;
         note(field, range, drawn);
     }
 }
 
 /* Zeros stay, and signs: they are what the matrix is. */
-static void draw_list(const struct drawing *draw, const struct eps__member *field, const struct range *range,
+static void draw_list(const struct pass *pass, const struct eps__member *field, const struct range *range,
                       double *values, size_t len)
 {
-    struct drawing each = *draw;
-    double share = chance(draw->state, 0.5) ? 1 : 2.0 / (double)(len + 1);
-    each.within *= share;
-    each.at_end *= share;
-    each.anywhere *= share * (chance(draw->state, 0.5) ? 1 : 2.0 / (double)(len + 1));
-    for (size_t i = 0; i < len; i++) {
+    double few = 2.0 / (double)(len + 1), share = chance(pass->state, 0.5) ? 1 : few;
+    double share_anywhere = share * (chance(pass->state, 0.5) ? 1 : few);
+    for (size_t i = 0; i < len && !pass->how->ordinary; i++) {
         double old = values[i];
-        if (old == 0 || !draw_real(&each, range, &values[i]))
+        if (old == 0 || !draw_real(pass, range, share, share_anywhere, &values[i]))
             continue;
         if (range->least < 0)
             values[i] = copysign(values[i], old);
@@ -249,25 +256,26 @@ static uint64_t any_integer(uint64_t *state)
 }
 
 /* Most stay as they were drawn: they have to fit to each other. n grows seldom, for it takes time. */
-static void draw_integer(const struct drawing *draw, const struct eps__member *field, const struct range *range,
+static void draw_integer(const struct pass *pass, const struct eps__member *field, const struct range *range,
                          void *place)
 {
-    uint64_t *state = draw->state, value = 0;
+    const struct drawing *how = pass->how;
+    uint64_t *state = pass->state, value = 0;
     bool steps = strcmp(field->name, "n") == 0;
-    double rare = steps ? 0.05 : 0.3;
+    double rare = how->coupled * (steps ? 0.05 : 0.3);
     memcpy(&value, place, field->size);
     if (field->largest && value == EPS_LARGEST)
         return;
-    double absent = (double)(field->absent == -1 ? value == UINT64_MAX : value == 0);
-    if (absent > 0 && !chance(state, range->usual > 0 ? 0.2 : 0.005))
+    bool absent = field->absent == -1 ? value == UINT64_MAX : value == 0;
+    if (absent && !chance(state, range->usual > 0 ? how->absent : 0.005 * how->coupled))
         return;
-    if (absent > 0 && range->usual > 0 && chance(state, 0.8))
+    if (absent && range->usual > 0 && chance(state, 0.8))
         value = (uint64_t)draw_log(state, fmax(range->least, 1), range->usual);
-    else if (chance(state, rare * draw->anywhere))
+    else if (chance(state, rare * how->anywhere))
         value = any_integer(state);
-    else if (chance(state, rare * draw->at_end))
+    else if (chance(state, rare * how->at_end))
         value = (uint64_t)(chance(state, 0.5) ? range->least : range->most) + draw_below(state, 3) - 1;
-    else if (chance(state, rare * draw->within * (steps ? 0.2 : 1)))
+    else if (chance(state, rare * how->within * (steps ? 0.2 : 1)))
         value = (uint64_t)draw_log(state, fmax(range->least, 1), steps ? 0x1p18 : range->most);
     else
         return;
@@ -277,48 +285,48 @@ static void draw_integer(const struct drawing *draw, const struct eps__member *f
     note(field, range, (double)value);
 }
 
-static void draw_name(const struct drawing *draw, const struct eps__member *field, void *place)
+static void draw_name(const struct pass *pass, const struct eps__member *field, void *place)
 {
     unsigned named;
-    if (field->required || !chance(draw->state, 0.3))
+    if (field->required || !chance(pass->state, pass->how->names))
         return;
     do
-        named = (unsigned)draw_below(draw->state, 32);
+        named = (unsigned)draw_below(pass->state, 32);
     while (!(field->allowed >> named & 1));
     memcpy(place, &named, sizeof named);
 }
 
 static void draw_visit(void *user, const struct eps__member *field, void *base, const char *pointer)
 {
-    const struct drawing *draw = user;
+    const struct pass *pass = user;
     const struct range *range = is_number(field) ? range_of(field) : NULL;
     void *place = api__at(base, field->offset);
     (void)pointer;
     if (field->type == EPS__NAME) {
-        draw_name(draw, field, place);
+        draw_name(pass, field, place);
+    } else if (field->type == EPS__BOOL) {
+        if (chance(pass->state, pass->how->flags))
+            *(bool *)place = draw_below(pass->state, 2);
     } else if (range && (field->type == EPS__REAL || field->type == EPS__SHARE)) {
         double before = *(double *)place;
-        draw_alone(draw, field, range, place);
+        draw_alone(pass, field, range, place);
         if (field->given && *(double *)place != before) {
             uint32_t *given = api__at(base, field->given_offset);
             *given |= field->given;
         }
     } else if (range && field->type == EPS__INTEGER) {
-        draw_integer(draw, field, range, place);
+        draw_integer(pass, field, range, place);
     } else if (range) {
         double *values;
         memcpy(&values, place, sizeof values);
-        draw_list(draw, field, range, values, values ? length_of(field, base) : 0);
+        draw_list(pass, field, range, values, values ? length_of(field, base) : 0);
     }
 }
 
-void extremes_draw(struct eps_job *job, uint64_t *state)
+void members_draw(const struct eps__object *object, void *base, const struct drawing *drawing, uint64_t *state)
 {
-    const double shares[] = {0.1, 0.5, 1}, ends[] = {0.02, 0.1, 0.5}, any[] = {0, 0, 0, 0.01, 0.03, 0.2, 1};
-    struct drawing draw = {state, shares[draw_below(state, 3)], ends[draw_below(state, 3)], any[draw_below(state, 7)]};
-    walk(&api__job_object, job, "", draw_visit, &draw);
-    if (job->phases_len == 0 && !isnan(job->mechanism.epochs) && chance(state, 0.8))
-        job->mechanism.n = 0; /* which follows from epochs */
+    struct pass pass = {drawing, state};
+    walk(object, base, "", draw_visit, &pass);
 }
 
 /* ------------------------------------------------------------ judging */
@@ -358,7 +366,7 @@ static void judge_visit(void *user, const struct eps__member *field, void *base,
         judging->wrong = "a number out of its range, and no violation that names the range";
 }
 
-const char *extremes_judge(const struct eps_job *job, const struct violations *violations)
+const char *members_judge(const struct eps_job *job, const struct violations *violations)
 {
     struct judging judging = {violations, NULL};
     struct eps_job walked = *job; /* which is only read */
@@ -389,7 +397,7 @@ static size_t missed_of(const struct eps__object *object, void (*tell)(const cha
     return missed;
 }
 
-size_t extremes_missed(void (*tell)(const char *name))
+size_t members_missed(void (*tell)(const char *name))
 {
     return missed_of(&api__job_object, tell);
 }
