@@ -11,8 +11,9 @@ __extension__ typedef __float128 eps__quad;
 
 /* The unit roundoff of quadruple precision. */
 #define EPS__QUAD_ROUNDOFF 0x1p-113
-/* The unit roundoff of long double, 2^-64, in units of EPS__QUAD_ROUNDOFF. */
+/* The unit roundoffs of long double, 2^-64, and of double, 2^-53, in units of EPS__QUAD_ROUNDOFF. */
 #define EPS__LONG_UNITS 0x1p49
+#define EPS__DOUBLE_UNITS 0x1p60
 
 extern eps__quad expq(eps__quad x);
 extern eps__quad expm1q(eps__quad x);

@@ -17,13 +17,13 @@
 #include "lib/sampling/scheme.h"
 
 enum {
-    OPENED = 2, /* the number of profiles that a search for a noise multiplier opens, for cost() */
+    OPENED = 4, /* the number of profiles that a search for a noise multiplier opens, for cost() */
     FEW = 4     /* the orders to which the higher limit LOW applies */
 };
 
 #define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
-#define FURTHER 4e9          /* the most for all orders */
+#define FURTHER 2e9          /* the most for all orders */
 #define PACE 3.0             /* nanoseconds per operation */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
@@ -32,6 +32,7 @@ struct b_min_sep_law {
     const struct eps__setting *setting;
     struct eps__b_min_sep b_min_sep;
     struct eps__b_min_sep_moments known[EPS_DIRECTIONS];
+    bool doubles_fail; /* to know a moment well enough */
 };
 
 static bool concerns(const struct eps__setting *setting)
@@ -97,8 +98,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         double numbers;
         struct eps__b_min_sep_plan plan = plan_of(setting, direction);
         *operations += opened * PACE * (plan.spent + plan.further);
+        (void)eps__b_min_sep_operations(&b_min_sep, plan.most, &numbers);
+        double at_once = 32 * numbers;
         (void)eps__b_min_sep_operations(&b_min_sep, plan.limit, &numbers);
-        *bytes += 32 * numbers;
+        *bytes += fmax(at_once, 12 * numbers);
     }
 }
 
@@ -211,8 +214,7 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     enum eps_direction direction = orders ? EPS_REMOVE : EPS_ADD;
     struct eps__b_min_sep_moments *known = &law->known[direction];
     struct eps__b_min_sep_plan plan = plan_of(law->setting, direction);
-    enum eps_status status =
-        eps__b_min_sep_extend(law->setting->context, known, &law->b_min_sep, plan.exact, plan.most);
+    enum eps_status status = eps__b_min_sep_extend(law->setting->context, known, &law->b_min_sep, &plan, plan.most);
     if (status == EPS_OK)
         status = eps__raw_tell(orders, laws, known->raw, known->units, plan.most, EPS__B_MIN_SEP_ORDERS_MAX);
     if (status == EPS_OK)
@@ -220,11 +222,23 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
+/* One order more, in the plan's precision for it. */
+static enum eps_status extend(struct b_min_sep_law *law, struct eps__orders *orders, struct eps__laws *laws,
+                              const struct eps__b_min_sep_plan *plan, unsigned to)
+{
+    struct eps__b_min_sep_moments *known = &law->known[EPS_REMOVE];
+    enum eps_status status = eps__b_min_sep_extend(law->setting->context, known, &law->b_min_sep, plan, to);
+    if (status == EPS_OK)
+        status = eps__raw_tell(orders, laws, known->raw, known->units, to, EPS__B_MIN_SEP_ORDERS_MAX);
+    return status;
+}
+
+/* A moment that doubles do not know well enough to be of use is computed anew in long double, and so are those of
+ * higher orders. */
 static enum eps_status know_more(const struct eps__renyi_law *base, struct eps__orders *orders, struct eps__laws *laws,
                                  bool *more)
 {
     struct b_min_sep_law *law = (struct b_min_sep_law *)base;
-    struct eps__b_min_sep_moments *known = &law->known[EPS_REMOVE];
     struct eps__b_min_sep_plan plan = plan_of(law->setting, EPS_REMOVE);
     struct eps__orders further;
     struct eps__laws higher;
@@ -233,9 +247,17 @@ static enum eps_status know_more(const struct eps__renyi_law *base, struct eps__
     *more = next <= plan.limit;
     if (!*more)
         return EPS_OK;
-    enum eps_status status = eps__b_min_sep_extend(law->setting->context, known, &law->b_min_sep, plan.exact, next);
-    if (status == EPS_OK)
-        status = eps__raw_tell(&further, &higher, known->raw, known->units, next, EPS__B_MIN_SEP_ORDERS_MAX);
+    if (law->doubles_fail)
+        plan.most = plan.limit;
+    enum eps_status status = extend(law, &further, &higher, &plan, next);
+    if (status == EPS_OK && !law->doubles_fail && (higher.len == 0 || higher.items[0].len < next)) {
+        eps__orders_clear(&further);
+        eps__laws_clear(&higher);
+        law->doubles_fail = true;
+        law->known[EPS_REMOVE].most = next - 1;
+        plan.most = plan.limit;
+        status = extend(law, &further, &higher, &plan, next);
+    }
     if (status != EPS_OK)
         return status;
     eps__orders_clear(orders);

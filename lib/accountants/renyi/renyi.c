@@ -26,7 +26,7 @@
 /* One direction, computed on first use; thread-compatible. */
 struct side {
     bool known, quickly_known;
-    unsigned at_once; /* the highest order that know() computes */
+    unsigned at_once;                                  /* the highest order that know() computes */
     struct eps__orders orders[EPS__LEVELS_MAX], quick; /* remove only; quick holds approximations */
     struct eps__laws laws[EPS__LEVELS_MAX];
     double variance;            /* of X, approximately */

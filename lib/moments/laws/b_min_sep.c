@@ -20,16 +20,18 @@
 #include "lib/numerics/bound.h"
 
 enum {
-    BUILDING = 30, /* cost of making a transition, in operations */
-    CONVERGING = 2 /* convergence is tested every CONVERGING separations */
+    BUILDING = 30,  /* cost of making a transition, in operations */
+    CONVERGING = 2, /* convergence is tested every CONVERGING separations */
+    SETTLING = 12   /* equal steps converge after about SETTLING separations */
 };
 
-#define TRANSITIONS_MAX 2e7
-#define NUMBERS_MAX 1e8 /* numbers that are held at once, at most */
+#define TRANSITIONS_MAX 1e7
+#define NUMBERS_MAX 5e7 /* numbers that are held at once, at most */
 #define CACHED 3e5      /* numbers that fit into the processor's cache, approximately */
 #define MISSED 4.0      /* a step takes this many times as long if they do not fit */
 /* The rarest drawing has a probability of at least e^-SMALLEST, so that it does not underflow (M23). */
 #define SMALLEST 2500.0
+#define SMALLEST_DOUBLE 600.0 /* the same if the numbers are doubles */
 
 /* The error bound of one step, in units of roundoff of its own precision (M23). */
 static double once_of(const struct eps__b_min_sep_layout *layout)
@@ -57,6 +59,16 @@ static double units_of(const struct eps__b_min_sep_layout *layout)
 #undef EXP
 #undef ROUNDOFF
 
+#define NUMBER double
+#define OF(name) name##_double
+#define EXP exp
+#define ROUNDOFF EPS__UNIT_ROUNDOFF
+#include "lib/moments/laws/b_min_sep_of.h"
+#undef NUMBER
+#undef OF
+#undef EXP
+#undef ROUNDOFF
+
 #define NUMBER long double
 #define OF(name) name##_long
 #define EXP expl
@@ -67,24 +79,30 @@ static double units_of(const struct eps__b_min_sep_layout *layout)
 #undef EXP
 #undef ROUNDOFF
 
+/* -ln of the least probability of a drawing of a copies (M23). */
+static double rarest(const struct eps__b_min_sep *b_min_sep, unsigned a)
+{
+    double p = b_min_sep->banded.p, least = p > 0 ? log(p) - log1p(((double)b_min_sep->separation - 1) * p) : 0;
+    if (p > 0 && p < 1)
+        least = fmin(least, log1p(-p));
+    return -least * a * (double)b_min_sep->examples;
+}
+
 double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigned a, double *numbers)
 {
     struct eps__b_min_sep_stages stages = eps__b_min_sep_stages_of(b_min_sep);
-    double p = b_min_sep->banded.p, b = (double)b_min_sep->separation, k = b_min_sep->examples;
+    double b = (double)b_min_sep->separation, k = b_min_sep->examples;
     double len = eps__b_min_sep_transitions((double)stages.len, b_min_sep->examples, a),
            states = eps__multisets((double)stages.len, a - 1), steps = (double)eps__b_min_sep_steps_of(b_min_sep);
     double changes = fmin((double)b_min_sep->banded.changes + (b_min_sep->warm ? 2 * b : 0), steps);
     double held = states * 2 * (b + 1);
     *numbers = held + states * (2 + (double)a / 4) + len / 2 + a * k * (a * k + 1);
-    /* The least chance of a drawing (M23). */
-    double least = p > 0 ? log(p) - log1p((b - 1) * p) : 0;
-    if (p > 0 && p < 1)
-        least = fmin(least, log1p(-p));
     if (len > TRANSITIONS_MAX || *numbers > NUMBERS_MAX || a >= EPS__B_MIN_SEP_COPIES_MAX ||
-        -least * a * k > SMALLEST)
+        rarest(b_min_sep, a) > SMALLEST)
         return INFINITY;
     double missed = held > CACHED ? MISSED : 1;
-    return len * (BUILDING + steps * missed) + changes * states * (a + 1);
+    double taken = fmin(steps, changes + SETTLING * b);
+    return len * (BUILDING + taken * missed) + changes * states * (a + 1);
 }
 
 enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad *raw, double *units,
@@ -95,10 +113,19 @@ enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad 
     double own = 0;
     *raw = (eps__quad)NAN;
     enum eps_status status = eps__b_min_sep_layout_make(&layout, b_min_sep, a);
+    if (precision == EPS__B_MIN_SEP_DOUBLE && rarest(b_min_sep, a) > SMALLEST_DOUBLE)
+        precision = EPS__B_MIN_SEP_LONG;
     if (status == EPS_OK)
-        status = precision == EPS__B_MIN_SEP_QUAD ? run_quad(context, &layout, raw, &own)
-                                                  : run_long(context, &layout, raw, &own);
-    *units = own * (precision == EPS__B_MIN_SEP_QUAD ? 1 : EPS__LONG_UNITS);
+        status = precision == EPS__B_MIN_SEP_QUAD   ? run_quad(context, &layout, raw, &own)
+                 : precision == EPS__B_MIN_SEP_LONG ? run_long(context, &layout, raw, &own)
+                                                    : run_double(context, &layout, raw, &own);
+    if (status == EPS_OK && precision == EPS__B_MIN_SEP_DOUBLE && !finiteq(*raw)) {
+        precision = EPS__B_MIN_SEP_LONG;
+        status = run_long(context, &layout, raw, &own);
+    }
+    *units = own * (precision == EPS__B_MIN_SEP_QUAD   ? 1
+                    : precision == EPS__B_MIN_SEP_LONG ? EPS__LONG_UNITS
+                                                       : EPS__DOUBLE_UNITS);
     eps__b_min_sep_layout_clear(&layout);
     return status;
 }
@@ -134,12 +161,15 @@ struct eps__b_min_sep_plan eps__b_min_sep_plan_of(const struct eps__b_min_sep *b
 }
 
 enum eps_status eps__b_min_sep_extend(const struct eps_context *context, struct eps__b_min_sep_moments *moments,
-                                      const struct eps__b_min_sep *b_min_sep, unsigned exact, unsigned most)
+                                      const struct eps__b_min_sep *b_min_sep, const struct eps__b_min_sep_plan *plan,
+                                      unsigned to)
 {
-    assert(moments->most >= 1 && most <= EPS__B_MIN_SEP_ORDERS_MAX);
-    for (unsigned a = moments->most + 1; a <= most; a++) {
+    assert(moments->most >= 1 && to <= EPS__B_MIN_SEP_ORDERS_MAX);
+    for (unsigned a = moments->most + 1; a <= to; a++) {
         enum eps_status status = eps__b_min_sep_raw(context, &moments->raw[a], &moments->units[a], b_min_sep, a,
-                                                    a <= exact ? EPS__B_MIN_SEP_QUAD : EPS__B_MIN_SEP_LONG);
+                                                    a <= plan->exact  ? EPS__B_MIN_SEP_QUAD
+                                                    : a <= plan->most ? EPS__B_MIN_SEP_LONG
+                                                                      : EPS__B_MIN_SEP_DOUBLE);
         if (status != EPS_OK)
             return status;
         moments->most = a;

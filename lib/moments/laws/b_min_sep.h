@@ -27,8 +27,9 @@ struct eps__b_min_sep {
  */
 double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigned a, double *numbers);
 
-/* The precision: 64 bits, or 113 bits, which takes QUAD_COST times as long. */
-enum eps__b_min_sep_precision { EPS__B_MIN_SEP_LONG, EPS__B_MIN_SEP_QUAD };
+/* The precision: 53 bits (64 where numbers may leave the range of doubles), 64 bits, or 113 bits, which takes QUAD_COST
+ * times as long as 64. */
+enum eps__b_min_sep_precision { EPS__B_MIN_SEP_DOUBLE, EPS__B_MIN_SEP_LONG, EPS__B_MIN_SEP_QUAD };
 #define EPS__B_MIN_SEP_QUAD_COST 12.0
 
 /* *raw = E X^a, a >= 2, within *units units of quadruple roundoff of itself; not finite if it is not known. EPS_OK,
@@ -46,8 +47,8 @@ struct eps__b_min_sep_moments {
 };
 extern const struct eps__b_min_sep_moments eps__b_min_sep_none;
 
-/* The orders that limits on operations allow. The first ones are computed in quadruple precision, those up to `most` at
- * once, and those up to `limit` one by one where they are of use. */
+/* The orders that limits on operations allow. Those up to `most` are computed at once, up to `exact` in quadruple
+ * precision, else in long double; those up to `limit` one by one where they are of use, in double. */
 struct eps__b_min_sep_plan {
     unsigned exact, most, limit; /* 1: none */
     double spent, further;       /* the estimated operations up to `most`, and of the orders beyond */
@@ -58,10 +59,11 @@ struct eps__b_min_sep_plan {
 struct eps__b_min_sep_plan eps__b_min_sep_plan_of(const struct eps__b_min_sep *b_min_sep, double operations,
                                                   double further, unsigned max_order);
 
-/* Computes the moments up to the order `most`, as far as they are not known yet. Moments that were computed stay,
+/* Computes the moments up to the order `to`, as far as they are not known yet. Moments that were computed stay,
  * whatever the status. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__b_min_sep_extend(const struct eps_context *context, struct eps__b_min_sep_moments *moments,
-                                      const struct eps__b_min_sep *b_min_sep, unsigned exact, unsigned most);
+                                      const struct eps__b_min_sep *b_min_sep, const struct eps__b_min_sep_plan *plan,
+                                      unsigned to);
 
 /*
  * waits[i]: the probability that the user waits (does not sit out) at step i < banded.len, if examples are drawn with

@@ -18,27 +18,58 @@
 #include "lib/moments/laws/multisets.h"
 #include "lib/numerics/bound.h"
 
-#define BYTES_MAX 67108864.0
+enum { SETTLING = 9 }; /* rows of equal steps settle after about SETTLING separations */
+
+#define BYTES_MAX 134217728.0
+#define SETTLED 1e-11     /* equal steps share one row if they multiply all its sums by one factor, within this share */
 #define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */
 #define INACCURATE 1e-4   /* log_density_error must be below this */
 #define FINE 0x1p-4       /* a uniform number below this is replaced by FINE times another one */
 
 /* ------------------------------------------------------------ tables */
 
-double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies)
+/* The bytes of the tables with so many rows. */
+static double bytes_of(const struct eps__b_min_sep *b_min_sep, unsigned copies, double rows)
 {
     struct eps__b_min_sep_stages stages = eps__b_min_sep_stages_of(b_min_sep);
-    double steps = (double)eps__b_min_sep_steps_of(b_min_sep), states = eps__multisets((double)stages.len, copies - 1);
-    double transitions = eps__b_min_sep_transitions((double)stages.len, 1, copies);
-    double bytes = states * (8 * steps + 16 + 4.0 * copies) + 16 * transitions + 4 * steps;
-    bool served = copies >= 2 && copies <= EPS__B_MIN_SEP_DRAWN_MAX && b_min_sep->examples == 1;
-    return served && bytes <= BYTES_MAX ? bytes : INFINITY;
+    double states = eps__multisets((double)stages.len, copies - 1);
+    return states * (8 * rows + 16 + 4.0 * copies) + 16 * eps__b_min_sep_transitions((double)stages.len, 1, copies) +
+           12 * (double)eps__b_min_sep_steps_of(b_min_sep);
 }
 
-/* The sum of a state from step i on, without the factor 2^exponent[i]. */
+double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies)
+{
+    double b = (double)b_min_sep->separation, rows = (double)b_min_sep->banded.changes + SETTLING * b;
+    rows = fmin(rows + (b_min_sep->warm ? 2 * b : 0), (double)eps__b_min_sep_steps_of(b_min_sep));
+    bool served = copies >= 2 && copies <= EPS__B_MIN_SEP_DRAWN_MAX && b_min_sep->examples == 1;
+    double bytes = served ? bytes_of(b_min_sep, copies, rows) : INFINITY;
+    return bytes <= BYTES_MAX ? bytes : INFINITY;
+}
+
+/* The number of rows that fit. */
+static size_t rows_of(const struct eps__b_min_sep_draws *draws)
+{
+    double none = bytes_of(&draws->b_min_sep, draws->layout.copies, 0), row = 8 * (double)draws->layout.states;
+    return (size_t)fmin(floor((BYTES_MAX - none) / row), (double)draws->layout.steps);
+}
+
+/* The row of step i's sums: the sum of state s from this step on is its entry s times 2^exponent[i] lambda^power[i]. */
+static const double *sums_of(const struct eps__b_min_sep_draws *draws, size_t i)
+{
+    return draws->sums + draws->row[i] * draws->layout.states;
+}
+
 static double sum_at(const struct eps__b_min_sep_draws *draws, size_t i, size_t state)
 {
-    return i < draws->layout.steps ? draws->sums[i * draws->layout.states + state] : 1;
+    return i < draws->layout.steps ? sums_of(draws, i)[state] : 1;
+}
+
+/* The factor by which sums of step `to` are multiplied beside those of an earlier step. */
+static double scale_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t to)
+{
+    int shift = draws->exponent[to] - draws->exponent[i];
+    double shrink = draws->shrink[draws->power[i] - draws->power[to]];
+    return shift == 0 ? shrink : ldexp(shrink, shift);
 }
 
 /* The index of a transition among the drawings of its state's waiting copies. */
@@ -137,15 +168,17 @@ static double sum_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t 
     return events + stays;
 }
 
-/* Makes row i from the later rows and the weights at step i. False if a number leaves the range. */
+/* Makes the row of step i from later rows and the weights at step i. False if a number leaves the range. */
 static bool make_row(struct eps__b_min_sep_draws *draws, size_t i, const double *weight, double *scale,
                      struct shares *least)
 {
     size_t n = draws->layout.steps, states = draws->layout.states;
     bool inside = true;
-    double *sums = draws->sums + i * states, largest = 0, smallest = INFINITY;
+    double *sums = draws->sums + draws->row[i] * states, largest = 0, smallest = INFINITY;
+    draws->exponent[i] = draws->exponent[i + 1];
+    draws->power[i] = draws->power[i + 1];
     for (size_t jump = 1; jump <= draws->b_min_sep.separation; jump++)
-        scale[jump] = ldexp(1, draws->exponent[i + jump < n ? i + jump : n] - draws->exponent[i + 1]);
+        scale[jump] = scale_of(draws, i, i + jump < n ? i + jump : n);
     for (size_t s = 0; s < states; s++) {
         sums[s] = sum_of(draws, i, s, weight, scale, least);
         inside &= sums[s] > 0 && sums[s] < INFINITY;
@@ -156,8 +189,45 @@ static bool make_row(struct eps__b_min_sep_draws *draws, size_t i, const double 
     (void)frexp(largest, &shift);
     for (size_t s = 0; s < states; s++)
         sums[s] = ldexp(sums[s], -shift);
-    draws->exponent[i] = draws->exponent[i + 1] + shift;
+    draws->exponent[i] += shift;
     return inside && smallest >= SMALLEST * largest;
+}
+
+/* Over how many steps in a row the sums were multiplied by about one factor, and its range. */
+struct settling {
+    size_t steps;
+    double low, high;
+};
+
+/* Compares the rows of steps i and i + 1, which are alike. */
+static void settle(struct settling *settling, const struct eps__b_min_sep_draws *draws, size_t i)
+{
+    const double *now = sums_of(draws, i), *later = sums_of(draws, i + 1);
+    double scale = scale_of(draws, i, i + 1), low = INFINITY, high = 0;
+    for (size_t s = 0; s < draws->layout.states; s++) {
+        double factor = now[s] / (later[s] * scale);
+        low = fmin(low, factor);
+        high = fmax(high, factor);
+    }
+    bool first = settling->steps == 0;
+    settling->low = first ? low : fmin(settling->low, low);
+    settling->high = first ? high : fmax(settling->high, high);
+    settling->steps++;
+    if (!(settling->high - settling->low <= SETTLED * settling->low))
+        *settling = (struct settling){high - low <= SETTLED * low, low, high};
+}
+
+/* Whether the steps from i - 1 down share the row of step i from now on; then lambda is known. */
+static bool share(struct eps__b_min_sep_draws *draws, const struct settling *settling)
+{
+    size_t b = draws->b_min_sep.separation;
+    if (settling->steps < b || draws->spread > 0)
+        return false;
+    for (size_t k = 1; k <= b; k++)
+        draws->shrink[k] = draws->shrink[k - 1] / settling->low;
+    draws->log_lambda = Sleef_cinz_logd1_u10purec(settling->low);
+    draws->spread = (settling->high - settling->low) / settling->low + 8 * EPS__UNIT_ROUNDOFF;
+    return true;
 }
 
 static void make_weights(double *weight, const struct eps__b_min_sep_draws *draws, const double *row, size_t i)
@@ -170,6 +240,7 @@ static void make_weights(double *weight, const struct eps__b_min_sep_draws *draw
     }
 }
 
+/* Makes all rows, from the last step on. */
 static enum eps_status make_rows(const struct eps_context *context, struct eps__b_min_sep_draws *draws,
                                  struct shares *least)
 {
@@ -177,19 +248,36 @@ static enum eps_status make_rows(const struct eps_context *context, struct eps__
     double *weight = malloc(layout->len * sizeof *weight);
     double *scale = malloc((draws->b_min_sep.separation + 1) * sizeof *scale);
     enum eps_status status = weight && scale ? EPS_OK : EPS_NO_MEMORY;
-    draws->exponent[layout->steps] = 0;
+    struct settling settling = {0};
+    bool sharing = false;
+    size_t used = 0, room = rows_of(draws);
     for (size_t i = layout->steps; status == EPS_OK && i-- > 0;) {
-        if (i + 1 == layout->steps || !eps__b_min_sep_alike(layout, i + 1))
+        bool alike = i + 1 < layout->steps && eps__b_min_sep_alike(layout, i + 1);
+        sharing = sharing && alike;
+        if (sharing) {
+            draws->row[i] = draws->row[i + 1];
+            draws->exponent[i] = draws->exponent[i + 1];
+            draws->power[i] = draws->power[i + 1] + 1;
+            continue;
+        }
+        draws->row[i] = (uint32_t)used;
+        if (!alike)
             make_weights(weight, draws, row_of(draws, i), i);
-        if (!make_row(draws, i, weight, scale, least))
+        if (used++ >= room || !make_row(draws, i, weight, scale, least))
             status = EPS_UNSUPPORTED;
         else
             status = eps__poll(context);
+        if (status == EPS_OK && alike)
+            settle(&settling, draws, i);
+        else
+            settling = (struct settling){0};
+        sharing = status == EPS_OK && share(draws, &settling);
     }
     free(weight);
     free(scale);
     if (status == EPS_OK)
-        draws->log_z = Sleef_cinz_logd1_u10purec(sum_at(draws, 0, 0)) + draws->exponent[0] * M_LN2;
+        draws->log_z = Sleef_cinz_logd1_u10purec(sum_at(draws, 0, 0)) + draws->exponent[0] * M_LN2 +
+                       draws->power[0] * draws->log_lambda;
     return status;
 }
 
@@ -205,7 +293,11 @@ static void count_errors(struct eps__b_min_sep_draws *draws, double gram_units, 
     double weights = 8 + (gram_units + copies + 4) * pairs * largest;
     double sums = steps * (copies + 8) + events * weights;
     double shares = steps * 8 + events * (copies + 40) * (1 / least.events + 1 / least.one);
-    draws->log_z_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + 8 * (1 + fabs(draws->exponent[0] * M_LN2))), 4);
+    double spread = draws->spread / EPS__UNIT_ROUNDOFF;
+    sums += steps * spread;
+    shares += events * spread / least.events;
+    double logs = fabs(draws->exponent[0] * M_LN2) + draws->power[0] * (1 + fabs(draws->log_lambda));
+    draws->log_z_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + 8 * (1 + logs)), 4);
     draws->log_density_error = eps__raise(1.01 * EPS__UNIT_ROUNDOFF * (sums + shares), 4);
 }
 
@@ -217,7 +309,10 @@ void eps__b_min_sep_draws_free(struct eps__b_min_sep_draws *draws)
     free(draws->base);
     free(draws->edge);
     free(draws->sums);
+    free(draws->row);
+    free(draws->power);
     free(draws->exponent);
+    free(draws->shrink);
     free(draws);
 }
 
@@ -227,10 +322,15 @@ static enum eps_status make(const struct eps_context *context, struct eps__b_min
     size_t edge = edge_of(layout) < layout->steps ? edge_of(layout) : layout->steps, width = layout->stages.width;
     draws->base = malloc((layout->lead + 1) * layout->drawings_len * sizeof *draws->base);
     draws->edge = malloc((edge * width + 1) * sizeof *draws->edge);
-    draws->sums = malloc(layout->steps * layout->states * sizeof *draws->sums);
-    draws->exponent = malloc((layout->steps + 1) * sizeof *draws->exponent);
-    if (!draws->base || !draws->edge || !draws->sums || !draws->exponent)
+    draws->sums = malloc(rows_of(draws) * layout->states * sizeof *draws->sums);
+    draws->row = malloc(layout->steps * sizeof *draws->row);
+    draws->power = calloc(layout->steps + 1, sizeof *draws->power);
+    draws->exponent = calloc(layout->steps + 1, sizeof *draws->exponent);
+    draws->shrink = calloc(draws->b_min_sep.separation + 1, sizeof *draws->shrink);
+    if (!draws->base || !draws->edge || !draws->sums || !draws->row || !draws->power || !draws->exponent ||
+        !draws->shrink)
         return EPS_NO_MEMORY;
+    draws->shrink[0] = 1;
     struct shares least = {1, 1};
     draws->most = layout->copies * ((draws->b_min_sep.banded.len - 1) / draws->b_min_sep.separation + 1);
     for (size_t i = 0; i < edge; i++)
@@ -296,13 +396,12 @@ static size_t above(const double *sums, size_t len, double x)
     return low;
 }
 
-/* The part of transition t in the sum of its state at step i, without the factor 2^exponent[i]. met: of the state. */
+/* The part of transition t in the sum of its state at step i, without the factor of step i. met: of the state. */
 static double part_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t state, size_t t, double met)
 {
     size_t to = arrival(draws, i, t);
-    double sum = sum_at(draws, to, draws->layout.items[t].to);
-    int shift = draws->exponent[to] - draws->exponent[i];
-    return weight_of(draws, row_of(draws, i), i, state, t, met) * (shift == 0 ? sum : ldexp(sum, shift));
+    return weight_of(draws, row_of(draws, i), i, state, t, met) *
+           (sum_at(draws, to, draws->layout.items[t].to) * scale_of(draws, i, to));
 }
 
 /* Draws one of the transitions at step i that draw some copy. Those that draw the most copies come first in the running

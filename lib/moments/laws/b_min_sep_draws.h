@@ -23,8 +23,13 @@ struct eps__b_min_sep_draws {
     size_t most;               /* the largest number of participations of a draw */
     double *base; /* [step][drawing]: its probability at each leading step, and in the last row at all others */
     double *edge; /* the rows of the first steps if something is missing before them */
-    double *sums; /* the sum of state s from step i on is row i's entry s, times 2^exponent[i]; 1 behind the last row */
-    int *exponent; /* steps + 1 numbers */
+    /* The sum of state s from step i on is entry s of row[i], times 2^exponent[i] lambda^power[i]; behind the last step it
+     * is 1. Equal steps share a row once they multiply it by one factor, lambda, within a share of `spread`. */
+    double *sums;
+    uint32_t *row, *power; /* power: steps + 1 numbers, as exponent */
+    int *exponent;
+    double *shrink; /* [k]: lambda^-k, k <= separation */
+    double log_lambda, spread;
 };
 
 /*

@@ -16,8 +16,7 @@
 
 struct eps__b_min_sep_stages eps__b_min_sep_stages_of(const struct eps__b_min_sep *b_min_sep)
 {
-    struct eps__b_min_sep_stages stages = {
-        b_min_sep->separation, b_min_sep->banded.width, b_min_sep->examples, 0, 0};
+    struct eps__b_min_sep_stages stages = {b_min_sep->separation, b_min_sep->banded.width, b_min_sep->examples, 0, 0};
     stages.meeting = stages.separation - stages.width + 1;
     stages.len = stages.meeting + (stages.width - 1) * stages.examples;
     return stages;

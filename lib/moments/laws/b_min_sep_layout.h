@@ -53,7 +53,7 @@ struct eps__b_min_sep_layout {
     uint32_t *first;  /* states + 1 numbers: where the transitions of each state begin */
     struct eps__b_min_sep_transition *items; /* of a state: one for each drawing of its waiting copies */
     struct eps__b_min_sep_drawing *drawings;
-    uint32_t *took;                                   /* [drawing][copies] */
+    uint32_t *took;                                    /* [drawing][copies] */
     size_t drawings_at[EPS__B_MIN_SEP_COPIES_MAX + 1]; /* [w]: where the drawings of w waiting copies begin */
     size_t drawings_len;
     size_t reach;   /* the largest number of examples of a drawing */

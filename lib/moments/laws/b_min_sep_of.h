@@ -10,16 +10,16 @@
 
 struct OF(sums) {
     const struct eps__b_min_sep_layout *layout;
-    double *row;    /* of the Gram matrix, at the current step */
+    double *row;     /* of the Gram matrix, at the current step */
     eps__quad *base; /* [drawing] */
-    NUMBER *own;    /* [drawing]: its weight without other copies */
-    NUMBER *powers; /* [d][t], t <= examples: e^{g t}, g the entry at distance d */
-    NUMBER *met;    /* [state]: e to the sum over its copies that do not wait, for one example that is drawn */
-    NUMBER *power;  /* [t], t <= reach: powers of met */
-    NUMBER *ring;   /* [slot][state]: the sums from a step on, of the last `slots` steps */
-    NUMBER *before; /* the ring before the last step */
-    size_t slots;   /* separation + 1 */
-    size_t shift;   /* step i is in slot (i + shift) mod slots */
+    NUMBER *own;     /* [drawing]: its weight without other copies */
+    NUMBER *powers;  /* [d][t], t <= examples: e^{g t}, g the entry at distance d */
+    NUMBER *met;     /* [state]: e to the sum over its copies that do not wait, for one example that is drawn */
+    NUMBER *power;   /* [t], t <= reach: powers of met */
+    NUMBER *ring;    /* [slot][state]: the sums from a step on, of the last `slots` steps */
+    NUMBER *before;  /* the ring before the last step */
+    size_t slots;    /* separation + 1 */
+    size_t shift;    /* step i is in slot (i + shift) mod slots */
 };
 
 static void OF(clear)(struct OF(sums) *sums)

@@ -154,9 +154,11 @@ TEST(sums_are_over_all_patterns)
             total += all.weight[x];
         assert_true(fabs(total - 1) < 1e-12);
         bool fits = all.len * all.len <= PATTERNS_MAX * PATTERNS_MAX / 16;
-        for (int precision = 0; fits && precision < 2; precision++) {
+        for (int precision = 0; fits && precision < 3; precision++) {
             eps__quad raw[ORDER_MAX + 1];
-            double units, bits = precision == EPS__B_MIN_SEP_QUAD ? 0x1p-113 : 0x1p-64;
+            double units, bits = precision == EPS__B_MIN_SEP_QUAD   ? 0x1p-113
+                                 : precision == EPS__B_MIN_SEP_LONG ? 0x1p-64
+                                                                    : 0x1p-53;
             unsigned orders = all.len < 12 ? 4 : all.len < 60 ? 3 : 2;
             sums_of(raw, &units, &b_min_sep, orders, (enum eps__b_min_sep_precision)precision);
             assert_true(units * 0x1p-113 < 1e6 * bits);
@@ -315,8 +317,8 @@ TEST(what_does_not_fit_is_infinite)
     assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
     assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 6, &numbers)));
     /* a drawing of four copies would be rarer than e^-2500 */
-    b_min_sep = (struct eps__b_min_sep){
-        .separation = 4, .examples = 1, .banded = {.len = 100, .width = 2, .p = 1e-300}};
+    b_min_sep =
+        (struct eps__b_min_sep){.separation = 4, .examples = 1, .banded = {.len = 100, .width = 2, .p = 1e-300}};
     assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
     assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 4, &numbers)));
 }
