@@ -257,7 +257,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     double n = (double)mechanism->n, bands = (double)eps_strategy_bands(setting->strategy);
     bool alike = eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TOEPLITZ;
-    const struct eps__b_min_sep b_min_sep = {.banded = {.len = mechanism->n, .width = (size_t)bands, .p = setting->p},
+    const struct eps__b_min_sep b_min_sep = {.banded = {.len = mechanism->n,
+                                                        .width = (size_t)bands,
+                                                        .p = setting->p,
+                                                        .changes = alike ? (size_t)bands : mechanism->n},
                                              .separation = mechanism->sampling.separation,
                                              .examples = (unsigned)mechanism->sampling.examples_per_user,
                                              .warm = mechanism->sampling.warm_start};

@@ -91,10 +91,12 @@ enum eps_status eps__mc_b_min_sep_copies_make(const struct eps_context *context,
                                               const struct eps__mc_columns *columns,
                                               const struct eps__b_min_sep_steps *steps, double eps)
 {
-    struct eps__b_min_sep b_min_sep = {.banded = {.len = steps->n, .width = columns->width, .p = steps->p},
-                                       .separation = steps->separation,
-                                       .examples = steps->examples,
-                                       .warm = steps->warm};
+    size_t changes = columns->stride > 0 ? steps->n : columns->width;
+    struct eps__b_min_sep b_min_sep = {
+        .banded = {.len = steps->n, .width = columns->width, .p = steps->p, .changes = changes},
+        .separation = steps->separation,
+        .examples = steps->examples,
+        .warm = steps->warm};
     double width = (double)columns->width;
     *copies = (struct eps__mc_b_min_sep_copies){0};
     assert(columns->n == steps->n && columns->width <= steps->separation && !columns->drift);

@@ -172,6 +172,49 @@ TEST(copies_are_drawn_by_their_law)
     }
 }
 
+/* Rows of equal steps are shared once the sums settle: Z is that of the sums in long double, and draws are those of
+ * tables in which no two steps are equal. */
+TEST(equal_steps_share_a_row)
+{
+    enum { LEN = 600, BANDS = 4, MOST = 400, DRAWS = 20000 };
+    static double gram[LEN * BANDS];
+    const double column[BANDS] = {1, 0.5, 0.375, 0.3125};
+    for (int warm = 0; warm < 2; warm++) {
+        struct eps__b_min_sep b_min_sep = {
+            .banded = {LEN, BANDS, 0.05, gram, BANDS}, .separation = 5, .examples = 1, .warm = warm};
+        struct eps__b_min_sep_draws *shared = NULL, *single = NULL;
+        struct eps__participated out[2][MOST];
+        eps__quad raw;
+        double units, differ = 0;
+        for (size_t i = 0; i < LEN; i++)
+            for (size_t d = 0; d < BANDS; d++) {
+                gram[i * BANDS + d] = 0;
+                for (size_t r = 0; r + d < BANDS && i + r < LEN; r++)
+                    gram[i * BANDS + d] += 0.7 * column[r] * column[r + d];
+            }
+        assert_int_equal(eps__b_min_sep_raw(NULL, &raw, &units, &b_min_sep, 3, EPS__B_MIN_SEP_LONG), EPS_OK);
+        assert_int_equal(eps__b_min_sep_draws_make(NULL, &shared, &b_min_sep, 3, 0), EPS_OK);
+        assert_true(shared->spread > 0 && shared->spread < 1e-10 && shared->row[0] < LEN / 2);
+        assert_true(fabs(shared->log_z - (double)logq(raw)) <= shared->log_z_error);
+        assert_true(shared->log_z_error > LEN * shared->spread && shared->log_density_error > shared->spread);
+        for (size_t i = 1; i < LEN; i += 2)
+            gram[i * BANDS] = nextafter(gram[i * BANDS], INFINITY);
+        b_min_sep.banded.changes = LEN;
+        assert_int_equal(eps__b_min_sep_draws_make(NULL, &single, &b_min_sep, 3, 0), EPS_OK);
+        assert_true(single->spread == 0);
+        assert_true(shared->most <= MOST);
+        for (uint32_t draw = 0; draw < DRAWS; draw++) {
+            struct eps__stream stream = {.key = {(uint32_t)warm, (uint32_t)seed}};
+            size_t len[2] = {eps__b_min_sep_draws_next(out[0], shared, &stream, draw),
+                             eps__b_min_sep_draws_next(out[1], single, &stream, draw)};
+            differ += len[0] != len[1] || memcmp(out[0], out[1], len[0] * sizeof *out[0]) != 0;
+        }
+        assert_true(differ <= 2);
+        eps__b_min_sep_draws_free(shared);
+        eps__b_min_sep_draws_free(single);
+    }
+}
+
 /* ------------------------------------------------------------ means */
 
 /* The estimate of delta(eps) from draws. */
