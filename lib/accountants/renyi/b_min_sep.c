@@ -24,7 +24,8 @@ enum {
 #define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
 #define FURTHER 2e9          /* the most for all orders */
-#define PACE 3.0             /* nanoseconds per operation */
+#define PACE 3.0             /* nanoseconds per operation, */
+#define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
 struct b_min_sep_law {
@@ -97,7 +98,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double numbers;
         struct eps__b_min_sep_plan plan = plan_of(setting, direction);
-        *operations += opened * PACE * (plan.spent + plan.further);
+        *operations += opened * (PACE * plan.spent + PACE_FURTHER * plan.further);
         (void)eps__b_min_sep_operations(&b_min_sep, plan.most, &numbers);
         double at_once = 32 * numbers;
         (void)eps__b_min_sep_operations(&b_min_sep, plan.limit, &numbers);
@@ -264,7 +265,7 @@ static enum eps_status know_more(const struct eps__renyi_law *base, struct eps__
     eps__laws_clear(laws);
     *orders = further;
     *laws = higher;
-    eps__meter_add(law->setting->meter, PACE * eps__b_min_sep_operations(&law->b_min_sep, next, &numbers));
+    eps__meter_add(law->setting->meter, PACE_FURTHER * eps__b_min_sep_operations(&law->b_min_sep, next, &numbers));
     return EPS_OK;
 }
 
