@@ -20,9 +20,12 @@
 
 #define LEAST_SQUARE 0x1p-300 /* smaller squared norms are raised to this, so that no product underflows */
 
+/* Beside others, a vector also counts as no shorter than 16 len^2 units of the longest one, so that the factorisation
+ * and its verification succeed (A30). */
 static double square_of(const struct eps__bin_gram *bins, size_t i)
 {
-    return fmax(bins->diagonal[i], LEAST_SQUARE);
+    double part = bins->width > 1 ? 16 * (double)bins->len * (double)bins->len * EPS__UNIT_ROUNDOFF : 0;
+    return fmax(bins->diagonal[i], fmax(part * part * bins->most, LEAST_SQUARE));
 }
 
 static enum eps_status allocate(struct eps__mc_factor *factor, size_t len)

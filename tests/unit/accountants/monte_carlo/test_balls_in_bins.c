@@ -238,6 +238,19 @@ TEST(the_factor_dominates)
         }
 }
 
+/* Bins that are 1e85 times shorter than others, and nearly parallel to them, have a factor, too. */
+TEST(short_bins_have_a_factor)
+{
+    struct eps_result *result =
+        solved(NULL, job_of("{'n': 4, 'matrix': {'family': 'blt', 'normalization': 'max_column',"
+                            " 'decay': [0.9999999999999417, 0.23738388070996536],"
+                            " 'scale': [9.999999999999998e99, 275611545139841.56]},"
+                            " 'sampling': {'scheme': 'balls_in_bins', 'bins': 4}, 'epsilon': 9999, 'delta': 7.7e-21,"
+                            " 'accountant': {'method': 'auto', 'estimator': 'plain', 'audit': 147}}"));
+    assert_true(result->audit[EPS_REMOVE].lower <= result->delta && result->audit[EPS_ADD].lower <= result->delta);
+    eps_result_destroy(result);
+}
+
 /* Bands stay bands, and the corners of a cyclic band become full rows only at its end. */
 TEST(the_factor_is_narrow)
 {
