@@ -23,8 +23,8 @@ struct eps__b_min_sep_draws {
     size_t most;               /* the largest number of participations of a draw */
     double *base; /* [step][drawing]: its probability at each leading step, and in the last row at all others */
     double *edge; /* the rows of the first steps if something is missing before them */
-    /* The sum of state s from step i on is entry s of row[i], times 2^exponent[i] lambda^power[i]; behind the last step it
-     * is 1. Equal steps share a row once they multiply it by one factor, lambda, within a share of `spread`. */
+    /* The sum of state s from step i on is entry s of row[i], times 2^exponent[i] lambda^power[i]; it is 1 behind the
+     * last step. Equal steps share a row once they multiply it by one factor, lambda, within a share of `spread`. */
     double *sums;
     uint32_t *row, *power; /* power: steps + 1 numbers, as exponent */
     int *exponent;
