@@ -371,15 +371,20 @@ static bool same_numbers(const struct eps__member *member, const void *a, const 
     return a_len == b_len && (a_len == 0 || memcmp(left, right, a_len * sizeof *left) == 0);
 }
 
+/* The bits of a number: NAN, which is absent, equals itself. */
+static uint64_t bits_of(double number)
+{
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
 bool eps__member_equal(const struct eps__member *member, const void *a, const void *b)
 {
-    double left, right;
     switch ((enum eps__member_type)member->type) {
     case EPS__REAL:
     case EPS__SHARE:
-        left = real_at(member, a);
-        right = real_at(member, b);
-        return memcmp(&left, &right, sizeof left) == 0;
+        return bits_of(real_at(member, a)) == bits_of(real_at(member, b));
     case EPS__NUMBERS:
     case EPS__ROWS:
         return same_numbers(member, a, b);
