@@ -102,7 +102,10 @@ double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigne
         return INFINITY;
     double missed = held > CACHED ? MISSED : 1;
     double taken = fmin(steps, changes + SETTLING * b);
-    return len * (BUILDING + taken * missed) + changes * states * (a + 1);
+    double drawings = 0;
+    for (unsigned waiting = 1; waiting <= a; waiting++)
+        drawings += eps__multisets(k + 1, waiting);
+    return len * (BUILDING + taken * missed) + changes * (states * (a + 1) + 8 * drawings);
 }
 
 enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad *raw, double *units,

@@ -32,9 +32,11 @@ enum { SETTLING = 9 }; /* rows of equal steps settle after about SETTLING separa
 static double bytes_of(const struct eps__b_min_sep *b_min_sep, unsigned copies, double rows)
 {
     struct eps__b_min_sep_stages stages = eps__b_min_sep_stages_of(b_min_sep);
-    double states = eps__multisets((double)stages.len, copies - 1);
+    double states = eps__multisets((double)stages.len, copies - 1), drawings = 0.5 * copies * (copies + 3);
+    double width = (double)stages.width, lead = b_min_sep->warm ? (double)stages.separation : 0;
+    double edge = lead * drawings + (b_min_sep->warm ? (lead + width) * width : 0);
     return states * (8 * rows + 16 + 4.0 * copies) + 16 * eps__b_min_sep_transitions((double)stages.len, 1, copies) +
-           12 * (double)eps__b_min_sep_steps_of(b_min_sep);
+           12 * (double)eps__b_min_sep_steps_of(b_min_sep) + 8 * edge;
 }
 
 double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies)
@@ -64,10 +66,11 @@ static double sum_at(const struct eps__b_min_sep_draws *draws, size_t i, size_t 
     return i < draws->layout.steps ? sums_of(draws, i)[state] : 1;
 }
 
-/* The factor by which sums of step `to` are multiplied beside those of an earlier step. */
+/* The factor of the sums of step `to`, relative to that of step i < to, at most `separation` steps before it. */
 static double scale_of(const struct eps__b_min_sep_draws *draws, size_t i, size_t to)
 {
     int shift = draws->exponent[to] - draws->exponent[i];
+    assert(draws->power[i] >= draws->power[to] && draws->power[i] - draws->power[to] <= draws->b_min_sep.separation);
     double shrink = draws->shrink[draws->power[i] - draws->power[to]];
     return shift == 0 ? shrink : ldexp(shrink, shift);
 }

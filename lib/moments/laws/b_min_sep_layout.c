@@ -103,14 +103,18 @@ void eps__b_min_sep_bases(eps__quad *base, const struct eps__b_min_sep_layout *l
         never = (1 + (j - 1) * p) / (1 + j * p);
         p = p / (1 + j * p);
     }
+    for (unsigned j = 0; j <= k; j++) {
+        layout->chance[j] = 1;
+        for (unsigned e = 0; e < k; e++)
+            layout->chance[j] *= e < j ? p * (k - e) / (e + 1) : never;
+    }
     for (size_t at = 0; at < layout->drawings_len; at++) {
         const uint32_t *took = layout->took + at * layout->copies;
         while (at >= layout->drawings_at[waiting + 1])
             waiting++;
         base[at] = orders_of(took, waiting);
         for (unsigned c = 0; c < waiting; c++)
-            for (unsigned e = 0; e < k; e++)
-                base[at] *= e < took[c] ? p * (k - e) / (e + 1) : never;
+            base[at] *= layout->chance[took[c]];
     }
 }
 
@@ -129,6 +133,7 @@ void eps__b_min_sep_layout_clear(struct eps__b_min_sep_layout *layout)
     free(layout->items);
     free(layout->drawings);
     free(layout->took);
+    free(layout->chance);
     free(layout->places);
 }
 
@@ -234,9 +239,10 @@ enum eps_status eps__b_min_sep_layout_make(struct eps__b_min_sep_layout *layout,
     layout->items = malloc(layout->len * sizeof *layout->items);
     layout->drawings = malloc(layout->drawings_len * sizeof *layout->drawings);
     layout->took = malloc(layout->drawings_len * copies * sizeof *layout->took);
+    layout->chance = malloc((b_min_sep->examples + 1) * sizeof *layout->chance);
     layout->places = malloc(stages.len * copies * sizeof *layout->places);
     if (!layout->waiting || !layout->others || !layout->first || !layout->items || !layout->drawings || !layout->took ||
-        !layout->places)
+        !layout->chance || !layout->places)
         return EPS_NO_MEMORY;
     for (size_t stage = 0; stage < stages.len; stage++)
         for (unsigned j = 0; j + 1 < copies; j++)

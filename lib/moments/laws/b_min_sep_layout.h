@@ -56,8 +56,9 @@ struct eps__b_min_sep_layout {
     uint32_t *took;                                    /* [drawing][copies] */
     size_t drawings_at[EPS__B_MIN_SEP_COPIES_MAX + 1]; /* [w]: where the drawings of w waiting copies begin */
     size_t drawings_len;
-    size_t reach;   /* the largest number of examples of a drawing */
-    size_t *places; /* [stage][j]: C(stage + j, j + 1), for ranks of multisets */
+    eps__quad *chance; /* [j]: scratch space of eps__b_min_sep_bases() */
+    size_t reach;      /* the largest number of examples of a drawing */
+    size_t *places;    /* [stage][j]: C(stage + j, j + 1), for ranks of multisets */
 };
 
 struct eps__b_min_sep_stages eps__b_min_sep_stages_of(const struct eps__b_min_sep *b_min_sep);
@@ -83,7 +84,8 @@ void eps__b_min_sep_row(double *row, const struct eps__b_min_sep_layout *layout,
 /* Whether steps i and i - 1 have the same row and the same probabilities. */
 bool eps__b_min_sep_alike(const struct eps__b_min_sep_layout *layout, size_t i);
 
-/* Sets base[drawing]: its probability at step i, with the number of different orders of took. It is within
+/* Sets base[drawing]: its probability at step i, with the number of different orders of took. It is the same at all
+ * steps but the leading ones; two threads may not call this for one layout at once. It is within
  * eps__b_min_sep_base_units() units of quadruple roundoff. */
 void eps__b_min_sep_bases(eps__quad *base, const struct eps__b_min_sep_layout *layout, size_t i);
 double eps__b_min_sep_base_units(const struct eps__b_min_sep_layout *layout);

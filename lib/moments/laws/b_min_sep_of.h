@@ -12,6 +12,7 @@ struct OF(sums) {
     const struct eps__b_min_sep_layout *layout;
     double *row;     /* of the Gram matrix, at the current step */
     eps__quad *base; /* [drawing] */
+    bool based;      /* base is set */
     NUMBER *own;     /* [drawing]: its weight without other copies */
     NUMBER *powers;  /* [d][t], t <= examples: e^{g t}, g the entry at distance d */
     NUMBER *met;     /* [state]: e to the sum over its copies that do not wait, for one example that is drawn */
@@ -71,7 +72,9 @@ static void OF(weigh)(struct OF(sums) *sums, size_t i)
     const struct eps__b_min_sep_layout *layout = sums->layout;
     size_t width = layout->stages.width, terms = layout->stages.examples + 1;
     eps__b_min_sep_row(sums->row, layout, i);
-    eps__b_min_sep_bases(sums->base, layout, i);
+    if (i <= layout->lead || !sums->based) /* at all steps but the leading ones they are the same */
+        eps__b_min_sep_bases(sums->base, layout, i);
+    sums->based = true;
     for (size_t d = 0; d < width; d++) {
         NUMBER once = EXP((NUMBER)sums->row[d]), *powers = sums->powers + d * terms;
         powers[0] = 1;
