@@ -37,10 +37,10 @@ out_of() {
     echo "$(cd "$log" && pwd)/$(echo "$1" | tr / _)"
 }
 
-# count NAME OK NOT_OK SKIPPED: prints one line of the report and adds the counts.
+# count NAME OK NOT_OK SKIPPED SECONDS: prints one line of the report and adds the counts.
 count() {
     passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
-    printf '  %-50s %5d passed' "$1" "$2"
+    printf '  %-50s %5d passed %4d s' "$1" "$2" "$5"
     [ "$3" = 0 ] || printf ', %d FAILED' "$3"
     [ "$4" = 0 ] || printf ', %d skipped' "$4"
     printf '\n'
@@ -51,8 +51,10 @@ run() {
     out=$(out_of "$1")
     shift
     sanitizers "$out.report"
+    began=$(date +%s)
     CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" "$@" >"$out" 2>"$out.err"
     echo $? >"$out.status"
+    echo $(($(date +%s) - began)) >"$out.seconds"
 }
 
 judge() {
@@ -60,6 +62,7 @@ judge() {
     out=$(out_of "$name")
     report=$out.report
     status=$(cat "$out.status")
+    took=$(cat "$out.seconds")
     skips=$(grep -cE '^(not )?ok [0-9]+.*# SKIP' "$out")
     bad=$(grep -E '^not ok [0-9]+' "$out" | grep -vc '# SKIP')
     good=$(grep -E '^ok [0-9]+' "$out" | grep -vc '# SKIP')
@@ -68,7 +71,7 @@ judge() {
         bad=1
         echo "# $name: exit status $status, $good of $planned tests ran to their end" >>"$out.err"
     fi
-    count "$name" "$good" "$bad" "$skips"
+    count "$name" "$good" "$bad" "$skips" "$took"
     [ "$bad" = 0 ] || explain "$out" | sed 's/^/      /'
 }
 
@@ -124,11 +127,13 @@ start_e2e() {
 
 run_e2e() {
     sanitizers "$(out_of e2e).report"
+    began=$(date +%s)
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
         timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" env --default-signal=INT \
         "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
     echo $? >"$log/e2e.status"
+    echo $(($(date +%s) - began)) >"$log/e2e.seconds"
 }
 
 # judge_e2e NAME: waits for pytest to end, and counts.
@@ -154,7 +159,7 @@ PY
     good=$1 bad=$2 skips=$3
     [ "$status" = 0 ] || [ "$bad" != 0 ] || bad=1
     [ "$good" != 0 ] || [ "$bad" != 0 ] || bad=1
-    count "$name" "$good" "$bad" "$skips"
+    count "$name" "$good" "$bad" "$skips" "$(cat "$log/e2e.seconds")"
     [ "$bad" = 0 ] || { reports; tail -n 80 "$log/e2e"; } | sed 's/^/      /'
 }
 
