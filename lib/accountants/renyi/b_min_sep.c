@@ -11,7 +11,7 @@
 #include "lib/accountants/renyi/banded.h"
 #include "lib/accountants/renyi/poisson.h"
 #include "lib/base/error.h"
-#include "lib/moments/laws/b_min_sep.h"
+#include "lib/moments/laws/b_min_sep_residual.h"
 #include "lib/moments/laws/raw.h"
 #include "lib/numerics/binomial.h"
 #include "lib/sampling/scheme.h"
@@ -24,16 +24,21 @@ enum {
 #define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
 #define FURTHER 2e9          /* the most for all orders */
+#define RESIDUAL 2e8         /* the most for the moments of a residual at one tilt */
 #define PACE 3.0             /* nanoseconds per operation, */
 #define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
+
+#define ALIKE 1e-12 /* relative differences up to this one are left out */
+#define BEYOND 50.0 /* a normal number exceeds this with a probability below DBL_MIN */
 
 struct b_min_sep_law {
     struct eps__renyi_law base;
     const struct eps__setting *setting;
     struct eps__b_min_sep b_min_sep;
     struct eps__b_min_sep_moments known[EPS_DIRECTIONS];
-    bool doubles_fail; /* to know a moment well enough */
+    double mean_p[EPS__GEOMETRICS_MAX]; /* the probability q of each geometric mean */
+    bool doubles_fail;                  /* to know a moment well enough */
 };
 
 static bool concerns(const struct eps__setting *setting)
@@ -103,6 +108,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         double at_once = 32 * numbers;
         (void)eps__b_min_sep_operations(&b_min_sep, plan.limit, &numbers);
         *bytes += fmax(at_once, 12 * numbers);
+        plan = eps__b_min_sep_plan_of(&b_min_sep, RESIDUAL, 0, 0);
+        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE * plan.spent;
     }
 }
 
@@ -176,14 +183,17 @@ static enum eps_status make_geometrics(struct b_min_sep_law *law)
     if (!waits)
         return EPS_NO_MEMORY;
     law->base.geometrics[0] = tilted(b_min_sep, waits, p);
+    law->mean_p[0] = p;
     if (p < 1)
         law->base.geometrics[0].empty = eps__poisson_never((double)b_min_sep->banded.len * b_min_sep->examples, p);
     law->base.geometrics_len = 1;
     law->base.never = law->base.geometrics[0].empty;
     law->base.cut = cut_of(law->setting, b_min_sep, waits);
-    for (size_t i = 1; i < EPS__GEOMETRICS_MAX && p > 0 && p < 1; i++)
-        law->base.geometrics[law->base.geometrics_len++] =
-            tilted(b_min_sep, waits, p * (double)i / EPS__GEOMETRICS_MAX);
+    for (size_t i = 1; i < EPS__GEOMETRICS_MAX && p > 0 && p < 1; i++) {
+        law->mean_p[i] = p * (double)i / EPS__GEOMETRICS_MAX;
+        law->base.geometrics[i] = tilted(b_min_sep, waits, law->mean_p[i]);
+        law->base.geometrics_len = i + 1;
+    }
     free(waits);
     return EPS_OK;
 }
@@ -269,6 +279,50 @@ static enum eps_status know_more(const struct eps__renyi_law *base, struct eps__
     return EPS_OK;
 }
 
+/* The mean of the draws of probability q: the number of examples in each step, up to *error relative. Probabilities of
+ * waiting that differ by little are made equal, so that steps stay alike. NULL: no memory. */
+static double *mean_of(const struct eps__b_min_sep *b_min_sep, double q, double *error)
+{
+    size_t n = b_min_sep->banded.len;
+    double *mean = malloc(n * sizeof *mean), last = 0;
+    if (!mean)
+        return NULL;
+    *error = eps__raise(eps__b_min_sep_waits(b_min_sep, q, mean) + ALIKE + 4 * EPS__UNIT_ROUNDOFF, 8);
+    for (size_t i = 0; i < n; i++) {
+        if (!(fabs(mean[i] - last) <= ALIKE * last))
+            last = mean[i];
+        mean[i] = last * b_min_sep->examples * q;
+    }
+    return mean;
+}
+
+/* The mean differs from that of A19 by its relative error, so ln Y may be below -m by <C (difference), y>, whose
+ * standard deviation is at most that error times |a|. BEYOND times as much has a probability below DBL_MIN. */
+static enum eps_status know_residual(const struct eps__renyi_law *base, size_t index, double t,
+                                     struct eps__residual_law *residual)
+{
+    const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
+    const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
+    struct eps__b_min_sep_mean mean;
+    double error, *a = mean_of(b_min_sep, law->mean_p[index], &error);
+    enum eps_status status = a ? eps__b_min_sep_mean_make(&mean, &b_min_sep->banded, a) : EPS_NO_MEMORY;
+    if (status != EPS_OK)
+        return status;
+    double square = (double)mean.square, rounding = (mean.units + 8) * EPS__QUAD_ROUNDOFF / EPS__UNIT_ROUNDOFF + 4;
+    double beyond = BEYOND * error * sqrt(square), trace = base->geometrics[index].trace.upper;
+    *residual = (struct eps__residual_law){.t = t,
+                                           .square = {eps__lower(square, rounding), eps__raise(square, rounding)},
+                                           .least = eps__shift(EPS__LOWER, -0.5 * trace, eps__raise(beyond, 16))};
+    struct eps__b_min_sep_residual known;
+    status = eps__b_min_sep_residual(law->setting->context, &known, b_min_sep, &mean, t, RESIDUAL,
+                                     law->setting->job->query.accountant.max_order);
+    residual->laws = known.laws;
+    residual->log_mean = known.log_mean;
+    eps__meter_add(law->setting->meter, PACE * known.spent);
+    eps__b_min_sep_mean_clear(&mean);
+    return status;
+}
+
 /* The approximation for Poisson sampling, with p replaced by the long-run rate at which the user is drawn. */
 static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
                                           double *variance)
@@ -299,5 +353,6 @@ const struct eps__renyi_law_class eps__renyi_b_min_sep = {.concerns = concerns,
                                                           .open = open_law,
                                                           .know = know,
                                                           .know_more = know_more,
+                                                          .know_residual = know_residual,
                                                           .approximate_orders = approximate_orders,
                                                           .destroy = destroy};

@@ -8,7 +8,7 @@
 #define EPS_ACCOUNTANTS_RENYI_LAW_H
 
 #include "lib/accountants/accountant.h"
-#include "lib/accountants/renyi/bounds.h"
+#include "lib/accountants/renyi/residual.h"
 
 enum { EPS__GEOMETRICS_MAX = 16, EPS__LEVELS_MAX = 4 };
 
@@ -52,6 +52,10 @@ struct eps__renyi_law_class {
     /* The same as know() for one level, if the law has levels; then know() is NULL. */
     enum eps_status (*know_level)(const struct eps__renyi_law *law, size_t level, struct eps__orders *orders,
                                   struct eps__laws *laws);
+    /* The law of the residual of geometrics[index] under the tilt t (A50). The caller clears residual->laws. NULL: no
+     * residual is known. */
+    enum eps_status (*know_residual)(const struct eps__renyi_law *law, size_t index, double t,
+                                     struct eps__residual_law *residual);
     /* Fast approximations for a starting point: some orders (orders may be NULL), and the variance of X. The variance
      * stays 0 if the orders are bounds rather than approximations of the moments of X. */
     enum eps_status (*approximate_orders)(const struct eps__renyi_law *law, struct eps__orders *orders,

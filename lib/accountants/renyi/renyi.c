@@ -14,12 +14,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/accountants/renyi/law.h"
+#include "lib/accountants/renyi/tilts.h"
 #include "lib/base/error.h"
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
 #define EPS_MOST 1e6    /* the largest epsilon of a guess */
+#define LAG 1.5         /* or not at all if a residual lowers it by more than this */
 #define GAIN 0.05       /* further orders are computed while the last two lower ln delta by more than this */
 #define CLOSED_UNITS 64 /* the rounding of a closed form of moments, in units of roundoff */
 
@@ -31,6 +32,7 @@ struct side {
     struct eps__laws laws[EPS__LEVELS_MAX];
     double variance;            /* of X, approximately */
     struct eps__moments likely; /* remove: approximate moments, from quick; len = 0 if there are none */
+    struct eps__tilts tilts;
     struct {
         double eps, upper, lower;
         unsigned order, moments;
@@ -91,6 +93,30 @@ static double geometric_log_delta(const struct eps__renyi_law *law, enum eps__es
     return least;
 }
 
+/* The least bound so far, its lower end, and the order or number of moments that gave it. */
+struct least {
+    double upper, lower;
+    unsigned order, moments;
+};
+
+/* Lowers *least to what a residual proves (A50). */
+static enum eps_status ask_residual(struct least *least, struct renyi_profile *renyi, enum eps_direction direction,
+                                    double eps)
+{
+    const struct eps__residual *residual = NULL;
+    enum eps_status status = EPS_OK;
+    if (renyi->law->class->know_residual)
+        status = eps__tilts_ask(&residual, &renyi->sides[direction].tilts, renyi->law, renyi->setting->context,
+                                direction, eps);
+    if (status != EPS_OK || !residual)
+        return status;
+    double upper = eps__residual_log_delta(residual, EPS__UPPER, eps);
+    double lower = eps__residual_log_delta(residual, EPS__LOWER, eps);
+    if (upper < least->upper)
+        *least = (struct least){upper, fmin(least->lower, lower), 0, residual->moments};
+    return EPS_OK;
+}
+
 /* Adds the probability of the rare patterns to delta (M21). */
 static double with_rare(double rare, enum eps__estimate estimate, double log_delta)
 {
@@ -99,12 +125,6 @@ static double with_rare(double rare, enum eps__estimate estimate, double log_del
     double sum = eps__log_add(log_delta, log(rare));
     return eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(sum) + fabs(log(rare))));
 }
-
-/* The least bound so far, its lower end, and the order or number of moments that gave it. */
-struct least {
-    double upper, lower;
-    unsigned order, moments;
-};
 
 static void ask_orders(struct least *least, const struct eps__orders *orders, double rare, double eps)
 {
@@ -198,8 +218,13 @@ static enum eps_status ask_whole(struct least *least, struct renyi_profile *reny
     unsigned at_once = direction == EPS_REMOVE && renyi->law->class->know_more ? side->at_once : UINT_MAX;
     for (size_t level = 0; status == EPS_OK && level < levels_of(renyi->law); level++)
         status = ask_level(least, renyi, level, at_once, direction, eps);
-    if (status == EPS_OK && direction == EPS_REMOVE)
-        status = ask_further(least, renyi, eps);
+    struct least whole = *least;
+    if (status == EPS_OK)
+        status = ask_residual(least, renyi, direction, eps);
+    if (status == EPS_OK && direction == EPS_REMOVE && whole.upper - least->upper < LAG)
+        status = ask_further(&whole, renyi, eps);
+    if (whole.upper < least->upper)
+        *least = (struct least){whole.upper, fmin(least->lower, whole.lower), whole.order, whole.moments};
     if (status != EPS_OK)
         return status;
     least->upper = fmin(least->upper, 0);
@@ -386,6 +411,7 @@ static void destroy(struct eps__profile *profile)
             forget(side, level);
         eps__orders_clear(&side->quick);
         eps__moments_clear(&side->likely);
+        eps__tilts_clear(&side->tilts);
     }
     if (renyi->law)
         renyi->law->class->destroy(renyi->law);

@@ -18,7 +18,7 @@
 #include "lib/numerics/bound.h"
 
 /* Moments with a larger relative error do not improve bounds. */
-#define USELESS 1e-6
+#define USELESS 1e-3
 /* If a bound is within this factor of what a law attains, no lower degree is tried. */
 #define NEAR 1.00001L
 /* Larger epsilons are replaced by these, as quadruple precision does not resolve them; delta falls as epsilon rises

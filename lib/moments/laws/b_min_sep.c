@@ -21,6 +21,7 @@
 
 enum {
     BUILDING = 30,  /* cost of making a transition, in operations */
+    TILT_UNITS = 8, /* for each example that is drawn (M27) */
     CONVERGING = 2, /* convergence is tested every CONVERGING separations */
     SETTLING = 12   /* equal steps converge after about SETTLING separations */
 };
@@ -38,7 +39,8 @@ static double once_of(const struct eps__b_min_sep_layout *layout)
 {
     double reach = (double)layout->reach, copies = layout->copies, pairs = 0.5 * reach * reach;
     double drawings = (double)eps__multisets(layout->b_min_sep->examples + 1.0, layout->copies);
-    return 1.01 * (6 * pairs + reach * (copies + 1) + eps__b_min_sep_base_units(layout) + drawings + 8);
+    double met = layout->b_min_sep->tilt ? copies + TILT_UNITS : copies + 1;
+    return 1.01 * (6 * pairs + reach * met + eps__b_min_sep_base_units(layout) + drawings + 8);
 }
 
 /* The error bound of E X^a. */
@@ -79,13 +81,23 @@ static double units_of(const struct eps__b_min_sep_layout *layout)
 #undef EXP
 #undef ROUNDOFF
 
-/* -ln of the least probability of a drawing of a copies (M23). */
+/* -ln of a lower bound on all sums: at a step a copy is drawn by at most k p examples in the mean (M27). */
+static double least_sum(const struct eps__b_min_sep *b_min_sep, unsigned a)
+{
+    eps__quad tilts = 0;
+    for (size_t i = 0; b_min_sep->tilt && i < b_min_sep->banded.len; i++)
+        tilts += fmaxq(-b_min_sep->tilt[i], 0);
+    return a * b_min_sep->examples * b_min_sep->banded.p * (double)tilts;
+}
+
+/* -ln of a lower bound on all parts of sums that may be in use: the least probability of a drawing of a copies (M23),
+ * times the least sum. */
 static double rarest(const struct eps__b_min_sep *b_min_sep, unsigned a)
 {
     double p = b_min_sep->banded.p, least = p > 0 ? log(p) - log1p(((double)b_min_sep->separation - 1) * p) : 0;
     if (p > 0 && p < 1)
         least = fmin(least, log1p(-p));
-    return -least * a * (double)b_min_sep->examples;
+    return -least * a * (double)b_min_sep->examples + least_sum(b_min_sep, a);
 }
 
 double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigned a, double *numbers)
@@ -113,10 +125,13 @@ enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad 
                                    enum eps__b_min_sep_precision precision)
 {
     struct eps__b_min_sep_layout layout;
-    double own = 0;
+    double own = 0, smallest = rarest(b_min_sep, a);
     *raw = (eps__quad)NAN;
+    *units = 0;
+    if (smallest > SMALLEST)
+        return EPS_OK;
     enum eps_status status = eps__b_min_sep_layout_make(&layout, b_min_sep, a);
-    if (precision == EPS__B_MIN_SEP_DOUBLE && rarest(b_min_sep, a) > SMALLEST_DOUBLE)
+    if (precision == EPS__B_MIN_SEP_DOUBLE && smallest > SMALLEST_DOUBLE)
         precision = EPS__B_MIN_SEP_LONG;
     if (status == EPS_OK)
         status = precision == EPS__B_MIN_SEP_QUAD   ? run_quad(context, &layout, raw, &own)

@@ -19,6 +19,7 @@ struct eps__b_min_sep {
     size_t separation;              /* b >= 1 */
     unsigned examples;              /* k >= 1 examples of one user; the gradients of those drawn together add up */
     bool warm;                      /* warm start: sampling begins in its steady state; requires examples = 1 */
+    const eps__quad *tilt;          /* [step]: ln of a factor of each example that is drawn there (M27); NULL: none */
 };
 
 /*
@@ -32,7 +33,7 @@ double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigne
 enum eps__b_min_sep_precision { EPS__B_MIN_SEP_DOUBLE, EPS__B_MIN_SEP_LONG, EPS__B_MIN_SEP_QUAD };
 #define EPS__B_MIN_SEP_QUAD_COST 12.0
 
-/* *raw = E X^a, a >= 2, within *units units of quadruple roundoff of itself; not finite if it is not known. EPS_OK,
+/* *raw = E X^a, a >= 1, within *units units of quadruple roundoff of itself; not finite if it is not known. EPS_OK,
  * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad *raw, double *units,
                                    const struct eps__b_min_sep *b_min_sep, unsigned a,

@@ -71,12 +71,21 @@ void eps__b_min_sep_row(double *row, const struct eps__b_min_sep_layout *layout,
     }
 }
 
+eps__quad eps__b_min_sep_tilt(const struct eps__b_min_sep_layout *layout, size_t i)
+{
+    const eps__quad *tilt = layout->b_min_sep->tilt;
+    assert(i < layout->steps);
+    return tilt && i >= layout->lead ? tilt[i - layout->lead] : 0;
+}
+
 bool eps__b_min_sep_alike(const struct eps__b_min_sep_layout *layout, size_t i)
 {
     const struct eps__banded_gram *banded = &layout->b_min_sep->banded;
     size_t own = i - layout->lead;
     assert(i > 0 && i < layout->steps);
     if (i <= layout->lead || (layout->lead > 0 && own < banded->width))
+        return false;
+    if (eps__b_min_sep_tilt(layout, i) != eps__b_min_sep_tilt(layout, i - 1))
         return false;
     return memcmp(banded->gram + own * banded->width, banded->gram + (own - 1) * banded->width,
                   banded->width * sizeof *banded->gram) == 0;

@@ -81,7 +81,10 @@ void eps__b_min_sep_layout_clear(struct eps__b_min_sep_layout *layout);
  * one. i counts from the first leading step on. */
 void eps__b_min_sep_row(double *row, const struct eps__b_min_sep_layout *layout, size_t i);
 
-/* Whether steps i and i - 1 have the same row and the same probabilities. */
+/* ln of the factor of each example that is drawn at step i; 0 at a leading one. */
+eps__quad eps__b_min_sep_tilt(const struct eps__b_min_sep_layout *layout, size_t i);
+
+/* Whether steps i and i - 1 have the same row, the same tilt and the same probabilities. */
 bool eps__b_min_sep_alike(const struct eps__b_min_sep_layout *layout, size_t i);
 
 /* Sets base[drawing]: its probability at step i, with the number of different orders of took. It is the same at all

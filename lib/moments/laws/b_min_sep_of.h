@@ -15,7 +15,7 @@ struct OF(sums) {
     bool based;      /* base is set */
     NUMBER *own;     /* [drawing]: its weight without other copies */
     NUMBER *powers;  /* [d][t], t <= examples: e^{g t}, g the entry at distance d */
-    NUMBER *met;     /* [state]: e to the sum over its copies that do not wait, for one example that is drawn */
+    NUMBER *met;     /* [state]: e to the tilt and the sum over copies that sit out, for one example that is drawn */
     NUMBER *power;   /* [t], t <= reach: powers of met */
     NUMBER *ring;    /* [slot][state]: the sums from a step on, of the last `slots` steps */
     NUMBER *before;  /* the ring before the last step */
@@ -83,9 +83,10 @@ static void OF(weigh)(struct OF(sums) *sums, size_t i)
     }
     for (size_t at = 0; at < layout->drawings_len; at++)
         sums->own[at] = (NUMBER)sums->base[at] * OF(raise)(sums->powers[1], layout->drawings[at].together);
+    NUMBER tilted = EXP((NUMBER)eps__b_min_sep_tilt(layout, i));
     for (size_t s = 0; s < layout->states; s++) {
         const uint32_t *others = layout->others + s * (layout->copies - 1);
-        sums->met[s] = 1;
+        sums->met[s] = tilted;
         for (unsigned c = layout->waiting[s]; c < layout->copies; c++) {
             size_t distance, examples = eps__b_min_sep_last(&layout->stages, *others++, &distance);
             sums->met[s] *= sums->powers[distance * terms + examples];

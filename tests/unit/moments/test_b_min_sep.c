@@ -11,7 +11,7 @@
 
 #include "lib/accountants/accountant.h"
 #include "lib/epsilon.h"
-#include "lib/moments/laws/b_min_sep.h"
+#include "lib/moments/laws/b_min_sep_residual.h"
 #include "lib/job/setting.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
@@ -195,6 +195,85 @@ static void assert_near(eps__quad own, double exact, double tolerance, const cha
 {
     if (!(fabs((double)own - exact) <= tolerance * fabs(exact)))
         fail_msg("%s, order %u: %.15g for %.15g", what, a, (double)own, exact);
+}
+
+/* ------------------------------------------------------------ the residual of a mean */
+
+/* E Y^j by all j-tuples of patterns, straight from the density of y: with v the sum of the patterns less j times a, it
+ * is the mean of exp(<C v, y> - sum |C x|^2/2), y with the mean t C a. */
+static double enumerate_residual(const struct patterns *all, const struct eps__banded_gram *banded, const double *a,
+                                 double t, unsigned j)
+{
+    size_t tuple[ORDER_MAX] = {0}, n = banded->len;
+    double sum = 0;
+    for (bool more = true; more;) {
+        double v[STEPS_MAX], term = 1, exponent = 0;
+        for (size_t i = 0; i < n; i++)
+            v[i] = -(double)j * a[i];
+        for (unsigned c = 0; c < j; c++) {
+            const unsigned char *at = all->at[tuple[c]];
+            term *= all->weight[tuple[c]];
+            for (size_t i = 0; i < n; i++) {
+                v[i] += at[i];
+                for (size_t k = 0; k < n; k++)
+                    exponent -= 0.5 * at[i] * at[k] * banded_entry(banded, i, k);
+            }
+        }
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < n; k++)
+                exponent += v[i] * (0.5 * v[k] + t * a[k]) * banded_entry(banded, i, k);
+        sum += term * exp(exponent);
+        more = false;
+        for (unsigned c = 0; c < j && !more; c++) {
+            tuple[c] = (tuple[c] + 1) % all->len;
+            more = tuple[c] > 0;
+        }
+    }
+    return sum;
+}
+
+TEST(residuals_are_over_all_patterns)
+{
+    static const double column[] = {0.8, 0.5, 0.3};
+    static struct patterns all;
+    uint64_t state = seed;
+    size_t known = 0;
+    for (int c = 0; c < 60; c++) {
+        struct eps__b_min_sep b_min_sep = {.separation = 2 + draw_below(&state, 3), .examples = 1, .warm = c % 2};
+        size_t n = 3 + draw_below(&state, 4), bands = 1 + draw_below(&state, 2);
+        if (!b_min_sep.warm)
+            b_min_sep.examples = 1 + (unsigned)draw_below(&state, 2);
+        b_min_sep.banded.p = 0.05 + 0.9 * draw_unit(&state);
+        if (c % 4 < 2)
+            random_columns(&b_min_sep, &state, n, bands, draw_log(&state, 0.1, 1));
+        else
+            toeplitz(&b_min_sep, column, bands, n, draw_log(&state, 1, 4));
+        make_patterns(&all, &b_min_sep);
+        double *a = malloc(n * sizeof *a), kept[STEPS_MAX], t = 6 * (2 * draw_unit(&state) - 1);
+        for (size_t i = 0; i < n; i++)
+            a[i] = kept[i] = draw_below(&state, 4) ? draw_unit(&state) : 0;
+        struct eps__b_min_sep_mean mean;
+        struct eps__b_min_sep_residual residual;
+        assert_int_equal(eps__b_min_sep_mean_make(&mean, &b_min_sep.banded, a), EPS_OK);
+        assert_int_equal(eps__b_min_sep_residual(NULL, &residual, &b_min_sep, &mean, t, 1e6, 3), EPS_OK);
+        double first = enumerate_residual(&all, &b_min_sep.banded, kept, t, 1);
+        if (residual.laws.len > 0 && residual.laws.items[0].len >= 2) {
+            const struct eps__moments *moments = &residual.laws.items[0];
+            double second = enumerate_residual(&all, &b_min_sep.banded, kept, t, 2) / (first * first);
+            assert_true(residual.log_mean.lower <= log(first) + 1e-12 && residual.log_mean.upper >= log(first) - 1e-12);
+            assert_true(residual.log_mean.upper - residual.log_mean.lower < 1e-13 * (1 + fabs(log(first))));
+            assert_near(moments->central[2] + 1, second, 1e-11, "residual", 2);
+            if (moments->len >= 3 && all.len < 60) {
+                double third = enumerate_residual(&all, &b_min_sep.banded, kept, t, 3) / (first * first * first);
+                assert_near(moments->central[3] + 3 * moments->central[2] + 1, third, 1e-11, "residual", 3);
+                known++;
+            }
+        }
+        eps__laws_clear(&residual.laws);
+        eps__b_min_sep_mean_clear(&mean);
+        eps__banded_gram_clear(&b_min_sep.banded);
+    }
+    assert_true(known > 30);
 }
 
 /* b = 1: the steps are independent. */
