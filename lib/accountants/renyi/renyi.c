@@ -349,8 +349,8 @@ static double log_scarf(double variance, double away)
     return log(variance / (sqrt(variance + away * away) + away) / 2);
 }
 
-/* Remove: from a few orders and their moments. Add: from the closed forms. Either way Scarf's bound is used if it is
- * less. */
+/* Remove: from a few orders and their moments. Add: from the closed forms. Either way Scarf's bound and residuals are
+ * used if they give less. */
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
@@ -373,6 +373,8 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
         double put = eps + log_scarf(side->variance, -expm1(-eps));
         *out = fmin(geometric_log_delta(renyi->law, EPS__UPPER, eps), fmin(put, 0));
     }
+    if (renyi->law->class->know_residual)
+        *out = fmin(*out, eps__tilts_approximate(renyi->law, direction, eps));
     return status;
 }
 

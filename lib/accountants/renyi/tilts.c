@@ -8,12 +8,16 @@
 #include <math.h>
 
 #include "lib/base/error.h"
+#include "lib/numerics/normal.h"
 
 #define RATIO 1.15 /* of successive tilts */
 #define MOST 1e9
 /* The losses that decide are about epsilon away from this share of the mean's m (A19), as tried at many jobs. */
 #define SHARE_REMOVE 1.2
 #define SHARE_ADD 0.7
+/* The level at which the bound is least is about this share of the way from the mean of Y to e^m. */
+#define LEVEL_REMOVE 0.38
+#define LEVEL_ADD (-0.14)
 
 /* The index of the geometric mean with the least bound on delta_add(eps). */
 static size_t best_geometric(const struct eps__renyi_law *law, double eps)
@@ -88,6 +92,18 @@ enum eps_status eps__tilts_ask(const struct eps__residual **residual, struct eps
         tilts->next = (tilts->next + 1) % EPS__TILTS;
     }
     return status;
+}
+
+double eps__tilts_approximate(const struct eps__renyi_law *law, enum eps_direction direction, double eps)
+{
+    double square = law->geometrics[0].total.upper, half = square / 2, rounding;
+    double m = law->geometrics[0].trace.upper / 2 - half, shift = sqrt(square);
+    double level = (direction == EPS_REMOVE ? LEVEL_REMOVE : LEVEL_ADD) * m;
+    if (!(square > 0))
+        return 0;
+    if (direction == EPS_REMOVE)
+        return level + eps__gaussian_log_delta(shift, eps - level, &rounding);
+    return eps__gaussian_log_delta(shift, eps + level, &rounding);
 }
 
 void eps__tilts_clear(struct eps__tilts *tilts)

@@ -31,6 +31,8 @@ struct eps__tilts {
 enum eps_status eps__tilts_ask(const struct eps__residual **residual, struct eps__tilts *tilts,
                                const struct eps__renyi_law *law, const struct eps_context *context,
                                enum eps_direction direction, double eps);
+/* An approximation of ln of the bound that residuals give, for a starting point. */
+double eps__tilts_approximate(const struct eps__renyi_law *law, enum eps_direction direction, double eps);
 void eps__tilts_clear(struct eps__tilts *tilts);
 
 #endif
