@@ -9,6 +9,7 @@
 #include "lib/accountants/merged_bins.h"
 #include "lib/accountants/renyi/law.h"
 #include "lib/base/error.h"
+#include "lib/moments/laws/bin_shared.h"
 #include "lib/moments/laws/epochs.h"
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
@@ -88,11 +89,14 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
     law->effort = (struct eps__effort){EFFORT, tuning->max_order, tuning->bandwidth};
     law->quick_effort = (struct eps__effort){QUICK_EFFORT, tuning->max_order, 0};
     enum eps_status status = eps__merged_bins(&law->bins, setting, sigma, law->draws);
+    if (status == EPS_OK && law->draws == 1)
+        status = eps__bin_gram_share(setting->context, &law->bins);
     if (status != EPS_OK) {
         destroy(&law->base);
         return status;
     }
     law->base.geometrics[law->base.geometrics_len++] = eps__geometric_of(&law->bins, law->draws);
+    law->base.shares = law->bins.shared > 0;
     *out = &law->base;
     return EPS_OK;
 }
@@ -109,8 +113,11 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
         else
             eps__laws_clear(laws);
     }
-    for (size_t i = 0; status == EPS_OK && i < laws->len; i++)
+    for (size_t i = 0; status == EPS_OK && i < laws->len && law->draws > 1; i++) {
         eps__moments_of_epochs(&laws->items[i], law->draws);
+        eps__moments_clear(&laws->rest[i]); /* may be negative, which products do not allow */
+        laws->shared[i] = (struct eps__shared){0};
+    }
     if (status == EPS_OK)
         eps__meter_add(law->setting->meter, law->effort.operations);
     return status;

@@ -160,6 +160,19 @@ static enum eps_status ask_moments(struct least *least, const struct renyi_profi
     return EPS_OK;
 }
 
+/* Lowers *least to what the moments of law i prove beside the factor that all bins share (M28). */
+static enum eps_status ask_rest(struct least *least, const struct renyi_profile *renyi, const struct eps__laws *laws,
+                                size_t i, enum eps_direction direction, double eps)
+{
+    struct eps__interval log_delta;
+    size_t used;
+    enum eps_status status = eps__shared_log_delta(renyi->setting->context, &laws->rest[i], &laws->shared[i], direction,
+                                                   eps, &log_delta, &used);
+    if (status == EPS_OK && log_delta.upper < least->upper)
+        *least = (struct least){log_delta.upper, fmin(least->lower, log_delta.lower), 0, (unsigned)used};
+    return status;
+}
+
 /* Lowers *least to what a level's orders and moments up to `order` prove. */
 static enum eps_status ask_level(struct least *least, const struct renyi_profile *renyi, size_t level, unsigned order,
                                  enum eps_direction direction, double eps)
@@ -177,6 +190,8 @@ static enum eps_status ask_level(struct least *least, const struct renyi_profile
         moments.len = moments.len < order ? moments.len : order;
         if (moments.len >= 2)
             status = ask_moments(least, renyi, &moments, rare, direction, eps);
+        if (status == EPS_OK && side->laws[level].shared[i].square > 0)
+            status = ask_rest(least, renyi, &side->laws[level], i, direction, eps);
     }
     return status;
 }
@@ -373,7 +388,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
         double put = eps + log_scarf(side->variance, -expm1(-eps));
         *out = fmin(geometric_log_delta(renyi->law, EPS__UPPER, eps), fmin(put, 0));
     }
-    if (renyi->law->class->know_residual)
+    if (renyi->law->class->know_residual || renyi->law->shares)
         *out = fmin(*out, eps__tilts_approximate(renyi->law, direction, eps));
     return status;
 }

@@ -96,8 +96,9 @@ enum eps_status eps__tilts_ask(const struct eps__residual **residual, struct eps
 
 double eps__tilts_approximate(const struct eps__renyi_law *law, enum eps_direction direction, double eps)
 {
-    double square = law->geometrics[0].total.upper, half = square / 2, rounding;
-    double m = law->geometrics[0].trace.upper / 2 - half, shift = sqrt(square);
+    const struct eps__geometric *geometric = &law->geometrics[0];
+    double square = geometric->total.upper / (geometric->len * geometric->len), half = square / 2, rounding;
+    double m = geometric->trace.upper / (2 * geometric->len) - half, shift = sqrt(square);
     double level = (direction == EPS_REMOVE ? LEVEL_REMOVE : LEVEL_ADD) * m;
     if (!(square > 0))
         return 0;

@@ -74,12 +74,21 @@ void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw
     centre(moments, raw, units, true);
 }
 
+/* An even moment is at least a power of the variance. */
+static eps__quad least_of(const struct eps__moments *moments, size_t j)
+{
+    eps__quad power = 1, root = sqrtq(fmaxq(moments->central[2], 0));
+    for (size_t i = 0; i < j; i++)
+        power *= root;
+    return fmaxq(power, fabsq(moments->central[j]));
+}
+
 /* A variance is kept whatever its error, because Scarf's bound needs only an upper bound on it (M6). */
 void eps__moments_keep_known(struct eps__moments *moments)
 {
     for (size_t j = 2; j <= moments->len; j++)
         if (!finiteq(moments->central[j]) || !finiteq(moments->error[j]) ||
-            (j > 2 && !(moments->error[j] <= USELESS * moments->central[j]))) {
+            (j > 2 && !(moments->error[j] <= USELESS * least_of(moments, j)))) {
             moments->len = j - 1;
             return;
         }

@@ -30,8 +30,8 @@ struct eps__b_min_sep_residual {
     double spent;                  /* estimated operations */
 };
 
-/* The moments of the orders up to max_order (0: any) that `operations` allow. The caller clears residual->laws, whatever
- * the status. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+/* The moments of the orders up to max_order (0: any) that `operations` allow. The caller clears residual->laws,
+ * whatever the status. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__b_min_sep_residual(const struct eps_context *context, struct eps__b_min_sep_residual *residual,
                                         const struct eps__b_min_sep *b_min_sep, const struct eps__b_min_sep_mean *mean,
                                         double t, double operations, unsigned max_order);

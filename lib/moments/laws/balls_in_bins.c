@@ -26,6 +26,7 @@ enum { POWERS_MOST = 64, CHAIN_MOST = 64, BANDS_MOST = 512 };
 static const size_t widths[] = {24, 16, 12, 8, 6, 4, 3, 2, 1}, together[] = {2, 4, 8, 16};
 enum { WIDTHS = sizeof widths / sizeof *widths, SIZES = sizeof together / sizeof *together };
 
+#define ROUGH 4.0       /* times the operations for a chain in double precision */
 #define QUAD_COST 40.0  /* cost of an operation in quadruple precision, in operations in double precision */
 #define LARGEST 11000.0 /* ln of the largest moment that quadruple precision is used for */
 #define ASKED 1e10      /* limit on operations if the job gives both the bandwidth and the order */
@@ -239,6 +240,24 @@ static enum eps_status moments_of_chain(const struct eps_context *context, struc
     return status;
 }
 
+/* The same in double precision, which reaches higher orders in the same time. */
+static enum eps_status moments_of_doubles(const struct eps_context *context, struct eps__moments *moments,
+                                          const struct eps__chain *chain)
+{
+    double log_upper[EPS__ORDERS_MAX + 1], log_lower[EPS__ORDERS_MAX + 1], units[EPS__MOMENTS_MAX + 1] = {0};
+    eps__quad raw[EPS__MOMENTS_MAX + 1] = {1, 1};
+    assert(chain->tau == 0 && chain->most == moments->len);
+    enum eps_status status = eps__chain_double(context, chain, log_upper, log_lower);
+    for (unsigned a = 2; status == EPS_OK && a <= chain->most; a++) {
+        eps__quad middle = ((eps__quad)log_upper[a] + log_lower[a]) / 2;
+        raw[a] = expq(middle);
+        units[a] = 1.01 * (log_upper[a] - log_lower[a]) / EPS__QUAD_ROUNDOFF + 8;
+    }
+    if (status == EPS_OK)
+        eps__moments_centre_each(moments, raw, units);
+    return status;
+}
+
 static enum eps_status moments_of_graphs(const struct eps_context *context, struct eps__moments *moments,
                                          const struct eps__bin_gram *bins)
 {
@@ -251,37 +270,68 @@ static enum eps_status moments_of_graphs(const struct eps_context *context, stru
     return status;
 }
 
+/* Fills in the orders beyond `from` by a chain in double precision. */
+static enum eps_status add_rough(const struct eps_context *context, struct eps__moments *moments,
+                                 const struct eps__chain *chain, unsigned from)
+{
+    struct eps__moments rough;
+    enum eps_status status = eps__moments_alloc(&rough, chain->most);
+    if (status == EPS_OK)
+        status = moments_of_doubles(context, &rough, chain);
+    for (unsigned j = from + 1; status == EPS_OK && j <= chain->most; j++) {
+        moments->central[j] = rough.central[j];
+        moments->error[j] = rough.error[j];
+    }
+    eps__moments_clear(&rough);
+    return status;
+}
+
+/* The moments of a matrix that is not diagonal. Those of the highest orders are computed in double precision. */
+static enum eps_status moments_of_band(const struct eps_context *context, struct eps__moments *moments,
+                                       const struct eps__bin_gram *bins, const struct eps__effort *effort,
+                                       unsigned limit)
+{
+    bool whole = effort->bandwidth == 0 || effort->bandwidth >= bins->width;
+    unsigned graphs = limit < 4 ? limit : 4;
+    struct eps__chain chain = eps__chain_of(bins, bins->width, limit), rough = chain;
+    while (graphs > 2 && eps__low_orders_operations(bins, graphs) > effort->operations)
+        graphs--;
+    chain.most = whole ? eps__chain_fit(chain, limit, effort->operations / QUAD_COST, NUMBERS) : 1;
+    rough.most = whole ? eps__chain_fit(rough, limit, ROUGH * effort->operations, NUMBERS) : 1;
+    unsigned most = chain.most >= graphs ? chain.most : graphs;
+    enum eps_status status = eps__moments_alloc(moments, rough.most > most ? rough.most : most);
+    struct eps__moments low = {.len = most, .central = moments->central, .error = moments->error};
+    if (status == EPS_OK)
+        status =
+            chain.most == most ? moments_of_chain(context, &low, &chain, 0) : moments_of_graphs(context, &low, bins);
+    if (status == EPS_OK && rough.most > most)
+        status = add_rough(context, moments, &rough, most);
+    return status;
+}
+
+/* The same for a diagonal matrix. */
+static enum eps_status moments_of_diagonal(const struct eps_context *context, struct eps__moments *moments,
+                                           const struct eps__bin_gram *bins, const struct eps__effort *effort,
+                                           unsigned most)
+{
+    double distinct = (double)eps__powers_distinct(bins), cube = (double)most * most * most;
+    for (; most > 2 && distinct * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
+        most--;
+    enum eps_status status = eps__moments_alloc(moments, most);
+    return status == EPS_OK ? moments_of_powers(context, moments, bins) : status;
+}
+
 /* The moments of the law itself, by the method that reaches the highest order. */
 static enum eps_status exact_law(const struct eps_context *context, struct eps__moments *moments,
                                  const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
-    unsigned limit = moment_limit(bins, effort), graphs = limit < 4 ? limit : 4, most = limit;
-    bool whole = effort->bandwidth == 0 || effort->bandwidth >= bins->width, powers = bins->width == 1;
-    struct eps__chain chain = {.bins = bins};
-    if (powers) {
-        double distinct = (double)eps__powers_distinct(bins), cube = (double)most * most * most;
-        for (; most > 2 && distinct * cube * QUAD_COST > effort->operations; cube = (double)most * most * most)
-            most--;
-    } else {
-        while (graphs > 2 && eps__low_orders_operations(bins, graphs) > effort->operations)
-            graphs--;
-        chain = eps__chain_of(bins, bins->width, limit);
-        most = chain.most = whole ? eps__chain_fit(chain, limit, effort->operations / QUAD_COST, NUMBERS) : 1;
-        most = most >= graphs ? most : graphs;
-    }
-    enum eps_status status = eps__moments_alloc(moments, most);
-    if (status != EPS_OK)
-        return status;
-    if (powers)
-        status = moments_of_powers(context, moments, bins);
-    else if (chain.most == most)
-        status = moments_of_chain(context, moments, &chain, 0);
-    else
-        status = moments_of_graphs(context, moments, bins);
-    if (status != EPS_OK)
-        eps__moments_clear(moments);
-    else
+    unsigned limit = moment_limit(bins, effort);
+    enum eps_status status = bins->width == 1 ? moments_of_diagonal(context, moments, bins, effort, limit)
+                                              : moments_of_band(context, moments, bins, effort, limit);
+    if (status == EPS_OK)
         eps__moments_keep_known(moments);
+    else
+        eps__moments_clear(moments);
     return status;
 }
 
@@ -338,6 +388,33 @@ static enum eps_status band_alone(struct eps__bin_gram *band, bool *found, const
     return status;
 }
 
+/* Splits off the factor that all bins share. */
+static enum eps_status split(struct eps__laws *laws, size_t i, struct eps__shared shared)
+{
+    const struct eps__moments *moments = &laws->items[i];
+    if (!(shared.square > 0) || moments->len < 2)
+        return EPS_OK;
+    enum eps_status status = eps__shared_rest(&laws->rest[i], moments, shared.square);
+    if (status == EPS_OK && laws->rest[i].len >= 2)
+        laws->shared[i] = shared;
+    return status;
+}
+
+/* The factor of the law itself, and what the geometric mean of the rest is: that of the matrix less s^2 in each
+ * entry (A16). */
+static struct eps__shared shared_of(const struct eps__bin_gram *bins)
+{
+    double len = (double)bins->len, trace = 0, total = 0, units = 2 * len + 16;
+    for (size_t i = 0; bins->shared > 0 && i < bins->len; i++) {
+        trace += bins->diagonal[i];
+        for (size_t j = 0; j < bins->len; j++)
+            total += bins->gram[i * bins->len + j];
+    }
+    double m = eps__add_up(eps__raise(trace / len, units), -bins->shared) / 2;
+    double spread = eps__add_up(eps__raise(total / len / len, 2 * units), -bins->shared);
+    return (struct eps__shared){.square = bins->shared, .m = m, .spread = fmax(spread, 0)};
+}
+
 /* Adds a law that dominates: that of a band, times a lognormal factor that all bins share (M14). */
 static enum eps_status add_law(const struct eps_context *context, struct eps__laws *laws,
                                const struct eps__chain *chain)
@@ -354,16 +431,21 @@ static enum eps_status add_law(const struct eps_context *context, struct eps__la
         laws->len++;
         status = moments_of_chain(context, moments, &alone, chain->tau);
     }
-    if (status == EPS_OK)
+    if (status == EPS_OK) {
         eps__moments_keep_known(moments);
+        status = split(laws, laws->len - 1, (struct eps__shared){.square = chain->tau, .m = INFINITY});
+    }
     eps__bin_gram_clear(&band);
     return status;
 }
 
 void eps__laws_clear(struct eps__laws *laws)
 {
-    for (size_t i = 0; i < laws->len; i++)
+    for (size_t i = 0; i < laws->len; i++) {
         eps__moments_clear(&laws->items[i]);
+        eps__moments_clear(&laws->rest[i]);
+        laws->shared[i] = (struct eps__shared){0};
+    }
     laws->len = 0;
 }
 
@@ -437,11 +519,12 @@ static enum eps_status add_best(const struct eps_context *context, struct eps__l
 enum eps_status eps__bin_gram_laws(const struct eps_context *context, struct eps__laws *laws,
                                    const struct eps__bin_gram *bins, const struct eps__effort *effort)
 {
-    laws->len = 0;
+    *laws = (struct eps__laws){0};
     enum eps_status status = exact_law(context, &laws->items[0], bins, effort);
     if (status != EPS_OK)
         return status;
     laws->len = 1;
+    status = split(laws, 0, shared_of(bins));
     unsigned reached = (unsigned)laws->items[0].len, limit = moment_limit(bins, effort);
     static const unsigned least[EPS__LAWS_MAX - 1] = {6, 10};
     for (size_t i = 0; i < EPS__LAWS_MAX - 1 && status == EPS_OK && bins->width > 1 && bins->len <= BANDS_MOST; i++)

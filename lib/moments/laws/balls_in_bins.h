@@ -7,7 +7,7 @@
 #ifndef EPS_MOMENTS_LAWS_BALLS_IN_BINS_H
 #define EPS_MOMENTS_LAWS_BALLS_IN_BINS_H
 
-#include "lib/moments/bounds/moments.h"
+#include "lib/moments/bounds/shared.h"
 #include "lib/moments/laws/bin_gram.h"
 
 /* The highest order that is computed. */
@@ -41,6 +41,10 @@ enum { EPS__LAWS_MAX = 3 };
 struct eps__laws {
     size_t len;
     struct eps__moments items[EPS__LAWS_MAX];
+    /* If shared[i].square > 0, X of this law is a lognormal factor that all bins share, times an independent Y, whose
+     * central moments are rest[i] (M28). */
+    struct eps__shared shared[EPS__LAWS_MAX];
+    struct eps__moments rest[EPS__LAWS_MAX];
 };
 
 /*

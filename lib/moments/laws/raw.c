@@ -22,7 +22,7 @@ static enum eps_status orders_of(struct eps__orders *orders, const eps__quad *ra
 
 static enum eps_status laws_of(struct eps__laws *laws, const eps__quad *raw, unsigned len, const double *units)
 {
-    laws->len = 0;
+    *laws = (struct eps__laws){0};
     if (len < 2)
         return EPS_OK;
     enum eps_status status = eps__moments_alloc(&laws->items[0], len);
