@@ -82,6 +82,13 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
                                        enum eps_direction direction, enum eps__estimate estimate, double eps,
                                        double *log_delta, struct eps_error *error);
 
+/* What is known when draws begin in one direction. */
+struct eps__proven {
+    double value;   /* the least value that the deterministic accountants found for this direction, */
+    double other;   /* and for the other one, if that may have to be drawn next; else -INFINITY */
+    double seconds; /* what is left of max_seconds for both; INFINITY: no limit */
+};
+
 struct eps__accountant {
     enum eps_accountant method;
     const char *name; /* in the JSON interface */
@@ -113,11 +120,10 @@ struct eps__accountant {
      * failure. NULL: the bound never is a composition. */
     enum eps_status (*steps)(const struct eps__setting *setting, enum eps_direction direction,
                              struct eps__stepper **stepper, struct eps_error *error);
-    /* Solves for the job's unknown directly; then open() and least_sigma() are NULL. `proven` is the least value that
-     * the deterministic accountants found for this direction. Returns EPS_OK, or the status and *error of the failure.
-     * NULL: the search on a profile solves the job (lib/solve/search.h). */
+    /* Solves for the job's unknown directly; then open() and least_sigma() are NULL. Returns EPS_OK, or the status and
+     * *error of the failure. NULL: the search on a profile solves the job (lib/solve/search.h). */
     enum eps_status (*solve)(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
-                             enum eps_direction direction, double proven);
+                             enum eps_direction direction, const struct eps__proven *proven);
 };
 
 /* An `assume` for several accountants: whether inputs may depend on earlier outputs. */

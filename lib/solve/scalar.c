@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/accountants/monte_carlo/draws.h"
 #include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/base/error.h"
 #include "lib/base/progress.h"
@@ -30,6 +31,7 @@ struct tasks {
     struct task items[EPS__ACCOUNTANTS_MAX * EPS_DIRECTIONS];
     size_t len, first; /* first: index of the first task of the current batch; all before it are done */
     struct eps__meters meters;
+    struct eps__proven proven; /* for the task that draws */
 };
 
 /* The least value that the tasks before `end` found in this direction. */
@@ -48,8 +50,7 @@ static void run_task(void *arg, size_t index)
     struct task *task = &tasks->items[tasks->first + index];
     const struct eps__accountant *accountant = task->accountant;
     task->status = accountant->solve
-                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction,
-                                           proven_before(tasks, tasks->first, task->direction))
+                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction, &tasks->proven)
                        : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction);
     eps__meter_end(&task->meter);
 }
@@ -96,6 +97,10 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
     assert(tasks->len - proving == EPS_DIRECTIONS);
     bool add_first = proven_before(tasks, proving, EPS_ADD) > proven_before(tasks, proving, EPS_REMOVE);
     struct task *first = &tasks->items[proving + add_first], *second = &tasks->items[proving + !add_first];
+    double limit = first->setting.job->query.accountant.max_seconds, begun = eps__mc_now();
+    tasks->proven = (struct eps__proven){.value = proven_before(tasks, proving, first->direction),
+                                         .other = proven_before(tasks, proving, second->direction),
+                                         .seconds = isnan(limit) ? INFINITY : limit};
     run_task(tasks, add_first);
     fall_back(tasks, proving, first);
     second->left_out =
@@ -103,6 +108,8 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
     if (second->left_out) {
         eps__meter_end(&second->meter);
     } else {
+        double left = tasks->proven.seconds - (eps__mc_now() - begun);
+        tasks->proven = (struct eps__proven){tasks->proven.other, -INFINITY, fmax(left, 0)};
         run_task(tasks, !add_first);
         fall_back(tasks, proving, second);
     }

@@ -67,6 +67,7 @@ static enum eps_status pilot_epsilon(struct eps__mc_search *search, double sigma
         double share = search->tuning->samples > 0 ? 1 : search->tuning->threshold_share;
         size_t cell = first_accepted(&estimator, share * delta);
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
+        eps__mc_take_all(search, *eps);
     }
     eps__mc_estimator_clear(&estimator);
     search->class->destroy(law);
@@ -141,6 +142,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct eps__mc_se
             double mean = fmin(fmax(eps__mc_estimator_mean(&estimator, 0), share * proven / 64), proven);
             const struct eps__mc_promise promise = {mean / share, NAN};
             samples = eps__mc_whole_samples((double)eps__mc_samples(&promise, mean, most));
+            eps__mc_take_all(search, mean);
             if (share == EPS__MC_SHARE)
                 samples = eps__mc_whole_samples(fmax((double)samples, eps__mc_cheap_samples(search, law)));
         }
@@ -172,19 +174,21 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct eps__mc_se
 /* ------------------------------------------------------------ the row */
 
 static enum eps_status solve(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
-                             enum eps_direction direction, double proven)
+                             enum eps_direction direction, const struct eps__proven *bounds)
 {
     const struct eps_query *query = &setting->job->query;
     const struct eps_tuning *tuning = &query->accountant;
+    double proven = bounds->value;
     struct eps__mc_search search = {.setting = setting,
                                     .class = eps__mc_law_class_of(&setting->job->mechanism),
                                     .direction = direction,
                                     .tuning = tuning,
                                     .seed = eps__mc_seed(setting),
                                     .begun = eps__mc_now(),
-                                    .until = isnan(tuning->max_seconds) ? INFINITY
-                                                                        : eps__mc_now() + 0.5 * tuning->max_seconds,
+                                    .other = bounds->other,
                                     .error = error};
+    search.until_alone = search.begun + bounds->seconds;
+    search.until = search.begun + (search.other > -INFINITY ? 0.5 : 1) * bounds->seconds;
     *answer = (struct eps__answer){.bad_event_share = NAN};
     if (!(proven < INFINITY))
         return eps__error(error, EPS_UNATTAINABLE, "", "monte_carlo needs a bound that is proven without draws");

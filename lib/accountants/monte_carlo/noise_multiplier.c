@@ -196,6 +196,7 @@ enum eps_status eps__mc_solve_noise(struct eps__answer *answer, struct eps__mc_s
     enum eps_status status = pilot(&x, search, proven);
     struct trial trial = {.passed = true, .complete = true, .most = INFINITY};
     double sigma = x > 0 ? proven * exp(-x) : proven / RATIO;
+    eps__mc_take_all(search, sigma / (RATIO * RATIO * RATIO));
     for (uint64_t i = 0; status == EPS_OK && trial.complete && trial.passed && i < CANDIDATES; i++, sigma /= RATIO) {
         eps__mc_begin_share(search, 1.0 / TRIALS);
         status = verify(&trial, search, sigma, i, EPS__MC_GROWTH * trial.most);

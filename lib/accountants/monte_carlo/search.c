@@ -50,6 +50,12 @@ enum eps_status eps__mc_open_law(struct eps__mc_law **law, const struct eps__mc_
     return status;
 }
 
+void eps__mc_take_all(struct eps__mc_search *search, double expected)
+{
+    if (search->other <= expected)
+        search->until = search->until_alone;
+}
+
 void eps__mc_begin_share(struct eps__mc_search *search, double share)
 {
     search->from = search->to;

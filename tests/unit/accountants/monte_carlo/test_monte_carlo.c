@@ -43,7 +43,8 @@ static enum eps_status draw_alone(struct eps__answer *answer, const struct eps_c
     eps_job_defaults(&job);
     assert_int_equal(eps__setting_open(&setting, &error, context, &job), EPS_OK);
     enum eps_status status =
-        eps__accountant_find(EPS_ACCOUNTANT_MONTE_CARLO)->solve(answer, &error, &setting, direction, proven);
+        eps__accountant_find(EPS_ACCOUNTANT_MONTE_CARLO)
+            ->solve(answer, &error, &setting, direction, &(struct eps__proven){proven, -INFINITY, INFINITY});
     eps__setting_close(&setting);
     return status;
 }
@@ -134,7 +135,8 @@ TEST(it_fails_no_more_often_than_it_says)
         eps_job_defaults(&filled);
         assert_int_equal(eps__setting_open(&setting, &error, NULL, &filled), EPS_OK);
         assert_int_equal(
-            eps__accountant_find(EPS_ACCOUNTANT_MONTE_CARLO)->solve(&answer, &error, &setting, EPS_REMOVE, 0.99),
+            eps__accountant_find(EPS_ACCOUNTANT_MONTE_CARLO)
+                ->solve(&answer, &error, &setting, EPS_REMOVE, &(struct eps__proven){0.99, -INFINITY, INFINITY}),
             EPS_OK);
         failures += answer.value < exact[EPS_REMOVE];
         near += answer.value < 2 * exact[EPS_REMOVE];
