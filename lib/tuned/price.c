@@ -27,7 +27,7 @@
 /* ln of the sigma at which the bound is delta, by the slope. */
 static double extrapolated(const struct eps__pricing *pricing, const struct eps__price *price)
 {
-    return price->log_sigma - price->excess / pricing->slope;
+    return price->log_sigma - price->excess / pricing->slopes[pricing->direction];
 }
 
 double eps__price_log(const struct eps__pricing *pricing, const struct eps__price *price)
@@ -110,7 +110,7 @@ static bool look(struct eps__pricing *pricing, const struct eps__setting *settin
 /* The sigma to try next: by the secant, kept between the known ends and within a stride. */
 static double next(const struct eps__pricing *pricing, double at, double excess, double low, double high, double stride)
 {
-    double to = at - excess / pricing->slope;
+    double to = at - excess / pricing->slopes[pricing->direction];
     if (isfinite(low) && isfinite(high))
         return to > low && to < high ? to : 0.5 * (low + high);
     return fmax(fmin(to, at + stride), at - stride);
@@ -130,7 +130,7 @@ static bool find_sigma(struct eps__pricing *pricing, struct eps__price *price, c
             return false;
         double slope = (price->excess - excess_before) / (at - before);
         if (fabs(at - before) > 1e-3 && slope > STEEPEST && slope < FLATTEST)
-            pricing->slope = slope;
+            pricing->slopes[pricing->direction] = slope;
         *(price->excess > 0 ? &low : &high) = at;
         before = price->log_sigma = at;
         excess_before = price->excess;

@@ -16,10 +16,10 @@ struct eps__pricing {
      * eps__price_first(). */
     const struct eps__accountant *accountants[EPS_DIRECTIONS];
     enum eps_direction direction;
-    double slope;              /* d ln delta / d ln sigma where it was last measured, < 0 */
-    double log_sigma;          /* where the next search begins */
-    double operations;         /* estimated, of a profile of those accountants */
-    double profiles, expected; /* opened so far, and about how many will be, for progress */
+    double slopes[EPS_DIRECTIONS]; /* d ln delta / d ln sigma where it was last measured, < 0 */
+    double log_sigma;              /* where the next search begins */
+    double operations;             /* estimated, of a profile of those accountants */
+    double profiles, expected;     /* opened so far, and about how many will be, for progress */
     struct eps__meter *meter;
     enum eps_status status; /* why pricing failed; EPS_OK: it did not */
     struct eps_error *error;

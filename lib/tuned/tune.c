@@ -137,37 +137,44 @@ static enum eps_status column_of(double *column, size_t len, bool *usable, struc
     return EPS_OK;
 }
 
-/* Writes the better starting column. root, error_best: scratch of len numbers. */
-static enum eps_status choose_start(struct search *search, double *root, double *error_best, struct eps_error *error)
+/* A starting column, and who decides its price. */
+struct start {
+    double *column;
+    bool usable;
+    double log_price;
+    struct eps__pricing pricing;
+};
+
+/* Prices the starting columns: the root, and the best one for error alone. The better one comes first. */
+static enum eps_status price_starts(struct start starts[2], const struct eps__pricing *pricing, size_t len)
 {
-    struct eps__pricing *pricing = &search->pricing;
-    struct eps_matrix of_root = eps__matrix_of_bands(search->len), of_error = pricing->job.mechanism.matrix;
-    struct eps__price first, second;
-    bool usable, other_usable;
-    of_error.optimize_for = EPS_OPTIMIZE_FOR_ERROR;
-    enum eps_status status = column_of(root, search->len, &usable, error, pricing, &of_root);
-    if (status == EPS_OK)
-        status = column_of(error_best, search->len, &other_usable, error, pricing, &of_error);
-    if (status != EPS_OK)
-        return status;
-    if (!usable && !other_usable)
-        return eps__error(error, EPS_UNSUPPORTED, "/matrix/optimize_for",
+    struct eps_matrix matrices[2] = {eps__matrix_of_bands(len), pricing->job.mechanism.matrix};
+    double profiles = 0;
+    matrices[1].optimize_for = EPS_OPTIMIZE_FOR_ERROR;
+    for (size_t i = 0; i < 2; i++) {
+        struct start *start = &starts[i];
+        struct eps__price price;
+        start->pricing = *pricing;
+        start->pricing.profiles = profiles;
+        start->log_price = INFINITY;
+        enum eps_status status = column_of(start->column, len, &start->usable, pricing->error, pricing, &matrices[i]);
+        if (status != EPS_OK)
+            return status;
+        if (!start->usable)
+            continue;
+        /* Which accountant is the best may differ. */
+        if (!eps__price_first(&start->pricing, &price, start->column, len))
+            return start->pricing.status;
+        start->log_price = eps__price_log(&start->pricing, &price);
+        profiles = start->pricing.profiles;
+    }
+    if (!starts[0].usable && !starts[1].usable)
+        return eps__error(pricing->error, EPS_UNSUPPORTED, "/matrix/optimize_for",
                           "no strategy with entries >= 0 is known for this workload: choose error");
-    search->start = usable ? root : error_best;
-    if (!eps__price_first(pricing, &first, search->start, search->len))
-        return pricing->status;
-    if (!usable || !other_usable || search->len == 1)
-        return EPS_OK;
-    /* Another accountant may be the best one for it. */
-    struct eps__pricing other = *pricing;
-    bool going = eps__price_first(&other, &second, error_best, search->len);
-    pricing->profiles = other.profiles;
-    pricing->status = other.status;
-    if (!going)
-        return pricing->status;
-    if (eps__price_log(&other, &second) < eps__price_log(pricing, &first)) {
-        *pricing = other;
-        search->start = error_best;
+    if (!starts[0].usable || starts[1].log_price < starts[0].log_price) {
+        struct start better = starts[1];
+        starts[1] = starts[0];
+        starts[0] = better;
     }
     return EPS_OK;
 }
@@ -191,23 +198,47 @@ static double profiles_of(double operations)
     return fmin(fmax(BUDGET / fmax(operations, 1), PROFILES_LEAST), PROFILES_MOST);
 }
 
-static enum eps_status minimise(struct search *search, struct eps__tuned *tuned)
+/* Writes the best column that a search from a start finds, and lowers *log_price to its price; no other one. */
+static enum eps_status minimise(struct eps__tuned *tuned, double *log_price, const struct start *start, size_t len,
+                                double share, double *scratch)
 {
-    double changes[KNOTS_MAX] = {0}, value;
+    double changes[KNOTS_MAX] = {0}, value = start->log_price, square = 0;
+    struct search search = {.pricing = start->pricing, .len = len, .start = start->column, .column = scratch};
     const struct eps__lbfgs options = {.max_iterations = ITERATIONS_MAX,
-                                       .tolerance = fmax(search->pricing.job.mechanism.matrix.gap, GAP_LEAST)};
-    search->most = search->pricing.profiles + profiles_of(search->pricing.operations);
-    place_knots(search);
-    if (search->knots_len > 0 && eps__lbfgs_minimise(&options, changes, &value, &tuned->iterations, search->knots_len,
-                                                     objective, search) == EPS__LBFGS_NO_MEMORY)
-        return eps__error(search->pricing.error, EPS_NO_MEMORY, "", "out of memory");
-    double square = 0;
-    (void)expand(search, changes);
-    for (size_t k = 0; k < search->len; k++)
-        square += search->column[k] * search->column[k];
-    for (size_t k = 0; k < search->len; k++)
-        tuned->column[k] = search->column[k] / sqrt(square);
+                                       .tolerance = fmax(search.pricing.job.mechanism.matrix.gap, GAP_LEAST)};
+    size_t iterations = 0;
+    search.most = search.pricing.profiles + share * profiles_of(search.pricing.operations);
+    place_knots(&search);
+    if (search.knots_len > 0 && eps__lbfgs_minimise(&options, changes, &value, &iterations, search.knots_len, objective,
+                                                    &search) == EPS__LBFGS_NO_MEMORY)
+        return eps__error(search.pricing.error, EPS_NO_MEMORY, "", "out of memory");
+    if (search.pricing.status != EPS_OK)
+        return search.pricing.status;
+    tuned->iterations += iterations;
+    if (!(value < *log_price))
+        return EPS_OK;
+    *log_price = value;
+    (void)expand(&search, changes);
+    for (size_t k = 0; k < len; k++)
+        square += search.column[k] * search.column[k];
+    for (size_t k = 0; k < len; k++)
+        tuned->column[k] = search.column[k] / sqrt(square);
     return EPS_OK;
+}
+
+/* Searches from the better start; if the prices of the two are decided by different accountants, from both. */
+static enum eps_status search_from(struct eps__tuned *tuned, const struct start starts[2], size_t len, double *scratch)
+{
+    const struct eps__pricing *a = &starts[0].pricing, *b = &starts[1].pricing;
+    bool both = starts[1].usable && a->accountants[a->direction] != b->accountants[b->direction];
+    double log_price = INFINITY;
+    enum eps_status status = minimise(tuned, &log_price, &starts[0], len, both ? 0.5 : 1, scratch);
+    if (status == EPS_OK && both)
+        status = minimise(tuned, &log_price, &starts[1], len, 0.5, scratch);
+    if (status == EPS_OK && !isfinite(log_price))
+        return eps__error(a->error, EPS_UNATTAINABLE, "/matrix/optimize_for",
+                          "no noise multiplier was found at which the strategy can be optimised: choose error");
+    return status;
 }
 
 static enum eps_status compute(const struct eps_context *context, struct eps__tuned *tuned, struct eps_error *error,
@@ -225,17 +256,16 @@ static enum eps_status compute(const struct eps_context *context, struct eps__tu
     meter.all = &meters;
     if (!scratch)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    struct search search = {.pricing = {.context = &quiet,
-                                        .job = priced_job(job),
-                                        .slope = -20, /* as often measured; corrected by the first secant */
-                                        .expected = expected,
-                                        .meter = &meter,
-                                        .error = error},
-                            .len = len,
-                            .column = scratch};
-    enum eps_status status = choose_start(&search, scratch + len, scratch + 2 * len, error);
+    const struct eps__pricing pricing = {.context = &quiet,
+                                         .job = priced_job(job),
+                                         .slopes = {-20, -20}, /* as often measured; the first secant corrects it */
+                                         .expected = expected,
+                                         .meter = &meter,
+                                         .error = error};
+    struct start starts[2] = {{.column = scratch + len}, {.column = scratch + 2 * len}};
+    enum eps_status status = price_starts(starts, &pricing, len);
     if (status == EPS_OK)
-        status = minimise(&search, tuned);
+        status = search_from(tuned, starts, len, scratch);
     eps__meter_end(&meter);
     free(scratch);
     return status;
