@@ -95,8 +95,8 @@ enum eps_normalization {
 
 enum eps_objective { EPS_OBJECTIVE_MEAN_SQUARED, EPS_OBJECTIVE_MAX_SQUARED, EPS_OBJECTIVE_COUNT };
 
-/* What an optimised C minimises: its error at a fixed sensitivity, without amplification; or its error at the noise that
- * the whole job needs, sampling included. */
+/* What an optimised C minimises: its error at a fixed sensitivity, as if there were no amplification; or its error at
+ * the noise multiplier that the whole job needs, sampling included. */
 enum eps_optimize_for { EPS_OPTIMIZE_FOR_ERROR, EPS_OPTIMIZE_FOR_JOB, EPS_OPTIMIZE_FOR_COUNT };
 
 enum eps_decoder {

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,12 +264,14 @@ static bool is_reference(const struct eps_mechanism *mechanism)
            mechanism->matrix.family == plain.mechanism.matrix.family;
 }
 
-/* Whether a matrix is also tried optimised for the whole job. */
+/* Whether a matrix is also tried optimised for the whole job. Nothing is gained where the rows of one round share no
+ * column with those of the next: then each round costs what the norms of columns say. */
 static bool worth_tuning(const struct eps_mechanism *mechanism)
 {
+    size_t bands = mechanism->matrix.bands;
+    bool apart = eps__sampling_independent_rounds(mechanism) && eps__sampling_groups(mechanism) >= bands;
     return eps__members_has(&eps__matrix_object, offsetof(struct eps_matrix, optimize_for), mechanism->matrix.family) &&
-           eps__sampling_random(mechanism) && mechanism->matrix.bands >= TUNED_LEAST &&
-           mechanism->matrix.bands <= TUNED_MOST;
+           eps__sampling_random(mechanism) && !apart && bands >= TUNED_LEAST && bands <= TUNED_MOST;
 }
 
 /* Adds the candidates of one family under one scheme. */

@@ -13,8 +13,8 @@
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/families/family.h"
 
-/* A strategy is optimised for a job if the job says what its noise must reach, and sampling makes noise cheaper than the
- * sensitivity tells. */
+/* A strategy can be optimised for a job that says what its noise must reach, under a sampling that makes noise cheaper
+ * than the sensitivity tells. */
 static void check_optimize_for(struct eps__check *check, const struct eps_matrix *matrix)
 {
     static const char at[] = "/matrix/optimize_for";

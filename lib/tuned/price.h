@@ -25,8 +25,8 @@ struct eps__pricing {
     struct eps_error *error;
 };
 
-/* What is known of a column: ln of its error at sigma = 1; ln sigma where delta is about the one asked for, and ln delta
- * there less the one asked for. */
+/* What is known of a column: ln of its error at sigma = 1; ln sigma where delta is about the one asked for; and ln of
+ * the quotient of the two there. */
 struct eps__price {
     double log_error, log_sigma, excess;
 };
