@@ -351,8 +351,8 @@ void eps__members_put(const struct eps__object *object, const void *base, bool d
         case EPS__INTEGER:
         case EPS__NAME:
         case EPS__LENGTH:
-            /* Inverted, a `later` name differs from every other name, which has 32 bits, and every length. So bytes with
-             * it are never those of another struct without it. */
+            /* Inverted, a `later` name differs from every other name, which has 32 bits, and every length. So bytes
+             * with it are never those of another struct without it. */
             bits = member->later ? ~bits_at(member, base) : bits_at(member, base);
             sink(to, &bits, sizeof bits);
             break;
