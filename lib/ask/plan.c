@@ -21,12 +21,14 @@
 #include "lib/strategy/strategy.h"
 #include "lib/tuned/tuned.h"
 
-#define OPERATIONS 6e11 /* for the accounting of all candidates, divided equally; most take far less */
-#define LONG 3e10       /* operations of a strategy from which a candidate comes last */
-#define LITTLE 3e8      /* operations up to which a candidate is cheap: a few tenths of a second */
-#define TUNED_LEAST 8   /* bands of candidates that are optimised for the job: fewer gain little, */
-#define TUNED_MOST 32   /* and more take long */
-#define NEAR 20         /* n may change by a fraction 1/NEAR to fill whole epochs */
+#define OPERATIONS 6e11       /* for the accounting of all candidates, divided equally; most take far less */
+#define LONG 3e10             /* operations of a strategy from which a candidate comes last */
+#define LITTLE 3e8            /* operations up to which a candidate is cheap: a few tenths of a second */
+#define TUNED_AMONG 24        /* plain candidates up to which some are optimised for the job, */
+#define TUNED_OPERATIONS 2e11 /* where that takes no more than this */
+#define TUNED_LEAST 8         /* bands of candidates that are optimised for the job: fewer gain little, */
+#define TUNED_MOST 32         /* and more take long */
+#define NEAR 20               /* n may change by a fraction 1/NEAR to fill whole epochs */
 
 void eps_plan_init(struct eps_plan *plan)
 {
@@ -423,18 +425,23 @@ static int by_turn(const void *x, const void *y)
     return a->index < b->index ? -1 : 1;
 }
 
-/* Leaves out the candidates that are optimised for the job, unless the equal share of the others pays for each. */
+/* Leaves out the candidates that are optimised for the job, each of which takes up to a minute, unless the others are
+ * few. */
 static enum eps_status drop_dear(struct list *list)
 {
     size_t kept = 0, plain = 0;
     for (size_t i = 0; i < list->len; i++)
-        plain += !eps__is_tuned(&list->items[i].job);
+        plain += list->items[i].status == EPS_OK && !eps__is_tuned(&list->items[i].job);
     for (size_t i = 0; i < list->len; i++) {
         double operations = 0;
-        enum eps_status status = eps__tuned_cost(list->context, &operations, NULL, &list->items[i].job);
+        bool tuned = eps__is_tuned(&list->items[i].job);
+        if (tuned && plain > TUNED_AMONG)
+            continue;
+        enum eps_status status =
+            tuned ? eps__tuned_cost(list->context, &operations, NULL, &list->items[i].job) : EPS_OK;
         if (status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY)
             return status;
-        if (status == EPS_OK && operations <= OPERATIONS / (double)(plain > 0 ? plain : 1))
+        if (!tuned || (status == EPS_OK && operations <= TUNED_OPERATIONS))
             list->items[kept++] = list->items[i];
     }
     list->len = kept;
