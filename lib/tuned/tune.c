@@ -1,6 +1,6 @@
 /*
  * The search for the best first column. Its logarithm is that of a starting column plus a function that is linear in
- * ln(1 + k) between a few knots: so few numbers that gradients by differences are affordable, and C stays positive, as
+ * ln(1 + k) between a few anchors: so few numbers that gradients by differences are affordable, and C stays positive, as
  * amplification needs. By the implicit function theorem, d ln sigma = -d ln delta / slope, so a difference takes one
  * bound on delta at a fixed sigma, and no search for sigma. L-BFGS needs about five gradients.
  *
@@ -25,9 +25,9 @@
 #include "lib/tuned/price.h"
 #include "lib/tuned/tuned.h"
 
-enum { KNOTS_MAX = 12, ITERATIONS_MAX = 8 };
+enum { ANCHORS_MAX = 12, ITERATIONS_MAX = 8 };
 
-#define GROWTH 1.5          /* of the distance of a knot from the diagonal, at least */
+#define GROWTH 1.5          /* of the distance of an anchor from the diagonal, at least */
 #define DIFFERENCE 4e-3     /* of ln c for a derivative */
 #define GAP_LEAST 1e-4      /* differences are not more accurate */
 #define FAR 20.0            /* the largest change of ln c */
@@ -44,36 +44,36 @@ struct search {
     struct eps__pricing pricing;
     size_t len;          /* entries of the column */
     const double *start; /* its first entry is 1 */
-    size_t knots[KNOTS_MAX], knots_len;
+    size_t anchors[ANCHORS_MAX], anchors_len;
     double *column; /* scratch */
     double most;    /* no gradient is begun once so many profiles have been opened */
 };
 
-/* Knots at 1, 2, 3... and then ever further apart, up to the last entry. */
-static void place_knots(struct search *search)
+/* Anchors at 1, 2, 3... and then ever further apart, up to the last entry. */
+static void place_anchors(struct search *search)
 {
-    double last = (double)search->len - 1, growth = fmax(GROWTH, pow(last, 1.0 / (KNOTS_MAX - 5)));
-    search->knots_len = 0;
-    for (double at = 1; at <= last && search->knots_len < KNOTS_MAX; at = floor(fmax(at + 1, growth * at))) {
-        bool ends = search->knots_len + 1 == KNOTS_MAX || (at < last && floor(fmax(at + 1, growth * at)) > last);
-        search->knots[search->knots_len++] = (size_t)at;
-        if (ends && at < last && search->knots_len < KNOTS_MAX)
-            search->knots[search->knots_len++] = (size_t)last;
+    double last = (double)search->len - 1, growth = fmax(GROWTH, pow(last, 1.0 / (ANCHORS_MAX - 5)));
+    search->anchors_len = 0;
+    for (double at = 1; at <= last && search->anchors_len < ANCHORS_MAX; at = floor(fmax(at + 1, growth * at))) {
+        bool ends = search->anchors_len + 1 == ANCHORS_MAX || (at < last && floor(fmax(at + 1, growth * at)) > last);
+        search->anchors[search->anchors_len++] = (size_t)at;
+        if (ends && at < last && search->anchors_len < ANCHORS_MAX)
+            search->anchors[search->anchors_len++] = (size_t)last;
     }
 }
 
-/* The column for these changes of ln c at the knots. False: they are too large. */
+/* The column for these changes of ln c at the anchors. False: they are too large. */
 static bool expand(const struct search *search, const double *changes)
 {
     size_t k = 0;
-    for (size_t i = 0; i < search->knots_len; i++)
+    for (size_t i = 0; i < search->anchors_len; i++)
         if (!(fabs(changes[i]) < FAR))
             return false;
     search->column[0] = 1;
-    for (size_t i = 0; i < search->knots_len; i++) {
-        double from = i > 0 ? (double)search->knots[i - 1] : 0, to = (double)search->knots[i];
+    for (size_t i = 0; i < search->anchors_len; i++) {
+        double from = i > 0 ? (double)search->anchors[i - 1] : 0, to = (double)search->anchors[i];
         double left = i > 0 ? changes[i - 1] : 0, width = log1p(to) - log1p(from);
-        for (k++; k <= search->knots[i]; k++) {
+        for (k++; k <= search->anchors[i]; k++) {
             double share = (log1p((double)k) - log1p(from)) / width;
             search->column[k] = search->start[k] * exp((1 - share) * left + share * changes[i]);
         }
@@ -88,7 +88,7 @@ static bool objective(void *user, double *value, double *gradient, const double 
     struct search *search = user;
     struct eps__pricing *pricing = &search->pricing;
     struct eps__price price, near;
-    double moved[KNOTS_MAX];
+    double moved[ANCHORS_MAX];
     *value = INFINITY;
     if (pricing->status != EPS_OK || pricing->profiles >= search->most)
         return false;
@@ -97,8 +97,8 @@ static bool objective(void *user, double *value, double *gradient, const double 
     if (!eps__price(pricing, &price, search->column, search->len))
         return false;
     *value = eps__price_log(pricing, &price);
-    memcpy(moved, changes, search->knots_len * sizeof *moved);
-    for (size_t i = 0; i < search->knots_len && isfinite(*value); i++) {
+    memcpy(moved, changes, search->anchors_len * sizeof *moved);
+    for (size_t i = 0; i < search->anchors_len && isfinite(*value); i++) {
         moved[i] = changes[i] + DIFFERENCE;
         (void)expand(search, moved);
         if (!eps__price_like(pricing, &near, &price, search->column, search->len))
@@ -202,15 +202,15 @@ static double profiles_of(double operations)
 static enum eps_status minimise(struct eps__tuned *tuned, double *log_price, const struct start *start, size_t len,
                                 double share, double *scratch)
 {
-    double changes[KNOTS_MAX] = {0}, value = start->log_price, square = 0;
+    double changes[ANCHORS_MAX] = {0}, value = start->log_price, square = 0;
     struct search search = {.pricing = start->pricing, .len = len, .start = start->column, .column = scratch};
     const struct eps__lbfgs options = {.max_iterations = ITERATIONS_MAX,
                                        .tolerance = fmax(search.pricing.job.mechanism.matrix.gap, GAP_LEAST)};
     size_t iterations = 0;
     search.most = search.pricing.profiles + share * profiles_of(search.pricing.operations);
-    place_knots(&search);
-    if (search.knots_len > 0 && eps__lbfgs_minimise(&options, changes, &value, &iterations, search.knots_len, objective,
-                                                    &search) == EPS__LBFGS_NO_MEMORY)
+    place_anchors(&search);
+    if (search.anchors_len > 0 && eps__lbfgs_minimise(&options, changes, &value, &iterations, search.anchors_len,
+                                                      objective, &search) == EPS__LBFGS_NO_MEMORY)
         return eps__error(search.pricing.error, EPS_NO_MEMORY, "", "out of memory");
     if (search.pricing.status != EPS_OK)
         return search.pricing.status;
