@@ -95,6 +95,10 @@ enum eps_normalization {
 
 enum eps_objective { EPS_OBJECTIVE_MEAN_SQUARED, EPS_OBJECTIVE_MAX_SQUARED, EPS_OBJECTIVE_COUNT };
 
+/* What an optimised C minimises: its error at a fixed sensitivity, as if there were no amplification; or its error at
+ * the noise multiplier that the whole job needs, sampling included. */
+enum eps_optimize_for { EPS_OPTIMIZE_FOR_ERROR, EPS_OPTIMIZE_FOR_JOB, EPS_OPTIMIZE_FOR_COUNT };
+
 enum eps_decoder {
     EPS_DECODER_DEFAULT, /* the family has no choice, or its default */
     EPS_DECODER_ONLINE,  /* tree: Honaker's estimator from below */
@@ -167,6 +171,7 @@ EPS_API const char *eps_status_name(enum eps_status status);
 EPS_API const char *eps_family_name(enum eps_family family);
 EPS_API const char *eps_normalization_name(enum eps_normalization normalization);
 EPS_API const char *eps_objective_name(enum eps_objective objective);
+EPS_API const char *eps_optimize_for_name(enum eps_optimize_for optimize_for);
 EPS_API const char *eps_decoder_name(enum eps_decoder decoder);
 EPS_API const char *eps_workload_name(enum eps_workload_type type);
 EPS_API const char *eps_scheme_name(enum eps_scheme scheme);
@@ -205,6 +210,9 @@ struct eps_matrix {
     double gap;    /* relative gap in the loss at which the optimiser stops, in [1e-12, 1); default 1e-3 */
     size_t epochs; /* participation to optimise for, within one stamp; default: the job's, if there is one stamp */
     size_t separation;
+    /* banded with toeplitz, in a job that samples and solves for the noise multiplier; default error. With job, epochs
+     * and separation have no effect, and only eps_solve() and what takes a whole job compute C. */
+    enum eps_optimize_for optimize_for;
 };
 
 /* The matrix A of the linear queries. Its coefficients obey the limits of those in eps_matrix, and are borrowed

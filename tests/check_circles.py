@@ -13,8 +13,8 @@ B = Path(os.environ.get("B", "build/release"))
 MOST = 5
 FOLDER_MOST = 25  # sources
 # The rooms of lib, each before those that use it. Only lib/epsilon.h is outside of them.
-LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "solve", "training",
-          "ask")
+LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "tuned", "solve",
+          "training", "ask")
 # What files of a room must not include.
 APART = {"server/http": ("jobs", "groups", "work", "store", "routes"), "server/jobs": ("http", "routes", "groups"),
          "server/groups": ("http", "routes"), "server/work": ("http", "routes", "jobs", "groups", "store"),

@@ -181,7 +181,8 @@ static json_t *encode_object(struct encoder *encoder, const struct eps__object *
         bit = 1u << api__variant(object, base, NULL);
     for (size_t i = 0; i < object->len && !encoder->build.failed; i++) {
         const struct eps__member *field = &object->members[i];
-        if (api__has(object, field, bit) && !field->unwritten && is_present(encoder, field, base))
+        if (api__has(object, field, bit) && !field->unwritten && !eps__member_omitted(field, base) &&
+            is_present(encoder, field, base))
             api__set(&encoder->build, json, field->name, encode_field(encoder, field, base));
     }
     return json;

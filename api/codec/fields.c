@@ -33,6 +33,8 @@ const char *api__name_at(const struct eps__member *field, unsigned value)
         return eps_decoder_name((enum eps_decoder)value);
     case EPS__OBJECTIVES:
         return eps_objective_name((enum eps_objective)value);
+    case EPS__OPTIMIZE_FORS:
+        return eps_optimize_for_name((enum eps_optimize_for)value);
     case EPS__WORKLOADS:
         return eps_workload_name((enum eps_workload_type)value);
     case EPS__SCHEMES:

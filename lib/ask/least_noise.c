@@ -8,6 +8,7 @@
 #include "lib/accountants/least.h"
 #include "lib/base/error.h"
 #include "lib/job/setting.h"
+#include "lib/tuned/tuned.h"
 
 /* The error at noise multiplier 1. */
 static enum eps_status measure(double *found, struct eps_error *error, const struct eps__setting *setting,
@@ -24,8 +25,8 @@ static enum eps_status measure(double *found, struct eps_error *error, const str
     return EPS_OK;
 }
 
-enum eps_status eps_plan_least(const struct eps_context *context, double *least, struct eps_error *error,
-                               const struct eps_job *job, enum eps_objective objective)
+static enum eps_status given_least(const struct eps_context *context, double *least, struct eps_error *error,
+                                   const struct eps_job *job, enum eps_objective objective)
 {
     struct eps__setting setting;
     double sigma = 0, found = 0;
@@ -41,5 +42,19 @@ enum eps_status eps_plan_least(const struct eps_context *context, double *least,
     if (status == EPS_OK)
         *least = eps__lower(found * sigma * sigma, 8);
     eps__setting_close(&setting);
+    return status;
+}
+
+enum eps_status eps_plan_least(const struct eps_context *context, double *least, struct eps_error *error,
+                               const struct eps_job *job, enum eps_objective objective)
+{
+    struct eps__tuned tuned;
+    if (!eps__is_tuned(job))
+        return given_least(context, least, error, job, objective);
+    enum eps_status status = eps__tune(context, &tuned, error, job);
+    if (status != EPS_OK)
+        return status;
+    status = given_least(context, least, error, &tuned.job, objective);
+    eps__tuned_clear(&tuned);
     return status;
 }

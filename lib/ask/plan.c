@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,20 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/base/members.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
+#include "lib/tuned/tuned.h"
 
-#define OPERATIONS 6e11 /* for the accounting of all candidates, divided equally; most take far less */
-#define LONG 3e10       /* operations of a strategy from which a candidate comes last */
-#define LITTLE 3e8      /* operations up to which a candidate is cheap: a few tenths of a second */
-#define NEAR 20         /* n may change by a fraction 1/NEAR to fill whole epochs */
+#define OPERATIONS 6e11       /* for the accounting of all candidates, divided equally; most take far less */
+#define LONG 3e10             /* operations of a strategy from which a candidate comes last */
+#define LITTLE 3e8            /* operations up to which a candidate is cheap: a few tenths of a second */
+#define TUNED_AMONG 24        /* plain candidates up to which some are optimised for the job, */
+#define TUNED_OPERATIONS 2e11 /* where that takes no more than this */
+#define TUNED_LEAST 8         /* bands of candidates that are optimised for the job: fewer gain little, */
+#define TUNED_MOST 32         /* and more take long */
+#define NEAR 20               /* n may change by a fraction 1/NEAR to fill whole epochs */
 
 void eps_plan_init(struct eps_plan *plan)
 {
@@ -259,6 +266,16 @@ static bool is_reference(const struct eps_mechanism *mechanism)
            mechanism->matrix.family == plain.mechanism.matrix.family;
 }
 
+/* Whether a matrix is also tried optimised for the whole job. Nothing is gained where the rows of one round share no
+ * column with those of the next: then each round costs what the norms of columns say. */
+static bool worth_tuning(const struct eps_mechanism *mechanism)
+{
+    size_t bands = mechanism->matrix.bands;
+    bool apart = eps__sampling_independent_rounds(mechanism) && eps__sampling_groups(mechanism) >= bands;
+    return eps__members_has(&eps__matrix_object, offsetof(struct eps_matrix, optimize_for), mechanism->matrix.family) &&
+           eps__sampling_random(mechanism) && !apart && bands >= TUNED_LEAST && bands <= TUNED_MOST;
+}
+
 /* Adds the candidates of one family under one scheme. */
 static enum eps_status add_family(struct list *list, const struct eps_plan *plan, const struct eps_job *base,
                                   enum eps_family family, size_t max_n)
@@ -283,9 +300,13 @@ static enum eps_status add_family(struct list *list, const struct eps_plan *plan
         if (eps__strategy_is_optimised(&mechanism->matrix))
             mechanism->matrix.objective = plan->objective;
         eps_job_defaults(&candidate.job);
+        struct eps_plan_candidate tuned = candidate;
         status = eps__poll(list->context);
         if (status == EPS_OK)
             status = consider(list, &candidate, max_n);
+        tuned.job.mechanism.matrix.optimize_for = EPS_OPTIMIZE_FOR_JOB;
+        if (status == EPS_OK && candidate.status == EPS_OK && worth_tuning(mechanism))
+            status = append(list, &tuned);
     }
     return status;
 }
@@ -404,23 +425,49 @@ static int by_turn(const void *x, const void *y)
     return a->index < b->index ? -1 : 1;
 }
 
+/* Leaves out the candidates that are optimised for the job, each of which takes up to a minute, unless the others are
+ * few. */
+static enum eps_status drop_dear(struct list *list)
+{
+    size_t kept = 0, plain = 0;
+    for (size_t i = 0; i < list->len; i++)
+        plain += list->items[i].status == EPS_OK && !eps__is_tuned(&list->items[i].job);
+    for (size_t i = 0; i < list->len; i++) {
+        double operations = 0;
+        bool tuned = eps__is_tuned(&list->items[i].job);
+        if (tuned && plain > TUNED_AMONG)
+            continue;
+        enum eps_status status =
+            tuned ? eps__tuned_cost(list->context, &operations, NULL, &list->items[i].job) : EPS_OK;
+        if (status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY)
+            return status;
+        if (!tuned || (status == EPS_OK && operations <= TUNED_OPERATIONS))
+            list->items[kept++] = list->items[i];
+    }
+    list->len = kept;
+    return EPS_OK;
+}
+
 /* Chooses the accountant of each candidate; each gets an equal share of OPERATIONS. */
 static enum eps_status choose_accountants(struct list *list, struct place *places)
 {
     for (size_t i = 0; i < list->len; i++) {
         struct eps_plan_candidate *candidate = &list->items[i];
         struct eps_error error = {0};
-        double strategy = 0, accounting = 0, bytes;
+        double strategy = 0, accounting = 0, tuning = 0, bytes;
         if (candidate->status == EPS_OK) {
             eps__strategy_cost(&candidate->job.mechanism, &strategy, &bytes);
             candidate->status =
                 eps__plan_choose(list->context, &accounting, &error, &candidate->job, OPERATIONS / (double)list->len);
+            if (candidate->status == EPS_OK)
+                candidate->status = eps__tuned_cost(list->context, &tuning, &error, &candidate->job);
         }
         if (candidate->status == EPS_CANCELED || candidate->status == EPS_TIMEOUT || candidate->status == EPS_NO_MEMORY)
             return candidate->status;
         if (candidate->status != EPS_OK && !candidate->reason[0])
             snprintf(candidate->reason, sizeof candidate->reason, "%s", error.message);
-        places[i] = (struct place){i, turn_of(candidate, strategy, accounting), strategy + accounting};
+        places[i] =
+            (struct place){i, turn_of(candidate, strategy + tuning, accounting), strategy + tuning + accounting};
     }
     return EPS_OK;
 }
@@ -466,6 +513,8 @@ enum eps_status eps_plan_candidates(const struct eps_context *context, struct ep
     for (size_t batch = 0; batch < plan->batch_sizes_len && status == EPS_OK; batch++)
         for (size_t length = 0; length < lengths_of(plan) && status == EPS_OK; length++)
             status = add_pair(&list, plan, batch, length, max_n);
+    if (status == EPS_OK)
+        status = drop_dear(&list);
     if (status == EPS_OK)
         status = put_in_turn(&list);
     if (status != EPS_OK) {

@@ -8,17 +8,63 @@
 
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/base/progress.h"
 #include "lib/sampling/sampling.h"
 #include "lib/solve/answer.h"
 #include "lib/solve/curve.h"
 #include "lib/solve/solve.h"
 #include "lib/training/solve_phases.h"
+#include "lib/tuned/tuned.h"
 
 static enum eps_status check(struct eps_error *error, const struct eps_job *job)
 {
     struct eps__first_violation first = {error, false};
     return eps_job_check(job, 0, eps__keep_first, &first) > 0 ? EPS_INVALID : EPS_OK;
 }
+
+/* ------------------------------------------------------------ strategies optimised for the job */
+
+#define TUNED_SHARE 0.9 /* of progress: the search opens many times the profiles that the proof of its answer does */
+
+static enum eps_status tuned_serves(const struct eps_context *context, struct eps_error *error,
+                                    const struct eps_job *job, double *operations, double *bytes)
+{
+    double proof = 0, largest = 0, search = 0;
+    enum eps_status status = eps__mechanism_serves(context, error, job, &proof, &largest);
+    if (status == EPS_OK)
+        status = eps__tuned_cost(context, &search, error, job);
+    if (status == EPS_OK)
+        status = eps__within_limits(context, error, "/matrix/optimize_for",
+                                    "optimising for the job and solving it need", proof + search, largest);
+    if (status == EPS_OK && operations)
+        *operations = proof + search;
+    if (status == EPS_OK && bytes)
+        *bytes = largest;
+    return status;
+}
+
+/* Optimises the strategy, and solves the job with the strategy given. */
+static enum eps_status solve_tuned(const struct eps_context *context, struct eps_result **result,
+                                   struct eps_error *error, const struct eps_job *job)
+{
+    struct eps__context_part searching, proving;
+    struct eps__tuned tuned;
+    enum eps_status status = tuned_serves(context, error, job, NULL, NULL);
+    if (status == EPS_OK)
+        status = eps__tune(eps__context_part(&searching, context, 0, TUNED_SHARE), &tuned, error, job);
+    if (status != EPS_OK)
+        return status;
+    status =
+        eps__mechanism_solve(eps__context_part(&proving, context, TUNED_SHARE, 1), result, error, &tuned.job, NULL);
+    if (status == EPS_OK) {
+        (*result)->iterations = tuned.iterations;
+        (*result)->cache_factorization = tuned.cache_state;
+    }
+    eps__tuned_clear(&tuned);
+    return status;
+}
+
+/* ------------------------------------------------------------ what serves */
 
 /* The job with n steps, solving for epsilon. */
 static struct eps_job with_steps(const struct eps_job *job, size_t n)
@@ -34,7 +80,8 @@ enum eps_status eps_job_serves(const struct eps_context *context, struct eps_err
 {
     bool steps = eps_job_unknown(job) == EPS_SOLVE_N;
     if (!steps && job->phases_len == 0)
-        return eps__mechanism_serves(context, error, job, operations, bytes);
+        return eps__is_tuned(job) ? tuned_serves(context, error, job, operations, bytes)
+                                  : eps__mechanism_serves(context, error, job, operations, bytes);
     enum eps_status status = check(error, job);
     if (status != EPS_OK || !steps)
         return status == EPS_OK ? eps__phases_serve(context, error, job, operations, bytes) : status;
@@ -139,15 +186,16 @@ enum eps_status eps_solve(const struct eps_context *context, struct eps_result *
 {
     bool steps = eps_job_unknown(job) == EPS_SOLVE_N;
     if (!steps && job->phases_len == 0)
-        return eps__mechanism_solve(context, result, error, job, NULL);
+        return eps__is_tuned(job) ? solve_tuned(context, result, error, job)
+                                  : eps__mechanism_solve(context, result, error, job, NULL);
     enum eps_status status = check(error, job);
     if (status != EPS_OK)
         return status;
     return steps ? solve_steps(context, result, error, job) : eps__phases_solve(context, result, error, job);
 }
 
-static enum eps_status mechanism_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
-                                       struct eps_error *error, const struct eps_job *job, double noise_multiplier)
+static enum eps_status given_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
+                                   struct eps_error *error, const struct eps_job *job, double noise_multiplier)
 {
     struct eps__setting setting;
     const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
@@ -159,6 +207,22 @@ static enum eps_status mechanism_curve(const struct eps_context *context, struct
                  ? eps__curve_points(points, len, error, &setting, accountants, accountants_len, noise_multiplier)
                  : EPS_UNSUPPORTED;
     eps__setting_close(&setting);
+    return status;
+}
+
+static enum eps_status mechanism_curve(const struct eps_context *context, struct eps_curve_point **points, size_t *len,
+                                       struct eps_error *error, const struct eps_job *job, double noise_multiplier)
+{
+    struct eps__tuned tuned;
+    if (!eps__is_tuned(job))
+        return given_curve(context, points, len, error, job, noise_multiplier);
+    enum eps_status status = check(error, job);
+    if (status == EPS_OK)
+        status = eps__tune(context, &tuned, error, job);
+    if (status != EPS_OK)
+        return status;
+    status = given_curve(context, points, len, error, &tuned.job, noise_multiplier);
+    eps__tuned_clear(&tuned);
     return status;
 }
 

@@ -82,7 +82,9 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
         NAMES(EPS__OBJECTIVES, ALL_OF(EPS_OBJECTIVE_COUNT))) \
     row(eps_matrix, gap, EPS__REAL, "gap", ONLY(OPTIMISED), .initial = 1e-3, RANGE(EPS__GAP)) \
     row(eps_matrix, epochs, EPS__INTEGER, "epochs", ONLY(OPTIMISED), COUNTED) \
-    row(eps_matrix, separation, EPS__INTEGER, "separation", ONLY(OPTIMISED), COUNTED)
+    row(eps_matrix, separation, EPS__INTEGER, "separation", ONLY(OPTIMISED), COUNTED) \
+    row(eps_matrix, optimize_for, EPS__NAME, "optimize_for", ONLY(FAMILY(BANDED)), .later = true, \
+        .initial = EPS_OPTIMIZE_FOR_ERROR, NAMES(EPS__OPTIMIZE_FORS, ALL_OF(EPS_OPTIMIZE_FOR_COUNT)))
 
 #define WORKLOAD_MEMBERS(row, also) \
     row(eps_workload, type, EPS__NAME, "type", EVERY, NEEDED, .initial = EPS_WORKLOAD_PREFIX_SUM, \
@@ -315,6 +317,11 @@ void eps__members_init(const struct eps__object *object, void *base)
 
 /* ---------------------------------------------------------------- writing bytes */
 
+bool eps__member_omitted(const struct eps__member *member, const void *base)
+{
+    return member->later && bits_at(member, base) == (uint64_t)(int64_t)member->initial;
+}
+
 static void put_numbers(const struct eps__member *member, const void *base, eps__members_sink *sink, void *to)
 {
     size_t len;
@@ -333,6 +340,8 @@ void eps__members_put(const struct eps__object *object, const void *base, bool d
         uint64_t bits;
         if (member->again || member->type == EPS__NOTE || (drawn && member->undrawn))
             continue;
+        if (eps__member_omitted(member, base))
+            continue;
         switch ((enum eps__member_type)member->type) {
         case EPS__REAL:
         case EPS__SHARE:
@@ -342,7 +351,9 @@ void eps__members_put(const struct eps__object *object, const void *base, bool d
         case EPS__INTEGER:
         case EPS__NAME:
         case EPS__LENGTH:
-            bits = bits_at(member, base);
+            /* Inverted, a `later` name differs from every other name, which has 32 bits, and every length. So bytes
+             * with it are never those of another struct without it. */
+            bits = member->later ? ~bits_at(member, base) : bits_at(member, base);
             sink(to, &bits, sizeof bits);
             break;
         case EPS__BOOL:
@@ -441,11 +452,17 @@ static bool get_length(const struct eps__member *member, const void *base, eps__
 
 /* The number of values of each enum. */
 static const unsigned value_counts[EPS__VOCABULARIES] = {
-    [EPS__FAMILIES] = EPS_FAMILY_COUNT,        [EPS__NORMALIZATIONS] = EPS_NORMALIZATION_COUNT,
-    [EPS__DECODERS] = EPS_DECODER_COUNT,       [EPS__OBJECTIVES] = EPS_OBJECTIVE_COUNT,
-    [EPS__WORKLOADS] = EPS_WORKLOAD_COUNT,     [EPS__SCHEMES] = EPS_SCHEME_COUNT,
-    [EPS__SCHEMAS] = EPS_SCHEMA_COUNT,         [EPS__ADJACENCIES] = EPS_ADJACENCY_COUNT,
-    [EPS__ACCOUNTANTS] = EPS_ACCOUNTANT_COUNT, [EPS__ESTIMATORS] = EPS_ESTIMATOR_COUNT,
+    [EPS__FAMILIES] = EPS_FAMILY_COUNT,
+    [EPS__NORMALIZATIONS] = EPS_NORMALIZATION_COUNT,
+    [EPS__DECODERS] = EPS_DECODER_COUNT,
+    [EPS__OBJECTIVES] = EPS_OBJECTIVE_COUNT,
+    [EPS__OPTIMIZE_FORS] = EPS_OPTIMIZE_FOR_COUNT,
+    [EPS__WORKLOADS] = EPS_WORKLOAD_COUNT,
+    [EPS__SCHEMES] = EPS_SCHEME_COUNT,
+    [EPS__SCHEMAS] = EPS_SCHEMA_COUNT,
+    [EPS__ADJACENCIES] = EPS_ADJACENCY_COUNT,
+    [EPS__ACCOUNTANTS] = EPS_ACCOUNTANT_COUNT,
+    [EPS__ESTIMATORS] = EPS_ESTIMATOR_COUNT,
 };
 
 static bool get_member(const struct eps__member *member, void *base, eps__members_source *source, void *from)
@@ -495,7 +512,7 @@ bool eps__members_get(const struct eps__object *object, void *base, eps__members
     bool read = true;
     eps__members_init(object, base);
     for (size_t i = 0; i < object->len && read; i++)
-        if (!object->members[i].again)
+        if (!object->members[i].again && !object->members[i].later)
             read = get_member(&object->members[i], base, source, from);
     return read;
 }

@@ -32,6 +32,7 @@ enum eps__vocabulary {
     EPS__NORMALIZATIONS,
     EPS__DECODERS,
     EPS__OBJECTIVES,
+    EPS__OPTIMIZE_FORS,
     EPS__WORKLOADS,
     EPS__SCHEMES,
     EPS__SCHEMAS,
@@ -62,11 +63,14 @@ struct eps__member {
     enum eps__vocabulary vocabulary;
     /* names to use in place of the vocabulary, for requests that are not jobs */
     const char *(*name_at)(unsigned index);
-    uint32_t allowed;                 /* EPS__NAME: allowed values, as bits 1u << value */
-    bool again;                       /* a second row of the same member, for other variants; used for JSON only */
-    bool inside;                      /* belongs to the preceding group */
-    bool undrawn;                     /* does not affect the samples that monte_carlo draws */
-    bool unwritten;                   /* left out of canonical JSON, where another member implies it */
+    uint32_t allowed; /* EPS__NAME: allowed values, as bits 1u << value */
+    bool again;       /* a second row of the same member, for other variants; used for JSON only */
+    bool inside;      /* belongs to the preceding group */
+    bool undrawn;     /* does not affect the samples that monte_carlo draws */
+    bool unwritten;   /* left out of canonical JSON, where another member implies it */
+    /* An EPS__NAME that was added when keys were already stored: canonical bytes and canonical JSON leave it out at its
+     * default, so that the keys of jobs without it stay the same. The bytes are not read back. */
+    bool later;
     size_t given_offset;              /* offset of the mask that records which members a request gave */
     uint32_t given;                   /* its bit in that mask; 0: not recorded */
     const struct eps__object *object; /* EPS__OBJECT, EPS__GROUP: its members */
@@ -112,6 +116,9 @@ bool eps__member_equal(const struct eps__member *member, const void *a, const vo
 /* Returns whether two structs are equal, member by member. Arrays are compared by their entries. NAN equals NAN.
  * EPS__NOTE members are ignored. */
 bool eps__members_equal(const struct eps__object *object, const void *a, const void *b);
+
+/* Whether canonical bytes and canonical JSON leave out the member of this struct: it is `later` and at its default. */
+bool eps__member_omitted(const struct eps__member *member, const void *base);
 
 /* Consumes bytes, to write or hash them. */
 typedef void eps__members_sink(void *to, const void *bytes, size_t len);

@@ -25,6 +25,7 @@ NAME_TABLE(eps_status_name, enum eps_status, EPS_STATUS_COUNT, "ok", "invalid", 
            "unattainable", "canceled", "timeout", "no_memory", "internal")
 NAME_TABLE(eps_normalization_name, enum eps_normalization, EPS_NORMALIZATION_COUNT, "max_column", "none", "sensitivity")
 NAME_TABLE(eps_objective_name, enum eps_objective, EPS_OBJECTIVE_COUNT, "mean_squared", "max_squared")
+NAME_TABLE(eps_optimize_for_name, enum eps_optimize_for, EPS_OPTIMIZE_FOR_COUNT, "error", "job")
 NAME_TABLE(eps_decoder_name, enum eps_decoder, EPS_DECODER_COUNT, "default", "online", "full", "optimal", "standard")
 NAME_TABLE(eps_workload_name, enum eps_workload_type, EPS_WORKLOAD_COUNT, "prefix_sum", "momentum", "toeplitz")
 NAME_TABLE(eps_schema_name, enum eps_schema, EPS_SCHEMA_COUNT, "fixed_order", "min_separation", "shuffled")

@@ -133,6 +133,10 @@ static enum eps_status create(const struct eps_context *context, struct eps_stra
         return unserved(error, mechanism->matrix.family);
     if (!n)
         return eps__error(error, EPS_INVALID, "/n", "must be at least 1");
+    if (mechanism->matrix.optimize_for != EPS_OPTIMIZE_FOR_ERROR && !probe)
+        return eps__error(error, EPS_UNSUPPORTED, "/matrix/optimize_for",
+                          "the strategy depends on the whole job: solve the job, and use the factorization.id of its "
+                          "result");
     if (n % stamps)
         return eps__error(error, EPS_INVALID, "/matrix/stamps", "must divide n = %zu", n);
     enum eps_status status = eps__strategy_check_cost(context, error, mechanism);

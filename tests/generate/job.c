@@ -185,6 +185,8 @@ static bool draw_matrix(const struct maker *maker, struct eps_mechanism *mechani
         }
     } while (matrix->family == EPS_FAMILY_FOURIER && sampled && !breaks(maker));
     members_draw(&eps__matrix_object, matrix, &knobs->members, maker->state);
+    if (!breaks(maker)) /* a search of many seconds, which few jobs allow */
+        matrix->optimize_for = EPS_OPTIMIZE_FOR_ERROR;
     bool dense = matrix->family == EPS_FAMILY_DENSE || matrix->family == EPS_FAMILY_OPTIMAL ||
                  (matrix->family == EPS_FAMILY_BANDED && !matrix->toeplitz);
     if (dense && mechanism->n > DENSE_MOST)

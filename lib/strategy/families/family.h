@@ -58,6 +58,9 @@ struct eps_matrix eps__matrix_default(void);
 /* A Toeplitz matrix with the given bands that takes no time to build, for prefix sums (square_root.c). */
 struct eps_matrix eps__matrix_of_bands(size_t bands);
 
+/* A lower-triangular Toeplitz matrix with this first column, which is borrowed (toeplitz.c). */
+struct eps_matrix eps__matrix_of_column(const double *column, size_t len);
+
 /* The row of the matrix's family; for an unknown family, a row without functions. */
 const struct eps__family *eps__family_of(const struct eps_matrix *matrix);
 

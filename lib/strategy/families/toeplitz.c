@@ -67,3 +67,12 @@ const struct eps__family eps__family_toeplitz = {
     .source = source,
     .forecast = forecast,
 };
+
+struct eps_matrix eps__matrix_of_column(const double *column, size_t len)
+{
+    struct eps_matrix matrix = eps__matrix_default();
+    matrix.family = eps__family_toeplitz.family;
+    matrix.coefficients = column;
+    matrix.coefficients_len = len;
+    return matrix;
+}

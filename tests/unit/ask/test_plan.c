@@ -350,6 +350,39 @@ static void assert_refused(const struct asked *asked, const char *pointers)
     assert_int_equal(strncmp(error.pointer, pointers, strlen(error.pointer)), 0);
 }
 
+/* A plan that has few candidates can afford some that are optimised for the job, where that can gain something; they
+ * come after the others. */
+TEST(few_candidates_leave_time_to_optimise_for_the_job)
+{
+    for (int scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
+        struct asked asked;
+        struct eps_plan_candidate *c;
+        size_t tuned = 0, last = 0;
+        ask(&asked, 240);
+        asked.batches[0] = 64;
+        asked.plan.dataset_size = 1920;
+        asked.plan.families = only(EPS_FAMILY_BANDED);
+        asked.plan.schemes = only(scheme);
+        size_t len = candidates_of(&asked, &c);
+        for (size_t i = 0; i < len; i++) {
+            const struct eps_matrix *matrix = &c[i].job.mechanism.matrix;
+            if (matrix->optimize_for != EPS_OPTIMIZE_FOR_JOB) {
+                last = i;
+                continue;
+            }
+            tuned++;
+            assert_int_equal(c[i].status, EPS_OK);
+            assert_true(matrix->bands >= 8 && matrix->bands <= 32);
+            assert_int_equal(violations_of(&c[i].job), 0);
+            assert_int_equal(eps_job_serves(NULL, NULL, &c[i].job, NULL, NULL), EPS_OK);
+        }
+        bool gains = scheme == EPS_SCHEME_B_MIN_SEP || scheme == EPS_SCHEME_BALLS_IN_BINS;
+        if (gains ? tuned == 0 || last + tuned >= len : scheme != EPS_SCHEME_POISSON && tuned > 0)
+            fail_msg("%s: %zu of %zu are optimised for the job", eps_scheme_name((enum eps_scheme)scheme), tuned, len);
+        free(c);
+    }
+}
+
 TEST(a_plan_has_rules)
 {
     struct asked asked;

@@ -176,6 +176,33 @@ TEST(absent_numbers_are_equal)
     assert_true(eps__members_equal(&eps__query_object, &query, &asked));
 }
 
+/* The keys that jobs had before a member was added stay theirs. */
+TEST(later_members_change_no_bytes_at_their_defaults)
+{
+    struct eps_matrix matrix, other;
+    size_t later = 0;
+    eps__members_init(&eps__matrix_object, &matrix);
+    other = matrix;
+    struct bytes without = bytes_of(&eps__matrix_object, &matrix, false);
+    for (size_t k = 0; k < OBJECTS; k++)
+        for (size_t i = 0; i < objects[k]->len; i++)
+            if (objects[k]->members[i].later) {
+                later++;
+                assert_int_equal(objects[k]->members[i].type, EPS__NAME);
+                assert_true(eps__member_omitted(&objects[k]->members[i], &matrix));
+            }
+    assert_int_equal(later, 1);
+    other.optimize_for = EPS_OPTIMIZE_FOR_JOB;
+    struct bytes with = bytes_of(&eps__matrix_object, &other, false);
+    uint64_t last;
+    assert_int_equal(with.len, without.len + sizeof last);
+    assert_memory_equal(with.bytes, without.bytes, without.len);
+    memcpy(&last, with.bytes + without.len, sizeof last);
+    assert_true(last > UINT32_MAX); /* as no name is */
+    free(with.bytes);
+    free(without.bytes);
+}
+
 /* ------------------------------------------------------------ from bytes */
 
 static struct eps_matrix a_matrix(double *numbers)

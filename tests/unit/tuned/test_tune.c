@@ -1,0 +1,291 @@
+/*
+ * Strategies optimised for a whole job: their error at the noise that is proven for them is less than that of the
+ * columns that the search starts from; what is proven is what is proven of the same C given; and a column that was kept
+ * for one job never serves another.
+ *
+ * The moments are few (max_order), which makes jobs quick and changes nothing of this.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/strategy/strategy.h"
+#include "lib/tuned/tuned.h"
+#include "tests/unit/solved.h"
+#include "tests/unit/test.h"
+
+#define FEW "'epsilon': 2, 'delta': 1e-3, 'accountant': {'method': 'renyi', 'max_order': 4}"
+#define DRAWN "'n': 24, 'sampling': {'scheme': 'b_min_sep', 'p': 0.1, 'separation': 4}, " FEW
+#define BINNED "'n': 32, 'sampling': {'scheme': 'balls_in_bins', 'bins': 8}, " FEW
+#define ROUNDS "'n': 24, 'sampling': {'scheme': 'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3"
+
+/* ------------------------------------------------------------ a cache in memory */
+
+enum { BLOBS = 64 };
+
+struct blob {
+    uint8_t key[32], bytes[4096];
+    size_t len;
+};
+
+struct cache {
+    struct blob blobs[BLOBS];
+    size_t len;
+};
+
+static struct blob *find(struct cache *cache, const uint8_t key[32])
+{
+    for (size_t i = 0; i < cache->len; i++)
+        if (memcmp(cache->blobs[i].key, key, 32) == 0)
+            return &cache->blobs[i];
+    return NULL;
+}
+
+static bool cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+{
+    const struct blob *found = kind == EPS_CACHE_FACTORIZATION ? find(user, key) : NULL;
+    if (!found)
+        return false;
+    *blob = malloc(found->len + 1);
+    assert_non_null(*blob);
+    memcpy(*blob, found->bytes, found->len);
+    *blob_len = found->len;
+    return true;
+}
+
+static void cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
+{
+    struct cache *cache = user;
+    if (kind != EPS_CACHE_FACTORIZATION || find(cache, key) || blob_len > sizeof cache->blobs->bytes)
+        return;
+    assert_true(cache->len < BLOBS);
+    struct blob *made = &cache->blobs[cache->len++];
+    memcpy(made->key, key, 32);
+    memcpy(made->bytes, blob, blob_len);
+    made->len = blob_len;
+}
+
+static struct eps_context context_over(struct cache *cache)
+{
+    return (struct eps_context){.user = cache, .cache_get = cache_get, .cache_put = cache_put};
+}
+
+/* ------------------------------------------------------------ the error */
+
+static double error_of(struct eps_job job, bool largest)
+{
+    struct eps_result *result = solved(NULL, job);
+    double error = largest ? result->error_max_squared : result->error_mean_squared;
+    eps_result_destroy(result);
+    return error;
+}
+
+/* At most `most` times the errors of the square root and of the best matrix for error alone, with as many bands. */
+static void assert_better(double most, const char *rest, const char *objective)
+{
+    bool largest = strcmp(objective, "max_squared") == 0;
+    double tuned = error_of(job_of("{'matrix': {'family': 'banded', 'bands': 4, 'optimize_for': 'job', 'objective': "
+                                   "'%s'}, %s}",
+                                   objective, rest),
+                            largest);
+    double best = error_of(
+        job_of("{'matrix': {'family': 'banded', 'bands': 4, 'objective': '%s'}, %s}", objective, rest), largest);
+    double root = error_of(job_of("{'matrix': {'family': 'square_root', 'bands': 4}, %s}", rest), largest);
+    if (!(tuned <= most * best && tuned <= most * root))
+        fail_msg("%s, %s: error %.6g, but %.6g and %.6g at the start", objective, rest, tuned, best, root);
+}
+
+TEST(the_error_is_less_than_that_of_what_the_search_starts_from)
+{
+    assert_better(0.97, DRAWN, "mean_squared");
+    assert_better(0.99, DRAWN, "max_squared");
+    assert_better(0.995, BINNED, "mean_squared");
+    assert_better(0.995, BINNED ", 'workload': {'type': 'momentum', 'momentum': 0.9}", "mean_squared");
+}
+
+/* With two bands there is one number to choose, and all of its values can be tried. */
+TEST(no_other_column_is_much_better)
+{
+    static const char *const jobs[] = {DRAWN, BINNED};
+    for (size_t j = 0; j < 2; j++) {
+        double least = INFINITY, at = 0,
+               tuned = error_of(
+                   job_of("{'matrix': {'family': 'banded', 'bands': 2, 'optimize_for': 'job'}, %s}", jobs[j]), false);
+        for (int i = 0; i <= 30; i++) {
+            double own = error_of(
+                job_of("{'matrix': {'family': 'toeplitz', 'coefficients': [1, %.17g]}, %s}", 0.05 + i * 0.025, jobs[j]),
+                false);
+            if (own < least)
+                at = 0.05 + i * 0.025;
+            least = fmin(least, own);
+        }
+        if (!(tuned <= 1.002 * least && tuned >= 0.99 * least && at > 0.1 && at < 0.75))
+            fail_msg("%s: error %.6g, but %.6g with the coefficient %g", jobs[j], tuned, least, at);
+    }
+}
+
+/* Where each round costs what the norms of columns say, the best C for error alone is the best. */
+TEST(nothing_is_lost_where_nothing_can_be_gained)
+{
+    double tuned = error_of(job_of("{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, %s}", ROUNDS),
+                            false),
+           best = error_of(job_of("{'matrix': {'family': 'banded', 'bands': 3}, %s}", ROUNDS), false);
+    assert_true(tuned <= (1 + 1e-3) * best && tuned >= (1 - 2e-3) * best);
+    /* One band leaves no choice. */
+    struct answer one = answered(
+                      job_of("{'matrix': {'family': 'banded', 'bands': 1, 'optimize_for': 'job'}, %s}", DRAWN)),
+                  identity = answered(job_of("{'matrix': {'family': 'identity'}, %s}", DRAWN));
+    assert_true(fabs(one.value - identity.value) <= 1e-9 * identity.value);
+}
+
+/* ------------------------------------------------------------ the guarantee */
+
+/* The answer is that of the same C given by its id or by its numbers, from both sides. */
+TEST(what_is_proven_is_proven_of_c_as_given)
+{
+    static struct cache cache;
+    const struct eps_context context = context_over(&cache);
+    struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 4, 'optimize_for': 'job'}, %s}", DRAWN);
+    struct eps_result *tuned = solved(&context, job);
+    struct eps_job stored = job;
+    eps_matrix_stored(&stored.mechanism.matrix, tuned->factorization_id);
+    struct eps_result *given = solved(&context, stored);
+    assert_string_equal(given->factorization_id, tuned->factorization_id);
+    assert_true(given->noise_multiplier == tuned->noise_multiplier && given->bracket_lower == tuned->bracket_lower);
+    assert_true(given->error_mean_squared == tuned->error_mean_squared);
+    assert_true(tuned->iterations > 0 && tuned->guarantee == EPS_GUARANTEE_DETERMINISTIC);
+    eps_result_destroy(given);
+    /* And with epsilon as the unknown, the bound at this noise is epsilon. */
+    stored.query.epsilon = NAN;
+    stored.query.noise_multiplier = tuned->noise_multiplier;
+    given = solved(&context, stored);
+    assert_true(fabs(given->epsilon - 2) < 5e-3);
+    eps_result_destroy(given);
+    eps_result_destroy(tuned);
+}
+
+TEST(a_curve_is_that_of_the_optimised_strategy)
+{
+    static struct cache cache;
+    const struct eps_context context = context_over(&cache);
+    struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, %s}", ROUNDS);
+    struct eps_result *tuned = solved(&context, job);
+    struct eps_job stored = job;
+    struct eps_curve_point *points = NULL, *others = NULL;
+    size_t len = 0, others_len = 0;
+    struct eps_error error = {0};
+    double sigma = tuned->noise_multiplier;
+    eps_matrix_stored(&stored.mechanism.matrix, tuned->factorization_id);
+    eps_result_destroy(tuned);
+    assert_int_equal(eps_privacy_curve(NULL, &points, &len, &error, &job, sigma), EPS_OK);
+    assert_int_equal(eps_privacy_curve(&context, &others, &others_len, &error, &stored, sigma), EPS_OK);
+    assert_true(len > 0 && len == others_len);
+    for (size_t i = 0; i < len; i++)
+        assert_true(points[i].epsilon == others[i].epsilon && points[i].delta == others[i].delta);
+    free(points);
+    free(others);
+}
+
+/* ------------------------------------------------------------ keys */
+
+static enum eps_cache_state state_of(const struct eps_context *context, const struct eps_job *job, char id[65])
+{
+    struct eps_result *result = solved(context, *job);
+    enum eps_cache_state state = result->cache_factorization;
+    memcpy(id, result->factorization_id, 65);
+    eps_result_destroy(result);
+    return state;
+}
+
+TEST(a_column_serves_only_an_equal_job)
+{
+    static struct cache cache;
+    static const char *const others[] = {
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, 'n': 24, 'sampling': {'scheme': "
+        "'cyclic_poisson', 'p': 0.1}, 'epsilon': 2.5, 'delta': 1e-3}",
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, 'n': 24, 'sampling': {'scheme': "
+        "'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-4}",
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, 'n': 27, 'sampling': {'scheme': "
+        "'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3}",
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, 'n': 24, 'sampling': {'scheme': "
+        "'cyclic_poisson', 'p': 0.2}, 'epsilon': 2, 'delta': 1e-3}",
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, 'n': 24, 'sampling': {'scheme': "
+        "'poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3, 'accountant': {'method': 'renyi', 'max_order': 3}}",
+        "{'matrix': {'family': 'banded', 'bands': 2, 'optimize_for': 'job'}, 'n': 24, 'sampling': {'scheme': "
+        "'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3}",
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job', 'objective': 'max_squared'}, 'n': 24, "
+        "'sampling': {'scheme': 'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3}",
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, 'n': 24, 'sampling': {'scheme': "
+        "'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3, 'adjacency': 'replace_one'}",
+        "{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, 'n': 24, 'sampling': {'scheme': "
+        "'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3, 'workload': {'type': 'momentum', 'momentum': "
+        "0.5}}",
+    };
+    const struct eps_context context = context_over(&cache);
+    char id[65], again[65], alone[65];
+    struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, %s}", ROUNDS);
+    assert_int_equal(state_of(&context, &job, id), EPS_CACHE_MISS);
+    assert_int_equal(state_of(&context, &job, again), EPS_CACHE_HIT);
+    assert_int_equal(state_of(NULL, &job, alone), EPS_CACHE_UNUSED);
+    assert_string_equal(id, again);
+    assert_string_equal(id, alone);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct eps_job other = job_of("%s", others[i]);
+        if (state_of(&context, &other, again) != EPS_CACHE_MISS)
+            fail_msg("the column of another job served %s", others[i]);
+    }
+    /* What is damaged is computed again, to the same bits. */
+    for (size_t i = 0; i < cache.len; i++)
+        cache.blobs[i].bytes[cache.blobs[i].len - 1] ^= 0x80; /* a sign */
+    assert_int_equal(state_of(&context, &job, again), EPS_CACHE_MISS);
+    assert_string_equal(id, again);
+}
+
+/* ------------------------------------------------------------ costs and refusals */
+
+TEST(the_search_is_part_of_the_estimate)
+{
+    struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 4, 'optimize_for': 'job'}, %s}", BINNED),
+                   plain = job_of("{'matrix': {'family': 'banded', 'bands': 4}, %s}", BINNED);
+    double operations, without, bytes;
+    struct eps_error error = {0};
+    assert_int_equal(eps_job_serves(NULL, &error, &job, &operations, &bytes), EPS_OK);
+    assert_int_equal(eps_job_serves(NULL, &error, &plain, &without, &bytes), EPS_OK);
+    assert_true(operations > 5 * without);
+    const struct eps_context limited = {.max_operations = 2 * without};
+    assert_int_equal(eps_job_serves(&limited, &error, &job, NULL, NULL), EPS_TOO_COSTLY);
+    struct eps_result *result = NULL;
+    assert_int_equal(eps_solve(&limited, &result, &error, &job), EPS_TOO_COSTLY);
+    assert_int_equal(eps_job_serves(&limited, &error, &plain, NULL, NULL), EPS_OK);
+}
+
+/* A mechanism without epsilon and delta does not determine the strategy. */
+TEST(a_mechanism_alone_has_no_such_strategy)
+{
+    struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 4, 'optimize_for': 'job'}, %s}", DRAWN);
+    struct eps_strategy *strategy = NULL;
+    struct eps_error error = {0};
+    assert_int_equal(eps_strategy_create(NULL, &strategy, &error, &job.mechanism), EPS_UNSUPPORTED);
+    assert_string_equal(error.pointer, "/matrix/optimize_for");
+}
+
+static bool yes(void *user)
+{
+    (void)user;
+    return true;
+}
+
+TEST(a_search_can_be_canceled)
+{
+    struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 4, 'optimize_for': 'job'}, %s}", DRAWN);
+    const struct eps_context canceled = {.canceled = yes}, expired = {.expired = yes};
+    struct eps_result *result = NULL;
+    struct eps_error error = {0};
+    assert_int_equal(eps_solve(&canceled, &result, &error, &job), EPS_CANCELED);
+    assert_int_equal(eps_solve(&expired, &result, &error, &job), EPS_TIMEOUT);
+    struct eps__tuned tuned;
+    assert_int_equal(eps__tune(&canceled, &tuned, &error, &job), EPS_CANCELED);
+}
