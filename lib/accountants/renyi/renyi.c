@@ -165,11 +165,11 @@ static enum eps_status ask_rest(struct least *least, const struct renyi_profile 
                                 size_t i, enum eps_direction direction, double eps)
 {
     struct eps__interval log_delta;
-    size_t used;
     enum eps_status status = eps__shared_log_delta(renyi->setting->context, &laws->rest[i], &laws->shared[i], direction,
-                                                   eps, &log_delta, &used);
+                                                   eps, laws->tables[i], &log_delta);
     if (status == EPS_OK && log_delta.upper < least->upper)
-        *least = (struct least){log_delta.upper, fmin(least->lower, log_delta.lower), 0, (unsigned)used};
+        *least =
+            (struct least){log_delta.upper, fmin(least->lower, log_delta.lower), 0, (unsigned)laws->tables[i]->used};
     return status;
 }
 

@@ -14,14 +14,17 @@
 
 enum { CELLS_A_DEVIATION = 6, LOW = 38, HIGH = 3, CELLS = (LOW + HIGH) * CELLS_A_DEVIATION };
 
+enum { ORDERS = 10 }; /* more hardly lower the bound, and take long to use */
+
 #define LEFT_OUT 1e-3    /* of delta: what Z below a point may add before the cells there are left out */
+#define LATTICE 1e-12    /* by which points are moved, relative to 1 and their size, to cover rounding */
 #define NOTHING (-1e4)   /* ln of a bound that stands for 0 */
 #define SHARE_ERROR 1e-9 /* of the place of a cell's mean within the cell (M28) */
 
 enum eps_status eps__shared_rest(struct eps__moments *rest, const struct eps__moments *moments, double square)
 {
-    eps__quad raw[EPS__MOMENTS_MAX + 1], lost[EPS__MOMENTS_MAX + 1];
-    size_t len = moments->len < EPS__MOMENTS_MAX ? moments->len : EPS__MOMENTS_MAX;
+    eps__quad raw[ORDERS + 1], lost[ORDERS + 1];
+    size_t len = moments->len < ORDERS ? moments->len : ORDERS;
     enum eps_status status = eps__moments_alloc(rest, len);
     if (status != EPS_OK)
         return status;
@@ -133,24 +136,45 @@ static double add_cell(double sum, const struct cell *cell, double before, doubl
     return add_up(sum, cell->log_mass + chord);
 }
 
+/* As bound_at(), at a little less than k steps; from the table if it is there. */
+static enum eps_status bound_of_step(const struct eps_context *context, const struct eps__moments *rest,
+                                     const struct eps__shared *shared, enum eps_direction direction, long k,
+                                     struct eps__shared_table *table)
+{
+    struct eps__shared_entry *entry = &table->entries[(unsigned long)k % EPS__SHARED_ENTRIES];
+    if (entry->known && entry->k == k)
+        return EPS_OK;
+    double at = (double)k * (sqrt(shared->square) / CELLS_A_DEVIATION);
+    *entry = (struct eps__shared_entry){.k = k};
+    enum eps_status status =
+        bound_at(context, rest, shared, direction, at - LATTICE * (1 + fabs(at)), &entry->ends, &table->used);
+    entry->known = status == EPS_OK;
+    return status;
+}
+
 enum eps_status eps__shared_log_delta(const struct eps_context *context, const struct eps__moments *rest,
                                       const struct eps__shared *shared, enum eps_direction direction, double eps,
-                                      struct eps__interval *log_delta, size_t *used)
+                                      struct eps__shared_table *table, struct eps__interval *log_delta)
 {
     assert(shared->square > 0 && eps >= 0);
-    double s = sqrt(shared->square), width = 1.0 / CELLS_A_DEVIATION, middle = eps - 0.5 * shared->square;
-    double rounding = 8 * EPS__UNIT_ROUNDOFF * (eps + shared->square + LOW * s), left = log_tail(HIGH);
-    struct eps__interval sum = {-INFINITY, -INFINITY}, after = {0, 0}, ends = {0, 0};
-    *used = 0;
+    double s = sqrt(shared->square), width = 1.0 / CELLS_A_DEVIATION, step = s / CELLS_A_DEVIATION;
+    double middle = eps - 0.5 * shared->square, top = floor((middle + HIGH * s) / step);
+    *log_delta = (struct eps__interval){0, 0};
+    if (!(fabs(top) < 1e9 && 8 * EPS__UNIT_ROUNDOFF * (eps + shared->square + LOW * s) < LATTICE / 4))
+        return EPS_OK;
+    double highest = (top * step - middle) / s, left = log_tail(highest);
+    struct eps__interval sum = {-INFINITY, -INFINITY}, after = {0, 0};
     /* from large Z downwards, until what is below hardly counts even if the bound there is 1 */
-    for (size_t k = CELLS + 1; k-- > 0 && !(left < sum.upper + log(LEFT_OUT));) {
-        double w = (double)k * width - LOW;
-        enum eps_status status = bound_at(context, rest, shared, direction, middle + s * w - rounding, &ends, used);
+    for (long below = 0; below <= CELLS && !(left < sum.upper + log(LEFT_OUT)); below++) {
+        double w = highest - (double)below * width;
+        long k = (long)top - below;
+        enum eps_status status = bound_of_step(context, rest, shared, direction, k, table);
         if (status != EPS_OK)
             return status;
-        if (k == CELLS)
+        struct eps__interval ends = table->entries[(unsigned long)k % EPS__SHARED_ENTRIES].ends;
+        if (below == 0) {
             sum = (struct eps__interval){ends.lower + left, ends.upper + left};
-        else {
+        } else {
             struct cell cell = cell_of(w, width, s);
             after = (struct eps__interval){fmin(after.lower, ends.lower), fmin(after.upper, ends.upper)}; /* it falls */
             sum.upper = add_cell(sum.upper, &cell, ends.upper, after.upper);

@@ -13,6 +13,8 @@
 #include "lib/moments/laws/raw.h"
 #include "lib/numerics/bound.h"
 
+enum { ORDERS = 8 }; /* more hardly lower the bound, and take long to use */
+
 #define TILT_MOST 4.0 /* the largest tilt for which its rounding is counted (M27) */
 
 void eps__b_min_sep_mean_clear(struct eps__b_min_sep_mean *mean)
@@ -89,7 +91,8 @@ enum eps_status eps__b_min_sep_residual(const struct eps_context *context, struc
     eps__quad raw[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {1, 1}, first, square = mean->square;
     double units[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {0}, first_units;
     counted.banded.changes += mean->changes;
-    struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&counted, operations, 0, max_order);
+    unsigned limit = max_order > 0 && max_order < ORDERS ? max_order : ORDERS;
+    struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&counted, operations, 0, limit);
     *residual = (struct eps__b_min_sep_residual){.spent = plan.spent};
     enum eps_status status = sum_of(context, &first, &first_units, &law, 1, EPS__B_MIN_SEP_QUAD);
     if (status != EPS_OK || plan.most < 2 || !finiteq(first))

@@ -395,9 +395,11 @@ static enum eps_status split(struct eps__laws *laws, size_t i, struct eps__share
     if (!(shared.square > 0) || moments->len < 2)
         return EPS_OK;
     enum eps_status status = eps__shared_rest(&laws->rest[i], moments, shared.square);
-    if (status == EPS_OK && laws->rest[i].len >= 2)
-        laws->shared[i] = shared;
-    return status;
+    if (status != EPS_OK || laws->rest[i].len < 2)
+        return status;
+    laws->tables[i] = calloc(1, sizeof *laws->tables[i]);
+    laws->shared[i] = shared;
+    return laws->tables[i] ? EPS_OK : EPS_NO_MEMORY;
 }
 
 /* The factor of the law itself, and what the geometric mean of the rest is: that of the matrix less s^2 in each
@@ -444,6 +446,8 @@ void eps__laws_clear(struct eps__laws *laws)
     for (size_t i = 0; i < laws->len; i++) {
         eps__moments_clear(&laws->items[i]);
         eps__moments_clear(&laws->rest[i]);
+        free(laws->tables[i]);
+        laws->tables[i] = NULL;
         laws->shared[i] = (struct eps__shared){0};
     }
     laws->len = 0;

@@ -45,6 +45,7 @@ struct eps__laws {
      * central moments are rest[i] (M28). */
     struct eps__shared shared[EPS__LAWS_MAX];
     struct eps__moments rest[EPS__LAWS_MAX];
+    struct eps__shared_table *tables[EPS__LAWS_MAX]; /* those of rest, for one direction */
 };
 
 /*

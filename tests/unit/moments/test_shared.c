@@ -89,8 +89,10 @@ TEST(what_is_shared_is_a_gaussian)
         double least = (double)fminq(fminq(atoms.at[0], atoms.at[1]), atoms.at[2]);
         struct eps__shared shared = {square, c % 4 < 2 ? INFINITY : -log(least) + 1e-12, 0};
         struct eps__interval found;
-        size_t used;
-        assert_int_equal(eps__shared_log_delta(NULL, &rest, &shared, direction, eps, &found, &used), EPS_OK);
+        struct eps__shared_table *table = calloc(1, sizeof *table);
+        assert_non_null(table);
+        assert_int_equal(eps__shared_log_delta(NULL, &rest, &shared, direction, eps, table, &found), EPS_OK);
+        free(table);
         double truth = exact(&atoms, square, direction, eps);
         if (!(found.upper >= truth - 1e-9 && found.lower <= found.upper))
             fail_msg("%s, s^2 %g, eps %g: %g (from %g), but %g", eps_direction_name(direction), square, eps,
