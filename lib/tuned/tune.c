@@ -1,7 +1,7 @@
 /*
  * The search for the best first column. Its logarithm is that of a starting column plus a function that is linear in
- * ln(1 + k) between a few anchors: so few numbers that gradients by differences are affordable, and C stays positive, as
- * amplification needs. By the implicit function theorem, d ln sigma = -d ln delta / slope, so a difference takes one
+ * ln(1 + k) between a few anchors: so few numbers that gradients by differences are affordable, and C stays positive,
+ * as amplification needs. By the implicit function theorem, d ln sigma = -d ln delta / slope, so a difference takes one
  * bound on delta at a fixed sigma, and no search for sigma. L-BFGS needs about five gradients.
  *
  * Starting columns: the square root of the workload, and the best one for error alone. Which is better depends on how
