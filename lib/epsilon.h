@@ -211,7 +211,7 @@ struct eps_matrix {
     size_t epochs; /* participation to optimise for, within one stamp; default: the job's, if there is one stamp */
     size_t separation;
     /* banded with toeplitz, in a job that samples and solves for the noise multiplier; default error. With job, epochs
-     * and separation have no effect, and only eps_solve() and what takes a whole job compute C. */
+     * and separation only say where the search starts, and only eps_solve() and what takes a whole job compute C. */
     enum eps_optimize_for optimize_for;
 };
 

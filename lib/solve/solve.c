@@ -215,10 +215,8 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     }
 }
 
-/* Returns monte_carlo if the answer's bound is known to be loose, or NULL if it is not, if sampling would cost too
- * much, or if no smaller answer is possible. In measurements renyi with few moments overstated the noise by 5 to 20%
- * (eleven mechanisms, seven of them in lib/accountants/monte_carlo/README.md) and delta by a factor of 1.3 to 9
- * (eight mechanisms). */
+/* Returns monte_carlo if the answer is a bound that draws may undercut, or NULL if it is not, if sampling would cost too
+ * much, or if no smaller answer is possible. */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_candidate *worse = eps__result_worse(result);
@@ -266,7 +264,7 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     if (drawing)
         eps__sentence(&list,
                       decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"
-                              : "sampling is expected to give an answer that is at least 5%% tighter: use %s",
+                              : "sampling may give a tighter answer: use %s",
                       drawing->name);
     if (!setting->upper_alone)
         eps__hint_width(&list, result, setting->job->query.accountant.tolerance);

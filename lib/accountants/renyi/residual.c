@@ -42,7 +42,7 @@ static enum eps_status beyond(const struct eps_context *context, struct eps__int
 /* Levels from E Y on: to remove, upwards and finer at first; to add, down to the least value. */
 static void make_levels(struct eps__residual *residual, const struct eps__residual_law *tilted)
 {
-    double spread = sqrt((double)tilted->laws.items[0].central[2]);
+    double spread = sqrt(fmax((double)tilted->laws.items[0].central[2], 0));
     for (size_t l = 0; l <= LEVELS; l++) {
         double share = (double)l / LEVELS;
         residual->level[l] = residual->direction == EPS_REMOVE

@@ -74,8 +74,9 @@ void eps__moments_centre_each(struct eps__moments *moments, const eps__quad *raw
     centre(moments, raw, units, true);
 }
 
-/* An even moment is at least a power of the variance. */
-static eps__quad least_of(const struct eps__moments *moments, size_t j)
+/* The size of moment j, for comparison with its error: at least that of a normal law's deviation to this power, because
+ * odd moments may be near 0. */
+static eps__quad size_of(const struct eps__moments *moments, size_t j)
 {
     eps__quad power = 1, root = sqrtq(fmaxq(moments->central[2], 0));
     for (size_t i = 0; i < j; i++)
@@ -88,7 +89,7 @@ void eps__moments_keep_known(struct eps__moments *moments)
 {
     for (size_t j = 2; j <= moments->len; j++)
         if (!finiteq(moments->central[j]) || !finiteq(moments->error[j]) ||
-            (j > 2 && !(moments->error[j] <= USELESS * least_of(moments, j)))) {
+            (j > 2 && !(moments->error[j] <= USELESS * size_of(moments, j)))) {
             moments->len = j - 1;
             return;
         }

@@ -16,10 +16,10 @@ enum { CELLS_A_DEVIATION = 6, LOW = 38, HIGH = 3, CELLS = (LOW + HIGH) * CELLS_A
 
 enum { ORDERS = 10 }; /* more hardly lower the bound, and take long to use */
 
-#define LEFT_OUT 1e-3    /* of delta: what Z below a point may add before the cells there are left out */
-#define LATTICE 1e-12    /* by which points are moved, relative to 1 and their size, to cover rounding */
-#define NOTHING (-1e4)   /* ln of a bound that stands for 0 */
-#define SHARE_ERROR 1e-9 /* of the place of a cell's mean within the cell (M28) */
+#define LEFT_OUT 1e-3  /* of delta: what Z below a point may add before the cells there are left out */
+#define LATTICE 1e-12  /* by which points are moved, relative to 1 and their size, to cover rounding */
+#define NOTHING (-1e4) /* ln of a bound that stands for 0 */
+#define SEAM 1e-11     /* what the rounding of its ends may cut off a cell, relative to its mass (M28) */
 
 enum eps_status eps__shared_rest(struct eps__moments *rest, const struct eps__moments *moments, double square)
 {
@@ -108,10 +108,12 @@ static struct cell cell_of(double w, double width, double s)
 {
     double error, shifted_error, log_mass = eps__normal_log_mass(w, width, &error);
     double log_shifted = eps__normal_log_mass(w - s, width, &shifted_error);
-    /* ln of the mean of e^(s (Z - w)) */
+    /* ln of the mean of e^(s (Z - w)), in [0, s width] */
     double log_mean = log_shifted - log_mass + 0.5 * s * s - s * w;
-    double share = expm1(log_mean) / expm1(s * width) - SHARE_ERROR;
-    return (struct cell){eps__shift(EPS__UPPER, log_mass, error), fmin(fmax(share, 0), 1)};
+    double lost = error + shifted_error +
+                  8 * EPS__UNIT_ROUNDOFF * (fabs(log_shifted) + fabs(log_mass) + s * s + s * fabs(w) + LOW * s);
+    double share = expm1(fmax(log_mean - lost, 0)) / expm1(s * width);
+    return (struct cell){eps__shift(EPS__UPPER, log_mass, error + SEAM), fmin(eps__lower(share, 16), 1)};
 }
 
 /* ln of the sum of two numbers, rounded up. */
@@ -136,7 +138,7 @@ static double add_cell(double sum, const struct cell *cell, double before, doubl
     return add_up(sum, cell->log_mass + chord);
 }
 
-/* As bound_at(), at a little less than k steps; from the table if it is there. */
+/* Puts into the table what bound_at() proves a little below k steps, unless it is there. */
 static enum eps_status bound_of_step(const struct eps_context *context, const struct eps__moments *rest,
                                      const struct eps__shared *shared, enum eps_direction direction, long k,
                                      struct eps__shared_table *table)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "lib/base/error.h"
-#include "lib/numerics/sum.h"
+#include "lib/numerics/bound.h"
 
 enum { ITERATIONS = 200 };
 
@@ -17,7 +17,7 @@ enum { ITERATIONS = 200 };
 #define RESIDUAL 1e-13 /* relative, at which the iteration ends */
 #define LEAST 1e-12    /* a smaller part, relative to the largest entry, is not worth the work */
 
-/* y = G x, up to units_of() of the products of absolute values. */
+/* y = G x. */
 static void multiply(double *y, const struct eps__bin_gram *bins, const double *x)
 {
     for (size_t i = 0; i < bins->len; i++) {
@@ -36,7 +36,7 @@ static double product(const double *x, const double *y, size_t len)
     return sum;
 }
 
-/* Solves G a = 1 by conjugate gradients. Each step uses room for three more vectors. */
+/* Solves G a = 1 by conjugate gradients, approximately. room: space for three vectors. */
 static enum eps_status solve(const struct eps_context *context, double *a, const struct eps__bin_gram *bins,
                              double *room)
 {
@@ -63,12 +63,11 @@ static enum eps_status solve(const struct eps_context *context, double *a, const
     return EPS_OK;
 }
 
-/* With h = G a = c 1 + r: s^2 >= c^2/(sqrt(a'G a) + |r|/sqrt(raised))^2 (M28). */
+/* With G a = 1 + r: s^2 >= 1/(sqrt(a'G a) + |r|/sqrt(raised))^2, rounded down (M28). */
 static double proven(const struct eps__bin_gram *bins, const double *a, double raised)
 {
     size_t len = bins->len;
-    double units = (double)len + 8, rest = 0, most = 0;
-    struct eps__sum form = {0};
+    double units = (double)len + 8, rest = 0, form = 0, lost = 0;
     for (size_t i = 0; i < len; i++) {
         double sum = 0, size = 0;
         for (size_t j = 0; j < len; j++) {
@@ -77,10 +76,10 @@ static double proven(const struct eps__bin_gram *bins, const double *a, double r
         }
         double error = units * EPS__UNIT_ROUNDOFF * size, off = fabs(sum - 1) + 2 * error;
         rest += off * off;
-        eps__sum_add(&form, fabs(a[i]) * (fabs(sum) + error) * (a[i] * sum > 0 ? 1 : -1));
-        most += fabs(a[i]) * (fabs(sum) + error);
+        form += a[i] * sum;
+        lost += fabs(a[i]) * (2 * error + 2 * units * EPS__UNIT_ROUNDOFF * fabs(sum));
     }
-    double square = form.high + form.low + 4 * units * EPS__UNIT_ROUNDOFF * most;
+    double square = form + lost;
     double least = 1 / (sqrt(fmax(square, 0)) + sqrt(rest / raised));
     return eps__lower(least * least, 4 * units);
 }

@@ -74,10 +74,10 @@ TEST(what_is_shared_is_a_gaussian)
 {
     uint64_t state = seed;
     size_t near = 0, all = 0;
-    for (int c = 0; c < 60; c++) {
+    for (int c = 0; c < 80; c++) {
         enum eps_direction direction = c % 2 ? EPS_ADD : EPS_REMOVE;
         struct atoms atoms = draw_atoms(&state);
-        double square = draw_log(&state, 1e-3, 1), eps = draw_log(&state, 0.3, 6) * sqrt(square);
+        double square = draw_log(&state, 1e-7, 1), eps = draw_log(&state, 0.3, 6) * sqrt(square);
         struct eps__moments moments = moments_of(&atoms, square), rest;
         assert_int_equal(eps__shared_rest(&rest, &moments, square), EPS_OK);
         for (size_t j = 2; j <= rest.len; j++) {
@@ -97,8 +97,10 @@ TEST(what_is_shared_is_a_gaussian)
         if (!(found.upper >= truth - 1e-9 && found.lower <= found.upper))
             fail_msg("%s, s^2 %g, eps %g: %g (from %g), but %g", eps_direction_name(direction), square, eps,
                      found.upper, found.lower, truth);
-        near += found.upper - truth < 0.2;
-        all++;
+        if (square > 1e-3) { /* else moments decide, which do not determine the law */
+            near += found.upper - truth < 0.2;
+            all++;
+        }
         eps__moments_clear(&moments);
         eps__moments_clear(&rest);
     }
