@@ -9,6 +9,7 @@
  *   REPRODUCE                 2,000 of them, with more samples
  *   TRUTH_FIRST, TRUTH_COUNT  from which seed on, and until how many were held against the truth
  *   TRUTH_SCHEME              only those of this scheme
+ *   TRUTH_ACCOUNTANT          all of them ask for this accountant
  *   TRUTH_VERBOSE             every job before it runs, and what became of it
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -113,16 +114,24 @@ static void print_job(uint64_t seed, const struct eps_job *job, const char *mess
     free(text);
 }
 
+static void draw_any(struct generated *drawn, uint64_t *state)
+{
+    const char *name = getenv("TRUTH_ACCOUNTANT");
+    generate_job(drawn, &generate_small, state);
+    for (int a = 0; name && a < EPS_ACCOUNTANT_COUNT; a++)
+        if (strcmp(name, eps_accountant_name((enum eps_accountant)a)) == 0)
+            drawn->job.query.accountant.method = (enum eps_accountant)a;
+    eps_job_defaults(&drawn->job);
+}
+
 /* A valid one, with its defaults. */
 static void draw_seed(struct generated *drawn, uint64_t seed)
 {
     uint64_t state = generate_state(seed);
-    generate_job(drawn, &generate_small, &state);
-    eps_job_defaults(&drawn->job);
+    draw_any(drawn, &state);
     while (eps_job_check(&drawn->job, 0, NULL, NULL) > 0) {
         generated_free(drawn);
-        generate_job(drawn, &generate_small, &state);
-        eps_job_defaults(&drawn->job);
+        draw_any(drawn, &state);
     }
 }
 
