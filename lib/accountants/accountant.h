@@ -84,9 +84,9 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
 
 /* What is known when draws begin in one direction. */
 struct eps__proven {
-    double value;   /* the least value that the deterministic accountants found for this direction, */
-    double other;   /* and for the other one, if that may have to be drawn next; else -INFINITY */
-    double seconds; /* what is left of max_seconds for both; INFINITY: no limit */
+    double value;   /* the least value that the deterministic accountants found for this direction */
+    double other;   /* the same for the other direction if that may need draws afterwards; else -INFINITY */
+    double seconds; /* what is left of max_seconds for both directions; INFINITY: no limit */
 };
 
 struct eps__accountant {

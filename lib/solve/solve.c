@@ -215,8 +215,8 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     }
 }
 
-/* Returns monte_carlo if the answer is a bound that draws may undercut, or NULL if it is not, if sampling would cost too
- * much, or if no smaller answer is possible. */
+/* Returns monte_carlo if the answer is a bound that draws may undercut, or NULL if it is not, if sampling would cost
+ * too much, or if no smaller answer is possible. */
 static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
 {
     const struct eps_candidate *worse = eps__result_worse(result);

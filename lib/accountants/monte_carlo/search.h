@@ -24,8 +24,8 @@ struct eps__mc_search {
     const struct eps_tuning *tuning;
     uint64_t seed;
     double begun, until; /* seconds of CLOCK_MONOTONIC */
-    double until_alone;  /* the same if the other direction needs no draws, */
-    double other;        /* as its proven value is this; -INFINITY: it needs none */
+    double until_alone;  /* `until` if the other direction needs no draws */
+    double other;        /* the proven value of the other direction; -INFINITY: it needs no draws */
     double rate;         /* draws per second that a pilot measured; 0: not known */
     double from, to;     /* the part of the estimated work, in [0, 1], that the next draws are */
     struct eps_error *error;
@@ -39,8 +39,8 @@ double eps__mc_most_at(const struct eps__mc_law *law, double eps);
 enum eps_status eps__mc_open_law(struct eps__mc_law **law, const struct eps__mc_search *search, double sigma,
                                  double eps);
 
-/* Takes the time of the other direction if its proven value is at most `expected`, which this direction will hardly go
- * below. */
+/* Uses the time of the other direction as well if its proven value is at most `expected`, about the answer of this
+ * one: then the other direction will need no draws. */
 void eps__mc_take_all(struct eps__mc_search *search, double expected);
 
 /* Declares that the next draws are this share of the remaining work. */

@@ -29,7 +29,7 @@ enum {
 #define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
-#define ALIKE 1e-12 /* relative differences up to this one are left out */
+#define ALIKE 1e-12 /* probabilities of waiting that differ by no more than this, relatively, are made equal */
 #define BEYOND 50.0 /* a normal number exceeds this with a probability below DBL_MIN */
 
 struct b_min_sep_law {
@@ -279,8 +279,9 @@ static enum eps_status know_more(const struct eps__renyi_law *base, struct eps__
     return EPS_OK;
 }
 
-/* The mean of the draws of probability q: the number of examples in each step, up to *error relative. Probabilities of
- * waiting that differ by little are made equal, so that steps stay alike. NULL: no memory. */
+/* The mean number of examples drawn at each step with the probability q, within a relative error of *error.
+ * Probabilities of waiting that hardly differ are made equal, so that equal steps stay equal. The caller frees; NULL: no
+ * memory. */
 static double *mean_of(const struct eps__b_min_sep *b_min_sep, double q, double *error)
 {
     size_t n = b_min_sep->banded.len;
@@ -296,8 +297,8 @@ static double *mean_of(const struct eps__b_min_sep *b_min_sep, double q, double 
     return mean;
 }
 
-/* The mean differs from that of A19 by its relative error, so ln Y may be below -m by <C (difference), y>, whose
- * standard deviation is at most that error times |a|. BEYOND times as much has a probability below DBL_MIN. */
+/* The mean differs from that of A19 by a small relative error. So ln Y may fall below -m by a normal number whose
+ * standard deviation is this error times |a| (A50); it exceeds BEYOND deviations with a probability below DBL_MIN. */
 static enum eps_status know_residual(const struct eps__renyi_law *base, size_t index, double t,
                                      struct eps__residual_law *residual)
 {

@@ -23,7 +23,7 @@ struct eps__renyi_law {
     const struct eps__renyi_law_class *class;
     struct eps__geometric geometrics[EPS__GEOMETRICS_MAX]; /* each is at most X (A16, A18) */
     size_t geometrics_len;                                 /* at least 1 */
-    bool shares; /* the moments come with a factor that all bins share (M28) */
+    bool shares; /* the moments are known beside a factor that all bins share (M28) */
     /* With levels, the orders and moments of a level are those of P without patterns of total probability rare[level]
      * (M21). 0 levels: they are those of P. */
     size_t levels;

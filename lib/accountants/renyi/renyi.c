@@ -20,8 +20,8 @@
 #include "lib/sampling/scheme.h"
 
 #define EPS_MOST 1e6    /* the largest epsilon of a guess */
-#define LAG 1.5         /* or not at all if a residual lowers it by more than this */
 #define GAIN 0.05       /* further orders are computed while the last two lower ln delta by more than this */
+#define LAG 1.5         /* no further orders are computed if a residual's ln delta is lower by more than this */
 #define CLOSED_UNITS 64 /* the rounding of a closed form of moments, in units of roundoff */
 
 /* One direction, computed on first use; thread-compatible. */

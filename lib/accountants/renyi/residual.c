@@ -84,7 +84,7 @@ static double sum_of(enum eps__estimate estimate, double a, double b)
     return eps__shift(estimate, sum, 16 * EPS__UNIT_ROUNDOFF * (1 + fabs(a) + fabs(b)));
 }
 
-/* What Y adds if it is beyond level l, for those G for which the next level decides. */
+/* The bound on what Y beyond level l adds where Lambda is such that Y need not reach the next level. */
 static double step_of(const struct eps__residual *residual, enum eps__estimate estimate, double eps, size_t l)
 {
     double t = residual->t, next = residual->level[l + 1], half = 0.5 * t * t * end_of(residual->square, estimate);
@@ -95,7 +95,7 @@ static double step_of(const struct eps__residual *residual, enum eps__estimate e
     return eps__shift(estimate, value, 8 * EPS__UNIT_ROUNDOFF * (fabs(own) + fabs(power) * (fabs(next) + eps) + half));
 }
 
-/* What is left beyond level l. */
+/* The bound on what remains if level l is the last one. */
 static double last_of(const struct eps__residual *residual, enum eps__estimate estimate, double eps, size_t l)
 {
     if (residual->direction == EPS_ADD) /* the probability of events in which Y is below its least value */
@@ -104,7 +104,7 @@ static double last_of(const struct eps__residual *residual, enum eps__estimate e
     return eps__shift(estimate, value, 8 * EPS__UNIT_ROUNDOFF * (fabs(own) + eps + fabs(residual->level[l])));
 }
 
-/* The bound if Y were e^level. */
+/* Delta if Y were e^level. */
 static double whole_of(const struct eps__residual *residual, enum eps__estimate estimate, double eps, double level)
 {
     double wide = end_of(residual->square, estimate), rounding;

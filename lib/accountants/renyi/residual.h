@@ -1,9 +1,10 @@
 /*
  * Bounds from the moments of the residual of a mean.
  *
- * Let G = <a, y> for a vector a that is the mean of C x, or near it. Most of the privacy loss is G, a Gaussian. The
- * residual Y = X e^(-G) is near a constant, and its moments are known under tilted laws, in which y has the mean t a.
- * They bound how often Y is large where G is large, and how often it is small where G is small (A50).
+ * Let Lambda = <a, y> for a vector a that is the mean of C x, or near it. Most of the privacy loss is Lambda, a
+ * Gaussian. The residual Y = X e^(-Lambda) is near a constant, and its moments are known under tilted laws, in which y
+ * has the mean t a. They bound how often Y is large where Lambda is large, and how often it is small where Lambda is
+ * small (A50).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +18,7 @@ enum { EPS__RESIDUAL_LEVELS = 32 };
 /* What is known of Y under one tilted law. */
 struct eps__residual_law {
     double t;
-    struct eps__interval square;   /* |a|^2, the variance of G */
+    struct eps__interval square;   /* |a|^2, the variance of Lambda */
     double least;                  /* Y >= e^least, but for events of probability below DBL_MIN */
     struct eps__interval log_mean; /* ln E Y */
     struct eps__laws laws;         /* one, with the central moments of Y/E Y; none: not known */
@@ -28,7 +29,7 @@ struct eps__residual {
     enum eps_direction direction;
     double t;
     struct eps__interval square;
-    double level[EPS__RESIDUAL_LEVELS + 1];                    /* ln; from about E Y on, away from it */
+    double level[EPS__RESIDUAL_LEVELS + 1];                    /* of ln Y; from about ln E Y on, away from it */
     struct eps__interval log_beyond[EPS__RESIDUAL_LEVELS + 1]; /* ln of the bounds under the tilted law, */
     struct eps__interval log_last[EPS__RESIDUAL_LEVELS + 1];   /* and under Q, for remove */
     unsigned moments;                                          /* the highest order in use */

@@ -1,5 +1,5 @@
 /*
- * See tilts.h. The bound holds for every tilt, so neighbouring epsilons share one.
+ * See tilts.h. The bound holds for every tilt, so neighbouring epsilons share one tilt.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,10 +12,10 @@
 
 #define RATIO 1.15 /* of successive tilts */
 #define MOST 1e9
-/* The losses that decide are about epsilon away from this share of the mean's m (A19), as tried at many jobs. */
+/* The tilt moves the loss to epsilon, less this share of the m of A19. Found by trial; any share gives a bound. */
 #define SHARE_REMOVE 1.2
 #define SHARE_ADD 0.7
-/* The level at which the bound is least is about this share of the way from the mean of Y to e^m. */
+/* ln of the level at which the bound is least, in m less s^2/2. Found by trial. */
 #define LEVEL_REMOVE 0.38
 #define LEVEL_ADD (-0.14)
 
@@ -34,7 +34,7 @@ static size_t best_geometric(const struct eps__renyi_law *law, double eps)
     return best;
 }
 
-/* The tilt at which losses near eps are frequent; to remove it is at least 1. */
+/* The size of the tilt that makes losses near eps frequent; for remove it is at least RATIO. */
 static double tilt_of(const struct eps__geometric *geometric, enum eps_direction direction, double eps)
 {
     double square = geometric->total.upper, m = geometric->trace.upper / 2;

@@ -1,5 +1,5 @@
 /*
- * Which residuals of a law are asked for: those of a mean and a tilt that suit epsilon (A50).
+ * Chooses the mean and the tilt of the residual that bounds delta at an epsilon, and keeps the last residuals (A50).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,7 +14,7 @@ enum { EPS__TILTS = 4 }; /* residuals that are kept */
 struct eps__tilt {
     bool made, known;
     size_t index; /* of the geometric mean */
-    int power;    /* says how large the tilt is */
+    int power;    /* the tilt is RATIO to this power */
     struct eps__residual residual;
 };
 
@@ -26,12 +26,12 @@ struct eps__tilts {
     bool plain_known;
 };
 
-/* *residual suits eps and remains valid until the next call; NULL if none is known. EPS_OK, EPS_NO_MEMORY,
+/* *residual: the residual chosen for eps, valid until the next call; NULL if none is known. EPS_OK, EPS_NO_MEMORY,
  * EPS_CANCELED, EPS_TIMEOUT. */
 enum eps_status eps__tilts_ask(const struct eps__residual **residual, struct eps__tilts *tilts,
                                const struct eps__renyi_law *law, const struct eps_context *context,
                                enum eps_direction direction, double eps);
-/* An approximation of ln of the bound that residuals give, for a starting point. */
+/* Approximates ln of the bound that residuals, or a factor that all bins share, give: a starting point for searches. */
 double eps__tilts_approximate(const struct eps__renyi_law *law, enum eps_direction direction, double eps);
 void eps__tilts_clear(struct eps__tilts *tilts);
 

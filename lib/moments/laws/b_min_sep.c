@@ -81,7 +81,7 @@ static double units_of(const struct eps__b_min_sep_layout *layout)
 #undef EXP
 #undef ROUNDOFF
 
-/* -ln of a lower bound on all sums: at a step a copy is drawn by at most k p examples in the mean (M27). */
+/* -ln of a lower bound on all sums under a tilt; 0 without one (M27). */
 static double least_sum(const struct eps__b_min_sep *b_min_sep, unsigned a)
 {
     eps__quad tilts = 0;
@@ -90,8 +90,8 @@ static double least_sum(const struct eps__b_min_sep *b_min_sep, unsigned a)
     return a * b_min_sep->examples * b_min_sep->banded.p * (double)tilts;
 }
 
-/* -ln of a lower bound on all parts of sums that may be in use: the least probability of a drawing of a copies (M23),
- * times the least sum. */
+/* -ln of a lower bound on all parts of sums: the least probability of a drawing of a copies (M23), times the least
+ * sum. */
 static double rarest(const struct eps__b_min_sep *b_min_sep, unsigned a)
 {
     double p = b_min_sep->banded.p, least = p > 0 ? log(p) - log1p(((double)b_min_sep->separation - 1) * p) : 0;

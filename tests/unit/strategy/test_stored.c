@@ -11,67 +11,10 @@
 #include <string.h>
 
 #include "lib/strategy/strategy.h"
+#include "tests/unit/cache.h"
 #include "tests/unit/test.h"
 
-enum { N = 48, BLOBS = 64 };
-
-/* A cache in memory. */
-struct blob {
-    uint8_t key[32];
-    uint8_t *bytes;
-    size_t len;
-};
-
-struct cache {
-    struct blob blobs[BLOBS];
-    size_t len;
-};
-
-static struct blob *find(struct cache *cache, const uint8_t key[32])
-{
-    for (size_t i = 0; i < cache->len; i++)
-        if (memcmp(cache->blobs[i].key, key, 32) == 0)
-            return &cache->blobs[i];
-    return NULL;
-}
-
-static bool cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
-{
-    const struct blob *found = kind == EPS_CACHE_FACTORIZATION ? find(user, key) : NULL;
-    if (!found)
-        return false;
-    *blob = malloc(found->len + 1);
-    assert_non_null(*blob);
-    memcpy(*blob, found->bytes, found->len);
-    *blob_len = found->len;
-    return true;
-}
-
-static void cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
-{
-    struct cache *cache = user;
-    if (kind != EPS_CACHE_FACTORIZATION || find(cache, key))
-        return;
-    assert_true(cache->len < BLOBS);
-    struct blob *made = &cache->blobs[cache->len++];
-    memcpy(made->key, key, 32);
-    made->bytes = malloc(blob_len + 1);
-    assert_non_null(made->bytes);
-    memcpy(made->bytes, blob, blob_len);
-    made->len = blob_len;
-}
-
-static struct eps_context context_over(struct cache *cache)
-{
-    return (struct eps_context){.user = cache, .cache_get = cache_get, .cache_put = cache_put};
-}
-
-static void cache_clear(struct cache *cache)
-{
-    for (size_t i = 0; i < cache->len; i++)
-        free(cache->blobs[i].bytes);
-    *cache = (struct cache){0};
-}
+enum { N = 48 };
 
 /* ---------------------------------------------------------------- the families */
 
@@ -188,7 +131,7 @@ TEST(test_every_family_is_found_by_its_id)
 {
     for (size_t i = 0; i < MATRICES; i++) {
         struct cache cache = {0};
-        struct eps_context context = context_over(&cache);
+        struct eps_context context = cache_context(&cache);
         struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
         struct eps_strategy *first = create(&context, &mechanism);
         mechanism = stored(eps_strategy_id(first));
@@ -221,7 +164,7 @@ TEST(test_optimised_families_come_from_the_cache)
         if (!eps__strategy_is_optimised(&matrices[i]))
             continue;
         struct cache cache = {0};
-        struct eps_context context = context_over(&cache);
+        struct eps_context context = cache_context(&cache);
         struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
         struct eps_strategy *first = create(&context, &mechanism);
         assert_int_equal(eps__strategy_cache_state(first), EPS_CACHE_MISS);
@@ -328,7 +271,7 @@ TEST(test_what_is_served_does_not_depend_on_the_cache)
         if (!eps__strategy_is_optimised(&matrices[i]))
             continue;
         struct cache cache = {0}, noted = {0};
-        struct eps_context none = {0}, context = context_over(&cache), notes = context_over(&noted);
+        struct eps_context none = {0}, context = cache_context(&cache), notes = cache_context(&noted);
         struct eps_mechanism mechanism = mechanism_of(&matrices[i]);
         for (enum eps_scheme scheme = 0; scheme < EPS_SCHEME_COUNT; scheme++) {
             struct eps_job job = sampled(&mechanism, scheme, EPS_ACCOUNTANT_AUTO);
@@ -344,7 +287,7 @@ TEST(test_what_is_served_does_not_depend_on_the_cache)
         struct eps_mechanism again = stored(eps_strategy_id(made));
         assert_int_equal(noted.len, 2); /* the optimiser's result, and the note */
         struct cache note = {.blobs = {noted.blobs[1]}, .len = 1};
-        struct eps_context alone = context_over(&note);
+        struct eps_context alone = cache_context(&note);
         assert_served_alike(&alone, &notes, &again, &refused);
         assert_int_equal(note.len, 1); /* nothing is kept of a request */
         assert_int_equal(noted.len, 2);
@@ -381,7 +324,7 @@ TEST(test_a_diagonal_optimum_is_served)
 TEST(test_scaled_and_stamped_again)
 {
     struct cache cache = {0};
-    struct eps_context context = context_over(&cache);
+    struct eps_context context = cache_context(&cache);
     struct eps_mechanism mechanism = mechanism_of(&matrices[4]);
     struct eps_strategy *first = create(&context, &mechanism);
     mechanism = stored(eps_strategy_id(first));
@@ -435,7 +378,7 @@ static void assert_refused(const struct eps_context *context, const struct eps_m
 TEST(test_what_is_not_kept_is_refused)
 {
     struct cache cache = {0};
-    struct eps_context context = context_over(&cache);
+    struct eps_context context = cache_context(&cache);
     struct eps_mechanism mechanism = mechanism_of(&matrices[1]);
     struct eps_strategy *first = create(&context, &mechanism);
     struct eps_mechanism asked = stored(eps_strategy_id(first));
@@ -453,7 +396,7 @@ TEST(test_what_is_not_kept_is_refused)
 TEST(test_a_note_cannot_lie)
 {
     struct cache cache = {0};
-    struct eps_context context = context_over(&cache);
+    struct eps_context context = cache_context(&cache);
     struct eps_mechanism mechanism = mechanism_of(&matrices[1]);
     struct eps_strategy *first = create(&context, &mechanism);
     struct eps_mechanism asked = stored(eps_strategy_id(first));

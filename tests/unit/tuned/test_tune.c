@@ -14,6 +14,7 @@
 
 #include "lib/strategy/strategy.h"
 #include "lib/tuned/tuned.h"
+#include "tests/unit/cache.h"
 #include "tests/unit/solved.h"
 #include "tests/unit/test.h"
 
@@ -21,57 +22,6 @@
 #define DRAWN "'n': 24, 'sampling': {'scheme': 'b_min_sep', 'p': 0.1, 'separation': 4}, " FEW
 #define BINNED "'n': 32, 'sampling': {'scheme': 'balls_in_bins', 'bins': 8}, " FEW
 #define ROUNDS "'n': 24, 'sampling': {'scheme': 'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3"
-
-/* ------------------------------------------------------------ a cache in memory */
-
-enum { BLOBS = 64 };
-
-struct blob {
-    uint8_t key[32], bytes[4096];
-    size_t len;
-};
-
-struct cache {
-    struct blob blobs[BLOBS];
-    size_t len;
-};
-
-static struct blob *find(struct cache *cache, const uint8_t key[32])
-{
-    for (size_t i = 0; i < cache->len; i++)
-        if (memcmp(cache->blobs[i].key, key, 32) == 0)
-            return &cache->blobs[i];
-    return NULL;
-}
-
-static bool cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
-{
-    const struct blob *found = kind == EPS_CACHE_FACTORIZATION ? find(user, key) : NULL;
-    if (!found)
-        return false;
-    *blob = malloc(found->len + 1);
-    assert_non_null(*blob);
-    memcpy(*blob, found->bytes, found->len);
-    *blob_len = found->len;
-    return true;
-}
-
-static void cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
-{
-    struct cache *cache = user;
-    if (kind != EPS_CACHE_FACTORIZATION || find(cache, key) || blob_len > sizeof cache->blobs->bytes)
-        return;
-    assert_true(cache->len < BLOBS);
-    struct blob *made = &cache->blobs[cache->len++];
-    memcpy(made->key, key, 32);
-    memcpy(made->bytes, blob, blob_len);
-    made->len = blob_len;
-}
-
-static struct eps_context context_over(struct cache *cache)
-{
-    return (struct eps_context){.user = cache, .cache_get = cache_get, .cache_put = cache_put};
-}
 
 /* ------------------------------------------------------------ the error */
 
@@ -147,7 +97,7 @@ TEST(nothing_is_lost_where_nothing_can_be_gained)
 TEST(what_is_proven_is_proven_of_c_as_given)
 {
     static struct cache cache;
-    const struct eps_context context = context_over(&cache);
+    const struct eps_context context = cache_context(&cache);
     struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 4, 'optimize_for': 'job'}, %s}", DRAWN);
     struct eps_result *tuned = solved(&context, job);
     struct eps_job stored = job;
@@ -170,7 +120,7 @@ TEST(what_is_proven_is_proven_of_c_as_given)
 TEST(a_curve_is_that_of_the_optimised_strategy)
 {
     static struct cache cache;
-    const struct eps_context context = context_over(&cache);
+    const struct eps_context context = cache_context(&cache);
     struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, %s}", ROUNDS);
     struct eps_result *tuned = solved(&context, job);
     struct eps_job stored = job;
@@ -224,7 +174,7 @@ TEST(a_column_serves_only_an_equal_job)
         "'cyclic_poisson', 'p': 0.1}, 'epsilon': 2, 'delta': 1e-3, 'workload': {'type': 'momentum', 'momentum': "
         "0.5}}",
     };
-    const struct eps_context context = context_over(&cache);
+    const struct eps_context context = cache_context(&cache);
     char id[65], again[65], alone[65];
     struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, %s}", ROUNDS);
     assert_int_equal(state_of(&context, &job, id), EPS_CACHE_MISS);
