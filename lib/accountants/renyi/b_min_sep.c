@@ -279,9 +279,9 @@ static enum eps_status know_more(const struct eps__renyi_law *base, struct eps__
     return EPS_OK;
 }
 
-/* The mean number of examples drawn at each step with the probability q, within a relative error of *error.
- * Probabilities of waiting that hardly differ are made equal, so that equal steps stay equal. The caller frees; NULL: no
- * memory. */
+/* The mean number of examples that each step draws with the probability q, within a relative error of *error.
+ * Probabilities of waiting that hardly differ are made equal, so that equal steps stay equal. The caller frees. NULL:
+ * no memory. */
 static double *mean_of(const struct eps__b_min_sep *b_min_sep, double q, double *error)
 {
     size_t n = b_min_sep->banded.len;
