@@ -617,6 +617,8 @@ TEST(tuning_is_obeyed)
     job.query.accountant.bandwidth = 2;
     struct found cut = deltas(job, 1.8, 0.8);
     assert_true(cut.delta[EPS_REMOVE] > chosen.delta[EPS_REMOVE]);
+    /* without a part that bins share, too */
+    assert_true(deltas(toeplitz_job(60, 60, column, 1), 0.8, 0.8).moments[EPS_REMOVE] > 4);
 }
 
 TEST(what_nobody_derived_is_declined)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/moments/laws/balls_in_bins.h"
 #include "lib/moments/laws/bin_shared.h"
 #include "lib/moments/bounds/shared.h"
 #include "lib/numerics/normal.h"
@@ -129,6 +130,27 @@ static double inverse_sum(const struct eps__bin_gram *bins)
     return (double)sum;
 }
 
+/* What is left beside the shared part is at least its geometric mean, of the matrix less that part. */
+static void check_geometric(const struct eps__bin_gram *bins)
+{
+    struct eps__effort effort = {1e6, 3, 0};
+    struct eps__laws laws;
+    double trace = 0, total = 0, len = (double)bins->len;
+    for (size_t i = 0; i < bins->len; i++) {
+        trace += bins->diagonal[i];
+        for (size_t j = 0; j < bins->len; j++)
+            total += bins->gram[i * bins->len + j];
+    }
+    assert_int_equal(eps__bin_gram_laws(NULL, &laws, bins, &effort), EPS_OK);
+    if (laws.shared[0].square > 0) {
+        double m = (trace / len - bins->shared) / 2, spread = total / len / len - bins->shared;
+        assert_true(laws.shared[0].square == bins->shared);
+        assert_true(laws.shared[0].m >= m * (1 - 1e-12) && laws.shared[0].m <= m + 1e-12 * trace);
+        assert_true(laws.shared[0].spread >= spread - 1e-14 * total && laws.shared[0].spread <= spread + 1e-12 * total);
+    }
+    eps__laws_clear(&laws);
+}
+
 TEST(the_common_part_is_the_largest)
 {
     uint64_t state = seed;
@@ -148,6 +170,7 @@ TEST(the_common_part_is_the_largest)
         double most = 1 / inverse_sum(&bins);
         if (!(bins.shared <= most * (1 + 1e-12) && bins.shared >= most * (1 - 1e-3) - 1e-9 * bins.most))
             fail_msg("%zu bins: %.15g, but %.15g", len, bins.shared, most);
+        check_geometric(&bins);
         eps__bin_gram_clear(&bins);
         free(vectors);
         free(gram);
