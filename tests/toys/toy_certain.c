@@ -28,13 +28,13 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 }
 
 static enum eps_status solve(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
-                             enum eps_direction direction, double proven)
+                             enum eps_direction direction, const struct eps__proven *proven)
 {
     (void)error;
     (void)setting;
     (void)direction;
     *answer = (struct eps__answer){
-        .value = proven / 2, .bad_event_share = NAN, .guarantee = EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE};
+        .value = proven->value / 2, .bad_event_share = NAN, .guarantee = EPS_GUARANTEE_ESTIMATE_VERIFY_RELEASE};
     return EPS_OK;
 }
 

@@ -200,7 +200,7 @@ static enum eps_status laws_of(struct eps__laws *laws, const struct known *raw, 
 {
     eps__quad powers[COPIES + 1] = {1, 1};
     double units = 0;
-    laws->len = 0;
+    *laws = (struct eps__laws){.len = 0};
     if (most < 2)
         return EPS_OK;
     enum eps_status status = eps__moments_alloc(&laws->items[0], most);

@@ -66,7 +66,7 @@ static void raise_matrix(double *matrix, const struct eps__bin_gram *bins, doubl
         while (first < i && !(bins->gram[i * len + first] > 0))
             first++;
         for (size_t j = first; j < i; j++) {
-            double norms = sqrt(square_of(bins, i) * square_of(bins, j));
+            double norms = sqrt(square_of(bins, i)) * sqrt(square_of(bins, j)); /* the squares' product overflows */
             matrix[i * len + j] = bins->gram[i * len + j] + part * norms;
             beside[i] += norms;
             beside[j] += norms;

@@ -251,6 +251,18 @@ TEST(short_bins_have_a_factor)
     eps_result_destroy(result);
 }
 
+/* Squared lengths of 1e197 beside 1e83: their product overflows. */
+TEST(long_bins_have_a_factor)
+{
+    struct eps_result *result =
+        solved(NULL, job_of("{'n': 3, 'matrix': {'family': 'dense', 'normalization': 'none',"
+                            " 'rows': [[1e100], [0.5, 1e42], [0.5, 0.5, 1e42]]},"
+                            " 'sampling': {'scheme': 'balls_in_bins', 'bins': 3}, 'epsilon': 1, 'noise_multiplier': 29,"
+                            " 'accountant': {'method': 'gaussian', 'audit': 1024}}"));
+    assert_true(result->audit[EPS_REMOVE].lower <= result->delta && result->audit[EPS_ADD].lower <= result->delta);
+    eps_result_destroy(result);
+}
+
 /* Bands stay bands, and the corners of a cyclic band become full rows only at its end. */
 TEST(the_factor_is_narrow)
 {
