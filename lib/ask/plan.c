@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #include "lib/strategy/strategy.h"
 #include "lib/tuned/tuned.h"
 
-#define OPERATIONS 6e11       /* for the accounting of all candidates, divided equally; most take far less */
+#define OPERATIONS 6e11       /* for the accounting of all candidates, most of which take little */
 #define LONG 3e10             /* operations of a strategy from which a candidate comes last */
 #define LITTLE 3e8            /* operations up to which a candidate is cheap: a few tenths of a second */
 #define TUNED_AMONG 24        /* plain candidates up to which some are optimised for the job, */
@@ -448,28 +449,52 @@ static enum eps_status drop_dear(struct list *list)
     return EPS_OK;
 }
 
-/* Chooses the accountant of each candidate; each gets an equal share of OPERATIONS. */
+/* Chooses the accountant of a candidate, of at most `most` operations, and its place. *left is reduced by what it
+ * takes. *needs: the operations that it needs if `most` is too little, else INFINITY. */
+static enum eps_status choose_accountant(struct place *place, double *left, double *needs, const struct list *list,
+                                         double most)
+{
+    struct eps_plan_candidate *candidate = &list->items[place->index];
+    struct eps_error error = {0};
+    double strategy, tuning = 0, accounting = 0, bytes;
+    eps__strategy_cost(&candidate->job.mechanism, &strategy, &bytes);
+    candidate->status = eps__plan_choose(list->context, &accounting, &error, &candidate->job, most);
+    *needs = candidate->status == EPS_TOO_COSTLY ? error.operations : INFINITY;
+    if (candidate->status == EPS_OK)
+        candidate->status = eps__tuned_cost(list->context, &tuning, &error, &candidate->job);
+    if (candidate->status == EPS_CANCELED || candidate->status == EPS_TIMEOUT || candidate->status == EPS_NO_MEMORY)
+        return candidate->status;
+    assert(accounting <= most);
+    *left -= accounting;
+    snprintf(candidate->reason, sizeof candidate->reason, "%s", candidate->status == EPS_OK ? "" : error.message);
+    place->turn = turn_of(candidate, strategy + tuning, accounting);
+    place->operations = strategy + tuning + accounting;
+    return EPS_OK;
+}
+
+/* Chooses the accountants of the candidates. Each gets an equal share of OPERATIONS. What they leave goes to those for
+ * which that is too little, the cheapest first. */
 static enum eps_status choose_accountants(struct list *list, struct place *places)
 {
-    for (size_t i = 0; i < list->len; i++) {
-        struct eps_plan_candidate *candidate = &list->items[i];
-        struct eps_error error = {0};
-        double strategy = 0, accounting = 0, tuning = 0, bytes;
-        if (candidate->status == EPS_OK) {
-            eps__strategy_cost(&candidate->job.mechanism, &strategy, &bytes);
-            candidate->status =
-                eps__plan_choose(list->context, &accounting, &error, &candidate->job, OPERATIONS / (double)list->len);
-            if (candidate->status == EPS_OK)
-                candidate->status = eps__tuned_cost(list->context, &tuning, &error, &candidate->job);
-        }
-        if (candidate->status == EPS_CANCELED || candidate->status == EPS_TIMEOUT || candidate->status == EPS_NO_MEMORY)
-            return candidate->status;
-        if (candidate->status != EPS_OK && !candidate->reason[0])
-            snprintf(candidate->reason, sizeof candidate->reason, "%s", error.message);
-        places[i] =
-            (struct place){i, turn_of(candidate, strategy + tuning, accounting), strategy + tuning + accounting};
+    double left = OPERATIONS, *needs = malloc((list->len + 1) * sizeof *needs);
+    enum eps_status status = needs ? EPS_OK : EPS_NO_MEMORY;
+    for (size_t i = 0; i < list->len && status == EPS_OK; i++) {
+        places[i] = (struct place){i, turn_of(&list->items[i], 0, 0), 0};
+        needs[i] = INFINITY;
+        if (list->items[i].status == EPS_OK)
+            status = choose_accountant(&places[i], &left, &needs[i], list, OPERATIONS / (double)list->len);
     }
-    return EPS_OK;
+    while (list->len > 0 && status == EPS_OK) {
+        size_t next = 0;
+        for (size_t i = 1; i < list->len; i++)
+            next = needs[i] < needs[next] ? i : next;
+        if (needs[next] > left)
+            break;
+        status = choose_accountant(&places[next], &left, &needs[next], list, needs[next]);
+        needs[next] = INFINITY;
+    }
+    free(needs);
+    return status;
 }
 
 static enum eps_status put_in_turn(struct list *list)
