@@ -37,7 +37,7 @@ BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
               libsodium-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev librandom123-dev libsleef-dev \
               libjs-chart.js
-DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-requests \
+DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-pytest-xdist python3-requests \
              python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq \
              chromium chromium-driver python3-selenium
 DEPS_DEMO := curl jq

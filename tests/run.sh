@@ -7,8 +7,8 @@
 #                [e2e-sanitized]     (default: all but the last)
 #
 # From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds per program, 900), E2E_TIMEOUT
-# (seconds for all of pytest, 1800; single tests have the timeout in tests/pytest.ini), JOBS (C programs run in
-# parallel, by default the number of processors).
+# (seconds for all of pytest, 1800; single tests have the timeout in tests/pytest.ini), JOBS (C programs, or files of
+# pytest, run in parallel, by default the number of processors).
 #
 # pytest mostly waits for servers and browsers. If other suites run too, it starts first and runs in parallel with them,
 # in place of one C program; its line is printed in the usual order.
@@ -126,11 +126,12 @@ start_e2e() {
 }
 
 run_e2e() {
+    processes=${JOBS:-$(nproc)}
     sanitizers "$(out_of e2e).report"
     began=$(date +%s)
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
         timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" env --default-signal=INT \
-        "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short \
+        "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short -n "$processes" --dist loadfile \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
     echo $? >"$log/e2e.status"
     echo $(($(date +%s) - began)) >"$log/e2e.seconds"

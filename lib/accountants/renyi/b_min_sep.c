@@ -109,7 +109,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         (void)eps__b_min_sep_operations(&b_min_sep, plan.limit, &numbers);
         *bytes += fmax(at_once, 12 * numbers);
         plan = eps__b_min_sep_plan_of(&b_min_sep, RESIDUAL, 0, 0);
-        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE * plan.spent;
+        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE * plan.at_once;
     }
 }
 

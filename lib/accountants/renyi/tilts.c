@@ -10,10 +10,10 @@
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 
-#define RATIO 1.15 /* of successive tilts */
+#define RATIO 1.25 /* of successive tilts */
 #define MOST 1e9
 /* The tilt moves the loss to epsilon, less this share of the m of A19. Found by trial; any share gives a bound. */
-#define SHARE_REMOVE 1.2
+#define SHARE_REMOVE 1.8
 #define SHARE_ADD 0.7
 /* ln of the level at which the bound is least, in m less s^2/2. Found by trial. */
 #define LEVEL_REMOVE 0.38

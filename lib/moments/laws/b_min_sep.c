@@ -153,7 +153,7 @@ const struct eps__b_min_sep_moments eps__b_min_sep_none = {.raw = {1, 1}, .most 
 struct eps__b_min_sep_plan eps__b_min_sep_plan_of(const struct eps__b_min_sep *b_min_sep, double operations,
                                                   double further, unsigned max_order)
 {
-    struct eps__b_min_sep_plan plan = {1, 1, 1, 0, 0};
+    struct eps__b_min_sep_plan plan = {1, 1, 1, 0, 0, 0};
     unsigned limit = max_order > 0 && max_order < EPS__B_MIN_SEP_ORDERS_MAX ? max_order : EPS__B_MIN_SEP_ORDERS_MAX;
     double numbers;
     for (unsigned a = 2; a <= limit; a++) {
@@ -168,6 +168,7 @@ struct eps__b_min_sep_plan eps__b_min_sep_plan_of(const struct eps__b_min_sep *b
             break;
         }
     }
+    plan.at_once = plan.spent;
     for (unsigned a = 2; a <= plan.most; a++) {
         double more = (EPS__B_MIN_SEP_QUAD_COST - 1) * eps__b_min_sep_operations(b_min_sep, a, &numbers);
         if (!(plan.spent + more <= operations))

@@ -52,7 +52,8 @@ extern const struct eps__b_min_sep_moments eps__b_min_sep_none;
  * precision, else in long double; those up to `limit` one by one where they are of use, in double. */
 struct eps__b_min_sep_plan {
     unsigned exact, most, limit; /* 1: none */
-    double spent, further;       /* the estimated operations up to `most`, and of the orders beyond */
+    double at_once;              /* the estimated operations up to `most` without quadruple precision, */
+    double spent, further;       /* with it, and of the orders beyond */
 };
 
 /* Plans the orders up to max_order (0: any): as many at once as take at most `operations`, together with those that

@@ -15,6 +15,7 @@
 
 enum { ORDERS = 8 }; /* more hardly lower the bound, and take long to use */
 
+#define PRECISE 1e-6  /* the relative error of a variance from which on quadruple precision is tried */
 #define TILT_MOST 4.0 /* the largest tilt for which its rounding is counted (M27) */
 
 void eps__b_min_sep_mean_clear(struct eps__b_min_sep_mean *mean)
@@ -82,35 +83,63 @@ static enum eps_status sum_of(const struct eps_context *context, eps__quad *sum,
     return status;
 }
 
+/* ln of N_1, and its error. */
+struct first {
+    eps__quad log;
+    double units;
+};
+
+/* The moments of Y/E Y up to the order `most`, those up to `exact` in quadruple precision, the others in long double. */
+static enum eps_status laws_of(const struct eps_context *context, struct eps__laws *laws, const struct tilted *law,
+                               const struct first *first, unsigned most, unsigned exact)
+{
+    const struct eps__b_min_sep_mean *mean = law->mean;
+    eps__quad raw[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {1, 1};
+    double units[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {0};
+    enum eps_status status = EPS_OK;
+    for (unsigned a = 2; a <= most && status == EPS_OK; a++) {
+        eps__quad sum, pairs = 0.5 * a * (a - 1.0) * mean->square, firsts = a * first->log;
+        status = sum_of(context, &sum, &units[a], law, a, a <= exact ? EPS__B_MIN_SEP_QUAD : EPS__B_MIN_SEP_LONG);
+        raw[a] = sum * expq(pairs - firsts);
+        units[a] += a * first->units + (mean->units + 4) * (double)pairs + 4 * fabs((double)firsts) + 16;
+    }
+    return status == EPS_OK ? eps__raw_tell(NULL, laws, raw, units, most, EPS__B_MIN_SEP_ORDERS_MAX) : status;
+}
+
+static bool is_precise(const struct eps__laws *laws, unsigned most)
+{
+    const struct eps__moments *moments = &laws->items[0];
+    return laws->len > 0 && moments->len >= most && moments->error[2] <= PRECISE * moments->central[2];
+}
+
 enum eps_status eps__b_min_sep_residual(const struct eps_context *context, struct eps__b_min_sep_residual *residual,
                                         const struct eps__b_min_sep *b_min_sep, const struct eps__b_min_sep_mean *mean,
                                         double t, double operations, unsigned max_order)
 {
     const struct tilted law = {b_min_sep, mean, t};
     struct eps__b_min_sep counted = *b_min_sep;
-    eps__quad raw[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {1, 1}, first, square = mean->square;
-    double units[EPS__B_MIN_SEP_ORDERS_MAX + 1] = {0}, first_units;
+    eps__quad sum, square = mean->square;
+    struct first first;
     counted.banded.changes += mean->changes;
     unsigned limit = max_order > 0 && max_order < ORDERS ? max_order : ORDERS;
     struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&counted, operations, 0, limit);
-    *residual = (struct eps__b_min_sep_residual){.spent = plan.spent};
-    enum eps_status status = sum_of(context, &first, &first_units, &law, 1, EPS__B_MIN_SEP_QUAD);
-    if (status != EPS_OK || plan.most < 2 || !finiteq(first))
+    *residual = (struct eps__b_min_sep_residual){.spent = plan.at_once};
+    enum eps_status status = sum_of(context, &sum, &first.units, &law, 1, EPS__B_MIN_SEP_QUAD);
+    if (status != EPS_OK || plan.most < 2 || !finiteq(sum))
         return status;
-    eps__quad log_first = logq(first), log_mean = (0.5 - (eps__quad)t) * square + log_first;
-    for (unsigned a = 2; a <= plan.most && status == EPS_OK; a++) {
-        eps__quad sum, pairs = 0.5 * a * (a - 1.0) * square, firsts = a * log_first;
-        status = sum_of(context, &sum, &units[a], &law, a, a <= plan.exact ? EPS__B_MIN_SEP_QUAD : EPS__B_MIN_SEP_LONG);
-        raw[a] = sum * expq(pairs - firsts);
-        units[a] += a * first_units + (mean->units + 4) * (double)pairs + 4 * fabs((double)firsts) + 16;
-    }
+    first.log = logq(sum);
+    eps__quad log_mean = (0.5 - (eps__quad)t) * square + first.log;
     double log_units =
-        first_units + (mean->units + 8) * fabs((double)((0.5 - t) * square)) + 8 * fabs((double)log_first);
+        first.units + (mean->units + 8) * fabs((double)((0.5 - t) * square)) + 8 * fabs((double)first.log);
     double value = (double)log_mean, rounding = 2 * EPS__UNIT_ROUNDOFF * fabs(value);
     double error = eps__raise(log_units * EPS__QUAD_ROUNDOFF + rounding, 8);
     residual->log_mean =
         (struct eps__interval){eps__shift(EPS__LOWER, value, error), eps__shift(EPS__UPPER, value, error)};
-    if (status == EPS_OK)
-        status = eps__raw_tell(NULL, &residual->laws, raw, units, plan.most, EPS__B_MIN_SEP_ORDERS_MAX);
+    status = laws_of(context, &residual->laws, &law, &first, plan.most, 1);
+    if (status == EPS_OK && plan.exact > 1 && !is_precise(&residual->laws, plan.most)) {
+        eps__laws_clear(&residual->laws);
+        residual->spent += plan.spent;
+        status = laws_of(context, &residual->laws, &law, &first, plan.most, plan.exact);
+    }
     return status;
 }

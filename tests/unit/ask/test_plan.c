@@ -473,7 +473,7 @@ TEST(no_answer_is_under_the_least_noise)
             asked.plan.dataset_size = 100 * bins;
             asked.plan.schemes = only(EPS_SCHEME_BALLS_IN_BINS) | only(EPS_SCHEME_NONE);
             asked.plan.families =
-                only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_BLT) | only(EPS_FAMILY_TREE);
+                only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_TREE);
             size_t len = candidates_of(&asked, &c);
             for (size_t i = 0; i < len; i++) {
                 struct eps_error error = {0};
@@ -537,11 +537,11 @@ TEST(the_least_noise_is_near_where_bins_share_nothing)
 TEST(no_answer_is_under_the_least_noise_of_poisson)
 {
     static const double epsilons[] = {0.3, 4};
-    static const uint64_t datasets[] = {120, 1000, 20000};
+    static const uint64_t datasets[] = {120, 20000};
     size_t known = 0;
 
     for (size_t e = 0; e < 2; e++)
-        for (size_t d = 0; d < 3; d++) {
+        for (size_t d = 0; d < 2; d++) {
             struct asked asked;
             struct eps_plan_candidate *c;
             ask(&asked, 24);
@@ -549,7 +549,7 @@ TEST(no_answer_is_under_the_least_noise_of_poisson)
             asked.plan.dataset_size = datasets[d];
             asked.plan.schemes = only(EPS_SCHEME_POISSON);
             asked.plan.families =
-                only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_BLT) | only(EPS_FAMILY_TREE);
+                only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_TREE);
             size_t len = candidates_of(&asked, &c);
             for (size_t i = 0; i < len; i++) {
                 struct eps_error error = {0};
