@@ -304,9 +304,9 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
 {
     const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
     const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
-    struct eps__b_min_sep_mean mean;
+    struct eps__mean mean;
     double error, *a = mean_of(b_min_sep, law->mean_p[index], &error);
-    enum eps_status status = a ? eps__b_min_sep_mean_make(&mean, &b_min_sep->banded, a) : EPS_NO_MEMORY;
+    enum eps_status status = a ? eps__mean_make(&mean, &b_min_sep->banded, a) : EPS_NO_MEMORY;
     if (status != EPS_OK)
         return status;
     double square = (double)mean.square, rounding = (mean.units + 8) * EPS__QUAD_ROUNDOFF / EPS__UNIT_ROUNDOFF + 4;
@@ -314,13 +314,14 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     *residual = (struct eps__residual_law){.t = t,
                                            .square = {eps__lower(square, rounding), eps__raise(square, rounding)},
                                            .least = eps__shift(EPS__LOWER, -0.5 * trace, eps__raise(beyond, 16))};
-    struct eps__b_min_sep_residual known;
-    status = eps__b_min_sep_residual(law->setting->context, &known, b_min_sep, &mean, t, RESIDUAL,
-                                     law->setting->job->query.accountant.max_order);
+    struct eps__residual_moments known;
+    const struct eps__residual_sums sums =
+        eps__b_min_sep_residual_sums(b_min_sep, &mean, RESIDUAL, law->setting->job->query.accountant.max_order);
+    status = eps__residual_moments_of(law->setting->context, &known, &sums, &mean, t);
     residual->laws = known.laws;
     residual->log_mean = known.log_mean;
     eps__meter_add(law->setting->meter, PACE * known.spent);
-    eps__b_min_sep_mean_clear(&mean);
+    eps__mean_clear(&mean);
     return status;
 }
 

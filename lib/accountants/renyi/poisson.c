@@ -69,6 +69,11 @@ double eps__poisson_never(double n, double p)
     return fmin(floor(never * NEVER_UNIT) / NEVER_UNIT, 1 - 1 / NEVER_UNIT);
 }
 
+double eps__poisson_geometric_p(double p, size_t index)
+{
+    return index == 0 ? p : p * (double)index / EPS__GEOMETRICS_MAX;
+}
+
 void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, struct eps__interval own,
                              struct eps__interval all)
 {
@@ -76,5 +81,5 @@ void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, s
     law->geometrics[0].empty = eps__poisson_never((double)len, p);
     law->geometrics_len = 1;
     for (size_t k = 1; k < EPS__GEOMETRICS_MAX && p < 1; k++)
-        law->geometrics[law->geometrics_len++] = tilted(len, p, own, all, p * (double)k / EPS__GEOMETRICS_MAX);
+        law->geometrics[law->geometrics_len++] = tilted(len, p, own, all, eps__poisson_geometric_p(p, k));
 }

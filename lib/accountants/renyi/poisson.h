@@ -19,6 +19,9 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
 void eps__poisson_geometrics(struct eps__renyi_law *law, size_t len, double p, struct eps__interval own,
                              struct eps__interval all);
 
+/* The participation probability of law->geometrics[index]. */
+double eps__poisson_geometric_p(double p, size_t index);
+
 /* Bounds on n KL(Bernoulli(q) || Bernoulli(p)), 0 < q <= p < 1. */
 struct eps__interval eps__poisson_divergence(double n, double p, double q);
 

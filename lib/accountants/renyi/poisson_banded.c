@@ -11,6 +11,7 @@
 #include "lib/accountants/renyi/poisson.h"
 #include "lib/base/error.h"
 #include "lib/moments/laws/poisson.h"
+#include "lib/moments/laws/poisson_residual.h"
 
 /* For cost(): the profiles and the starting points that a search for a noise multiplier computes, and the polynomials
  * that a search for epsilon and a curve certify. */
@@ -82,6 +83,11 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         double spent, most = fits(setting, direction, &spent);
         *operations += opened * (spent + n * bands * bands) + polynomials * POLISH * most * most;
         *bytes += 24 * n * bands + spent / 4;
+        const struct eps__banded_gram like = {.len = setting->job->mechanism.n,
+                                              .width = eps_strategy_bands(setting->strategy),
+                                              .changes = (size_t)eps__banded_changes(setting)};
+        struct eps__residual_sums sums = eps__poisson_residual_sums(&like, NULL, 0);
+        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * sums.spent;
     }
 }
 
@@ -141,6 +147,36 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
+/* ln Y >= -m, as the mean is that of A18 exactly (A50). */
+static enum eps_status know_residual(const struct eps__renyi_law *base, size_t index, double t,
+                                     struct eps__residual_law *residual)
+{
+    const struct poisson_law *law = (const struct poisson_law *)base;
+    const struct eps__banded_gram *banded = &law->banded;
+    *residual = (struct eps__residual_law){.t = t};
+    if (!(banded->p < 1))
+        return EPS_OK;
+    struct eps__mean mean;
+    double *a = malloc(banded->len * sizeof *a);
+    for (size_t i = 0; a && i < banded->len; i++)
+        a[i] = eps__poisson_geometric_p(banded->p, index);
+    enum eps_status status = a ? eps__mean_make(&mean, banded, a) : EPS_NO_MEMORY;
+    if (status != EPS_OK)
+        return status;
+    double square = (double)mean.square, rounding = (mean.units + 8) * EPS__QUAD_ROUNDOFF / EPS__UNIT_ROUNDOFF + 4;
+    residual->square = (struct eps__interval){eps__lower(square, rounding), eps__raise(square, rounding)};
+    residual->least = eps__lower(-0.5 * base->geometrics[index].trace.upper, 2);
+    struct eps__residual_moments known;
+    const struct eps__residual_sums sums =
+        eps__poisson_residual_sums(banded, &mean, law->setting->job->query.accountant.max_order);
+    status = eps__residual_moments_of(law->setting->context, &known, &sums, &mean, t);
+    residual->laws = known.laws;
+    residual->log_mean = known.log_mean;
+    eps__meter_add(law->setting->meter, known.spent);
+    eps__mean_clear(&mean);
+    return status;
+}
+
 static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
                                           double *variance)
 {
@@ -167,5 +203,6 @@ const struct eps__renyi_law_class eps__renyi_poisson_banded = {.concerns = conce
                                                                .least_sigma = least_sigma,
                                                                .open = open_law,
                                                                .know = know,
+                                                               .know_residual = know_residual,
                                                                .approximate_orders = approximate_orders,
                                                                .destroy = destroy};

@@ -156,15 +156,27 @@ double eps__poisson_operations(size_t len, size_t width, size_t changes, unsigne
     return operations_at(exactly(len, width, changes, a) ? &pace_quad : &pace_long, len, width, changes, a);
 }
 
+/* -ln of a lower bound on every sum over a copies that is not 0 (M18, M27). */
+static double least_sum(const struct eps__banded_gram *banded, const eps__quad *tilt, unsigned a)
+{
+    double rarest = fmin(banded->p > 0 ? banded->p : 1, banded->p < 1 ? 1 - banded->p : 1), most = 0, all = 0;
+    for (size_t i = 0; tilt && i < banded->len; i++) {
+        double less = fmax(-(double)tilt[i], 0);
+        most = fmax(most, less);
+        all += less;
+    }
+    return a * ((most - log(rarest)) * (double)banded->width + banded->p * all);
+}
+
 /* The highest order that the limits and the range of quadruple precision allow; 1: none. */
 static unsigned most_of(const struct eps__banded_gram *banded, double second, double operations, unsigned max_order)
 {
     unsigned limit = max_order > 0 && max_order < ORDERS_MOST ? max_order : ORDERS_MOST, most = 1;
-    double rarest = fmin(banded->p > 0 ? banded->p : 1, banded->p < 1 ? 1 - banded->p : 1), spent = 0;
+    double spent = 0;
     for (unsigned a = 2; a <= limit && banded->width <= EPS__POISSON_WIDTH_MAX; a++) {
         spent += eps__poisson_operations(banded->len, banded->width, banded->changes, a);
         if (spent > (a == 2 ? second : operations) || eps__multisets(ldexp(1, (int)banded->width), a) > NUMBERS ||
-            -log(rarest) * a * (double)banded->width > SMALLEST)
+            least_sum(banded, NULL, a) > SMALLEST)
             break;
         most = a;
     }
@@ -172,11 +184,29 @@ static unsigned most_of(const struct eps__banded_gram *banded, double second, do
 }
 
 enum eps_status eps__poisson_raw(const struct eps_context *context, eps__quad *raw, double *units,
-                                 const struct eps__banded_gram *banded, unsigned a, bool exact)
+                                 const struct eps__banded_gram *banded, const eps__quad *tilt, unsigned a, bool exact)
 {
     *raw = (eps__quad)NAN;
     *units = 0;
-    return exact ? moment_quad(context, banded, a, raw, units) : moment_long(context, banded, a, raw, units);
+    if (!(least_sum(banded, tilt, a) <= SMALLEST))
+        return EPS_OK;
+    return exact ? moment_quad(context, banded, tilt, a, raw, units)
+                 : moment_long(context, banded, tilt, a, raw, units);
+}
+
+unsigned eps__poisson_tilted_most(const struct eps__banded_gram *banded, size_t changes, double operations,
+                                  unsigned limit, double *spent)
+{
+    unsigned most = 1;
+    *spent = 0;
+    for (unsigned a = 2; a <= limit && a <= ORDERS_MOST && banded->width <= EPS__POISSON_WIDTH_MAX; a++) {
+        double more = operations_at(&pace_long, banded->len, banded->width, changes, a);
+        if (*spent + more > operations || eps__multisets(ldexp(1, (int)banded->width), a) > NUMBERS)
+            break;
+        *spent += more;
+        most = a;
+    }
+    return most;
 }
 
 /* The raw moments of orders up to *most, which is lowered to the last order that may be of use. */
@@ -188,7 +218,7 @@ static enum eps_status raw_of(const struct eps_context *context, eps__quad *raw,
     units[0] = units[1] = 0;
     for (unsigned a = 2; a <= *most; a++) {
         bool exact = exactly(banded->len, banded->width, banded->changes, a);
-        enum eps_status status = eps__poisson_raw(context, &raw[a], &units[a], banded, a, exact);
+        enum eps_status status = eps__poisson_raw(context, &raw[a], &units[a], banded, NULL, a, exact);
         if (status != EPS_OK)
             return status;
         double divergence = finiteq(raw[a]) ? (double)logq(raw[a]) / (a - 1) : INFINITY;

@@ -39,10 +39,18 @@ size_t eps__banded_alike(const struct eps__banded_gram *banded, size_t i);
 /* The estimated operations of E X^a. changes: as in eps__banded_gram. */
 double eps__poisson_operations(size_t len, size_t width, size_t changes, unsigned a);
 
-/* *raw = E X^a, a >= 2, within *units units of quadruple roundoff of itself; not finite if it is not known. exact:
- * computes in quadruple precision, else in long double. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+/*
+ * *raw = E X^a, a >= 2, within *units units of quadruple roundoff of itself; not finite if it is not known. tilt:
+ * [step], each participation of a copy at the step has the further factor e^tilt, as M27 needs it, and a >= 1; NULL:
+ * none. exact: computes in quadruple precision, else in long double. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
+ */
 enum eps_status eps__poisson_raw(const struct eps_context *context, eps__quad *raw, double *units,
-                                 const struct eps__banded_gram *banded, unsigned a, bool exact);
+                                 const struct eps__banded_gram *banded, const eps__quad *tilt, unsigned a, bool exact);
+
+/* The highest order up to `limit` whose sums fit, if all of them take at most `operations`; 1: none. changes: as in
+ * eps__banded_gram. *spent: the estimated operations. */
+unsigned eps__poisson_tilted_most(const struct eps__banded_gram *banded, size_t changes, double operations,
+                                  unsigned limit, double *spent);
 
 /*
  * Computes bounds on ln E X^a and central moments: of order 2 if it takes at most `second` operations, and of higher

@@ -10,19 +10,22 @@
 
 struct OF(walk) {
     const struct eps__banded_gram *banded;
+    const eps__quad *tilt; /* [step], or NULL (M27) */
     unsigned copies;
-    size_t histories;    /* 2^(width - 1) */
-    size_t states;       /* multisets of `copies` histories */
-    size_t len;          /* transitions */
-    uint32_t *from, *to; /* [transition]: the states before and after it */
-    NUMBER *base;        /* [transition]: its weight without the Gram matrix: ways times probability */
-    NUMBER *weight;      /* [transition]: its whole weight at the current step */
-    size_t *places;      /* [history][j]: C(history + j, j + 1), for ranks of multisets */
-    uint16_t *times;     /* [transition][d]: the number of pairs of copies that meet at distance d */
-    NUMBER *powers;      /* [d][n], n <= reach: e^{g n}, g the entry at distance d */
-    size_t reach;        /* the largest of `times` */
-    size_t meetings;     /* the largest sum of `times` of a transition */
-    size_t enters;       /* the largest number of transitions into one state */
+    size_t histories;              /* 2^(width - 1) */
+    size_t states;                 /* multisets of `copies` histories */
+    size_t len;                    /* transitions */
+    uint32_t *from, *to;           /* [transition]: the states before and after it */
+    NUMBER *base;                  /* [transition]: its weight without the Gram matrix: ways times probability */
+    NUMBER *weight;                /* [transition]: its whole weight at the current step */
+    size_t *places;                /* [history][j]: C(history + j, j + 1), for ranks of multisets */
+    uint16_t *times;               /* [transition][d]: the number of pairs of copies that meet at distance d */
+    uint8_t *took;                 /* [transition]: the number of copies that take part in the step */
+    NUMBER *powers;                /* [d][n], n <= reach: e^{g n}, g the entry at distance d */
+    size_t reach;                  /* the largest of `times` */
+    size_t meetings;               /* the largest sum of `times` of a transition */
+    size_t enters;                 /* the largest number of transitions into one state */
+    NUMBER tilts[ORDERS_MOST + 1]; /* [n]: e^{tilt n} */
     NUMBER *state, *next;
     double units; /* the rounding of one step, in units of roundoff */
     uint64_t choose[ORDERS_MOST + 1][ORDERS_MOST + 1];
@@ -71,6 +74,7 @@ static void OF(describe)(struct OF(walk) *walk, size_t index, const unsigned *co
     eps__multiset_sort(young, copies);
     walk->to[index] = (uint32_t)OF(place)(walk, young);
     walk->base[index] = (NUMBER)ways * taking[took];
+    walk->took[index] = (uint8_t)took;
     assert(walk->from[index] < walk->states && walk->to[index] < walk->states);
 }
 
@@ -90,6 +94,7 @@ static void OF(walk_free)(struct OF(walk) *walk)
     free(walk->weight);
     free(walk->places);
     free(walk->times);
+    free(walk->took);
     free(walk->base);
     free(walk->powers);
     free(walk->state);
@@ -97,12 +102,12 @@ static void OF(walk_free)(struct OF(walk) *walk)
 }
 
 static enum eps_status OF(walk_make)(const struct eps_context *context, struct OF(walk) *walk,
-                                     const struct eps__banded_gram *banded, unsigned copies)
+                                     const struct eps__banded_gram *banded, const eps__quad *tilt, unsigned copies)
 {
     NUMBER taking[ORDERS_MOST + 1];
     unsigned codes[ORDERS_MOST] = {0}, all = 1u << banded->width;
     assert(copies >= 1 && copies <= ORDERS_MOST && banded->width <= EPS__POISSON_WIDTH_MAX);
-    *walk = (struct OF(walk)){.banded = banded, .copies = copies, .histories = all / 2};
+    *walk = (struct OF(walk)){.banded = banded, .tilt = tilt, .copies = copies, .histories = all / 2};
     walk->states = (size_t)eps__multisets((double)walk->histories, copies);
     walk->len = (size_t)eps__multisets(all, copies);
     walk->from = malloc(walk->len * sizeof *walk->from);
@@ -110,11 +115,12 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
     walk->weight = malloc(walk->len * sizeof *walk->weight);
     walk->places = malloc(walk->histories * copies * sizeof *walk->places);
     walk->times = malloc(walk->len * banded->width * sizeof *walk->times);
+    walk->took = malloc(walk->len * sizeof *walk->took);
     walk->base = malloc(walk->len * sizeof *walk->base);
     walk->state = calloc(walk->states, sizeof *walk->state);
     walk->next = calloc(walk->states, sizeof *walk->next);
-    if (!walk->from || !walk->to || !walk->weight || !walk->places || !walk->times || !walk->base || !walk->state ||
-        !walk->next)
+    if (!walk->from || !walk->to || !walk->weight || !walk->places || !walk->times || !walk->took || !walk->base ||
+        !walk->state || !walk->next)
         return EPS_NO_MEMORY;
     for (size_t history = 0; history < walk->histories; history++)
         for (unsigned j = 0; j < copies; j++)
@@ -140,10 +146,11 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
         return EPS_NO_MEMORY;
     OF(count_entries)(walk);
     walk->state[0] = 1; /* no copy took part before the first step */
-    /* M18: in quadruple precision a power has 6 units for each factor, and each copy's participation 2; both are
-     * rounded once to NUMBER. There are products for each distance and with the state, and a sum over the transitions
+    /* M18: in quadruple precision a power has 6 units for each factor, and each copy's participation 2, or 8 with
+     * a tilt; each is rounded once to NUMBER. There are products for each distance and with the state, and a sum over the transitions
      * that enter. */
-    double told = 6 * (double)walk->meetings + 2 * (double)copies + 4, width = (double)banded->width;
+    double told = 6 * (double)walk->meetings + (tilt ? 8 : 2) * (double)copies + 4;
+    double width = (double)banded->width + (tilt ? 1 : 0);
     walk->units = 1.01 * (told * (double)EPS__QUAD_ROUNDOFF / (double)UNIT + 2 * width + 4 + (double)walk->enters);
     return EPS_OK;
 }
@@ -157,8 +164,11 @@ static void OF(weigh)(struct OF(walk) *walk, size_t i)
         for (size_t n = 0; n < row; n++, power *= once)
             walk->powers[d * row + n] = (NUMBER)power;
     }
+    eps__quad tilted = walk->tilt ? expq(walk->tilt[i]) : 1, tilts = 1;
+    for (unsigned n = 0; n <= walk->copies; n++, tilts *= tilted)
+        walk->tilts[n] = (NUMBER)tilts;
     for (size_t t = 0; t < walk->len; t++) {
-        NUMBER weight = walk->base[t];
+        NUMBER weight = walk->base[t] * walk->tilts[walk->took[t]];
         for (size_t d = 0; d < width; d++)
             if (walk->times[t * width + d] > 0)
                 weight *= walk->powers[d * row + walk->times[t * width + d]];
@@ -218,6 +228,8 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
     *units = (double)walk->states;
     for (size_t i = 0, end; i < len; i = end) {
         end = eps__banded_alike(banded, i);
+        for (size_t j = i + 1; walk->tilt && j < end; j++)
+            end = walk->tilt[j] == walk->tilt[i] ? end : j;
         OF(weigh)(walk, i);
         for (size_t done = i; done < end;) {
             enum eps_status status = eps__poll(context);
@@ -243,12 +255,12 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
     return EPS_OK;
 }
 
-/* *sum = E X^copies, within *units units of quadruple roundoff; unchanged if the chain was given up. */
+/* *sum = E X^copies, with the tilt if there is one, within *units units of quadruple roundoff; unchanged if the chain was given up. */
 static enum eps_status OF(moment)(const struct eps_context *context, const struct eps__banded_gram *banded,
-                                  unsigned copies, eps__quad *sum, double *units)
+                                  const eps__quad *tilt, unsigned copies, eps__quad *sum, double *units)
 {
     struct OF(walk) walk;
-    enum eps_status status = OF(walk_make)(context, &walk, banded, copies);
+    enum eps_status status = OF(walk_make)(context, &walk, banded, tilt, copies);
     if (status == EPS_OK)
         status = OF(run)(context, &walk, sum, units);
     OF(walk_free)(&walk);

@@ -1,10 +1,11 @@
 /*
  * Bounds from the residual of a mean (A50), compared with the exact delta where the residual is independent of the
- * mean, and with draws under b-min-sep sampling.
+ * mean, and with draws under b-min-sep and Poisson sampling.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
+#include <string.h>
 
 #include "lib/accountants/renyi/residual.h"
 #include "lib/numerics/normal.h"
@@ -133,7 +134,7 @@ TEST(a_rare_residual_counts)
 
 enum { STEPS = 128, BANDS_MAX = 4, DRAWS = 20000 };
 
-/* A square-root strategy under b-min-sep sampling with one example. */
+/* A square-root strategy under b-min-sep sampling with one example, or under Poisson sampling if separation is 0. */
 struct mechanism {
     size_t bands, separation;
     double p, sigma;
@@ -151,9 +152,34 @@ static void square_root(double *column, const struct mechanism *mechanism)
         column[e] /= sqrt(square) * mechanism->sigma;
 }
 
+/* X at y under Poisson sampling, forward in time: of[h] is the part of X in which the last steps had the coins h. */
+static double poisson_ratio(const struct mechanism *mechanism, const double *column, const double *y)
+{
+    enum { HISTORIES = 1 << (BANDS_MAX - 1) };
+    double of[HISTORIES] = {1}, all = 0;
+    for (size_t i = 0; i < STEPS; i++) {
+        double next[HISTORIES] = {0};
+        for (size_t h = 0; h < HISTORIES; h++)
+            for (size_t coin = 0; coin < 2; coin++) {
+                size_t coins = 2 * h + coin;
+                double mean = 0;
+                for (size_t e = 0; e < mechanism->bands; e++)
+                    mean += coins >> e & 1 ? column[e] : 0;
+                next[coins % HISTORIES] +=
+                    of[h] * (coin ? mechanism->p : 1 - mechanism->p) * exp(mean * (y[i] - mean / 2));
+            }
+        memcpy(of, next, sizeof of);
+    }
+    for (size_t h = 0; h < HISTORIES; h++)
+        all += of[h];
+    return all;
+}
+
 /* X at y, backward in time: from[i] is X if the example waits at step i. */
 static double likelihood_ratio(const struct mechanism *mechanism, const double *column, const double *y)
 {
+    if (mechanism->separation == 0)
+        return poisson_ratio(mechanism, column, y);
     double from[STEPS + 16], p = mechanism->p, waits = 1 / (1 + (double)(mechanism->separation - 1) * p);
     for (size_t i = STEPS; i < STEPS + mechanism->separation; i++)
         from[i] = 1;
@@ -177,10 +203,11 @@ static double drawn(const struct mechanism *mechanism, enum eps_direction direct
 {
     double column[BANDS_MAX], mean[STEPS] = {0}, square = 0, sum = 0, squares = 0;
     uint64_t state = seed;
+    double sits_out = mechanism->separation > 0 ? (double)mechanism->separation - 1 : 0;
     square_root(column, mechanism);
     for (size_t r = 0; r < STEPS; r++) {
         for (size_t e = 0; e < mechanism->bands && e <= r; e++)
-            mean[r] += column[e] * mechanism->p / (1 + (double)(mechanism->separation - 1) * mechanism->p);
+            mean[r] += column[e] * mechanism->p / (1 + sits_out * mechanism->p);
         square += mean[r] * mean[r];
     }
     t = (direction == EPS_REMOVE ? t : -t) / square;
@@ -199,24 +226,44 @@ static double drawn(const struct mechanism *mechanism, enum eps_direction direct
     return sum / DRAWS;
 }
 
+/* The deltas of a job lie above those of the draws, and not far above. */
+static void check_draws(const struct mechanism *mechanism, struct eps_job job, double eps, double most)
+{
+    double found[EPS_DIRECTIONS];
+    solved_deltas(found, job, mechanism->sigma, eps);
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
+        double deviation, delta = drawn(mechanism, d, eps, 0.8 * eps, &deviation);
+        print_message("%s: %g, draws %g +- %g\n", eps_direction_name(d), found[d], delta, deviation);
+        assert_true(deviation < 0.1 * delta);
+        assert_true(found[d] > delta - 5 * deviation && found[d] < most * delta);
+    }
+}
+
 TEST(b_min_sep_is_near_the_draws)
 {
     static const struct mechanism mechanisms[] = {{4, 4, 0.05, 3, true}, {4, 6, 0.05, 2, false}, {3, 3, 0.1, 4, true}};
     for (size_t c = 0; c < sizeof mechanisms / sizeof *mechanisms; c++) {
         const struct mechanism *mechanism = &mechanisms[c];
-        double found[EPS_DIRECTIONS], eps = c == 1 ? 1 : 1.2;
-        solved_deltas(found,
-                      job_of("{'n':%d,'matrix':{'family':'square_root','bands':%zu},'sampling':{'scheme':'b_min_sep',"
-                             "'p':%g,'separation':%zu,'warm_start':%s},'epsilon':1,'noise_multiplier':1,"
-                             "'accountant':{'method':'renyi','max_order':9}}",
-                             (int)STEPS, mechanism->bands, mechanism->p, mechanism->separation,
-                             mechanism->warm ? "true" : "false"),
-                      mechanism->sigma, eps);
-        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
-            double deviation, delta = drawn(mechanism, d, eps, 0.8 * eps, &deviation);
-            print_message("%zu, %s: %g, draws %g +- %g\n", c, eps_direction_name(d), found[d], delta, deviation);
-            assert_true(deviation < 0.1 * delta);
-            assert_true(found[d] > delta - 5 * deviation && found[d] < 6 * delta);
-        }
+        check_draws(mechanism,
+                    job_of("{'n':%d,'matrix':{'family':'square_root','bands':%zu},'sampling':{'scheme':'b_min_sep',"
+                           "'p':%g,'separation':%zu,'warm_start':%s},'epsilon':1,'noise_multiplier':1,"
+                           "'accountant':{'method':'renyi','max_order':9}}",
+                           (int)STEPS, mechanism->bands, mechanism->p, mechanism->separation,
+                           mechanism->warm ? "true" : "false"),
+                    c == 1 ? 1 : 1.2, 6);
+    }
+}
+
+TEST(poisson_is_near_the_draws)
+{
+    static const struct mechanism mechanisms[] = {
+        {2, 0, 0.05, 2, false}, {3, 0, 0.1, 4, false}, {4, 0, 0.1, 5, false}};
+    for (size_t c = 0; c < sizeof mechanisms / sizeof *mechanisms; c++) {
+        const struct mechanism *mechanism = &mechanisms[c];
+        check_draws(mechanism,
+                    job_of("{'n':%d,'matrix':{'family':'square_root','bands':%zu},'sampling':{'scheme':'poisson',"
+                           "'p':%g},'epsilon':1,'noise_multiplier':1,'accountant':{'method':'renyi'}}",
+                           (int)STEPS, mechanism->bands, mechanism->p),
+                    1.2, 10);
     }
 }

@@ -252,10 +252,11 @@ TEST(residuals_are_over_all_patterns)
         double *a = malloc(n * sizeof *a), kept[STEPS_MAX], t = 6 * (2 * draw_unit(&state) - 1);
         for (size_t i = 0; i < n; i++)
             a[i] = kept[i] = draw_below(&state, 4) ? draw_unit(&state) : 0;
-        struct eps__b_min_sep_mean mean;
-        struct eps__b_min_sep_residual residual;
-        assert_int_equal(eps__b_min_sep_mean_make(&mean, &b_min_sep.banded, a), EPS_OK);
-        assert_int_equal(eps__b_min_sep_residual(NULL, &residual, &b_min_sep, &mean, t, 1e6, 3), EPS_OK);
+        struct eps__mean mean;
+        struct eps__residual_moments residual;
+        assert_int_equal(eps__mean_make(&mean, &b_min_sep.banded, a), EPS_OK);
+        const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(&b_min_sep, &mean, 1e6, 3);
+        assert_int_equal(eps__residual_moments_of(NULL, &residual, &sums, &mean, t), EPS_OK);
         double first = enumerate_residual(&all, &b_min_sep.banded, kept, t, 1);
         if (residual.laws.len > 0 && residual.laws.items[0].len >= 2) {
             const struct eps__moments *moments = &residual.laws.items[0];
@@ -270,7 +271,7 @@ TEST(residuals_are_over_all_patterns)
             }
         }
         eps__laws_clear(&residual.laws);
-        eps__b_min_sep_mean_clear(&mean);
+        eps__mean_clear(&mean);
         eps__banded_gram_clear(&b_min_sep.banded);
     }
     assert_true(known > 30);

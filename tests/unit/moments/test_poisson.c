@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/moments/laws/poisson.h"
+#include "lib/moments/laws/poisson_residual.h"
 #include "lib/numerics/bound.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
@@ -86,13 +87,84 @@ TEST(copies_are_all_patterns)
         enumerate(&banded, &expected[0], &expected[1]);
         for (unsigned which = 0; which < 4; which++) {
             unsigned a = 2 + which % 2;
-            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, a, which < 2), EPS_OK);
+            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, NULL, a, which < 2), EPS_OK);
             if (!(fabsl((long double)raw / expected[a - 2] - 1) < 1e-15L))
                 fail_msg("n = %zu, width = %zu, p = %g, order %u: %.17Lg and %.17Lg", n, width, p, a, (long double)raw,
                          expected[a - 2]);
         }
         eps__banded_gram_clear(&banded);
     }
+}
+
+/* ------------------------------------------------------------ the residual of a mean */
+
+/* E Y^j by all j-tuples of patterns, straight from the density of y: with v the sum of the patterns less j times a, it
+ * is the mean of exp(<C v, y> - sum |C x|^2/2), y with the mean t C a. */
+static double enumerate_residual(const struct eps__banded_gram *banded, const double *a, double t, unsigned j)
+{
+    size_t n = banded->len, all = (size_t)1 << (n * j);
+    double sum = 0;
+    for (size_t x = 0; x < all; x++) {
+        double v[STEPS_MAX], weight = 1, exponent = 0;
+        for (size_t i = 0; i < n; i++)
+            v[i] = -(double)j * a[i];
+        for (size_t c = 0; c < j; c++)
+            for (size_t i = 0; i < n; i++) {
+                bool takes = x >> (c * n + i) & 1;
+                v[i] += takes;
+                weight *= takes ? banded->p : 1 - banded->p;
+                for (size_t k = 0; takes && k < n; k++)
+                    exponent -= x >> (c * n + k) & 1 ? 0.5 * entry_of(banded, i, k) : 0;
+            }
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < n; k++)
+                exponent += v[i] * (0.5 * v[k] + t * a[k]) * entry_of(banded, i, k);
+        sum += weight * exp(exponent);
+    }
+    return sum;
+}
+
+TEST(residuals_are_over_all_patterns)
+{
+    uint64_t state = seed;
+    size_t known = 0;
+    for (int trial = 0; trial < 120; trial++) {
+        size_t n = 1 + draw_below(&state, 5), width = 1 + draw_below(&state, 3);
+        width = width < n ? width : n;
+        double gram[STEPS_MAX * WIDTH_MAX], *a = malloc(n * sizeof *a), kept[STEPS_MAX];
+        double p = draw_log(&state, 0.01, 0.9), t = 6 * (2 * draw_unit(&state) - 1);
+        bool alike = trial % 3 == 0; /* equal steps, which a power replaces */
+        struct eps__banded_gram banded;
+        struct eps__mean mean;
+        struct eps__residual_moments residual;
+        draw_gram(&state, gram, n, width);
+        for (size_t i = 0; i < n * width && alike; i++)
+            gram[i] = i % width == 0 ? 0.3 : i % width <= i / width ? 0.1 : 0;
+        assert_int_equal(eps__banded_gram_make(&banded, gram, n, width, p, 1e-15, 0.7 + 2 * draw_unit(&state)), EPS_OK);
+        for (size_t i = 0; i < n; i++)
+            a[i] = kept[i] = alike ? p : draw_below(&state, 4) ? draw_unit(&state) : 0;
+        assert_int_equal(eps__mean_make(&mean, &banded, a), EPS_OK);
+        const struct eps__residual_sums sums = eps__poisson_residual_sums(&banded, &mean, 3);
+        assert_int_equal(sums.most, 3);
+        assert_int_equal(eps__residual_moments_of(NULL, &residual, &sums, &mean, t), EPS_OK);
+        if (residual.laws.len > 0 && residual.laws.items[0].len == 3) {
+            const struct eps__moments *moments = &residual.laws.items[0];
+            double first = enumerate_residual(&banded, kept, t, 1);
+            double second = enumerate_residual(&banded, kept, t, 2) / (first * first);
+            double third = enumerate_residual(&banded, kept, t, 3) / (first * first * first);
+            assert_true(residual.log_mean.lower <= log(first) + 1e-12 && residual.log_mean.upper >= log(first) - 1e-12);
+            assert_true(residual.log_mean.upper - residual.log_mean.lower < 1e-13 * (1 + fabs(log(first))));
+            if (!(fabs((double)moments->central[2] + 1 - second) <= 1e-11 * second) ||
+                !(fabs((double)(moments->central[3] + 3 * moments->central[2]) + 1 - third) <= 1e-11 * third))
+                fail_msg("n %zu, width %zu, p %g, t %g: %.15g and %.15g for %.15g and %.15g", n, width, p, t,
+                         (double)moments->central[2], (double)moments->central[3], second - 1, third);
+            known++;
+        }
+        eps__laws_clear(&residual.laws);
+        eps__mean_clear(&mean);
+        eps__banded_gram_clear(&banded);
+    }
+    assert_true(known > 60);
 }
 
 /* One band: steps are independent, and E X^a is a product of closed forms, to the claimed units. */
@@ -119,11 +191,11 @@ TEST(one_band_is_a_product)
                 }
                 product *= sum;
             }
-            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, a, true), EPS_OK);
+            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, NULL, a, true), EPS_OK);
             double off = (double)(fabsq(raw / product - 1) / EPS__QUAD_ROUNDOFF);
             if (!(off <= units + N * (4.0 * a + 20)))
                 fail_msg("order %u is off by %g units of %g", a, off, units);
-            assert_int_equal(eps__poisson_raw(NULL, &again, &units, &banded, a, false), EPS_OK);
+            assert_int_equal(eps__poisson_raw(NULL, &again, &units, &banded, NULL, a, false), EPS_OK);
             off = (double)(fabsq(again / product - 1) / EPS__QUAD_ROUNDOFF);
             if (!(off <= units && units < 0x1p49 * N * 100))
                 fail_msg("order %u by long doubles is off by %g units of %g", a, off, units);
@@ -175,7 +247,7 @@ TEST(errors_are_counted)
     assert_int_equal(eps__banded_gram_make(&banded, gram, N, 1, 0.25, 0, 3), EPS_OK);
     assert_int_equal(banded.changes, 1);
     for (int exact = 0; exact < 2; exact++) {
-        assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, 2, exact), EPS_OK);
+        assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, NULL, 2, exact), EPS_OK);
         double square = (double)(raw / expq(N * log1pq((eps__quad)0.0625 * expm1q(banded.gram[0]))) - 1);
         double unit = exact ? 1 : 0x1p49;
         assert_true(units >= (exact ? 10.0 : 4.0) * unit * N &&
@@ -205,8 +277,8 @@ TEST(long_doubles_know_their_error)
             gram[i * width] += 8;
         assert_int_equal(eps__banded_gram_make(&banded, gram, n, width, p, 0, sigma), EPS_OK);
         for (unsigned a = 2; a <= 5; a++) {
-            assert_int_equal(eps__poisson_raw(NULL, &exact, &own, &banded, a, true), EPS_OK);
-            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, a, false), EPS_OK);
+            assert_int_equal(eps__poisson_raw(NULL, &exact, &own, &banded, NULL, a, true), EPS_OK);
+            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, NULL, a, false), EPS_OK);
             double off = (double)(fabsq(raw / exact - 1) / EPS__QUAD_ROUNDOFF);
             if (!finiteq(exact) || !(off <= units + own))
                 fail_msg("trial %d, order %u: off by %g units of %g", trial, a, off, units);
@@ -265,7 +337,7 @@ TEST(converged_chains_are_powers)
         assert_true(banded.changes < N / 4);
         long double expected = second_by_pairs(&banded);
         for (int exact = 0; exact < 2; exact++) {
-            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, 2, exact), EPS_OK);
+            assert_int_equal(eps__poisson_raw(NULL, &raw, &units, &banded, NULL, 2, exact), EPS_OK);
             if (!(fabsl((long double)logq(raw) / expected - 1) < 1e-14L))
                 fail_msg("trial %zu: %.17Lg and %.17Lg", trial, (long double)logq(raw), expected);
         }

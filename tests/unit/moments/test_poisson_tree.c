@@ -156,7 +156,7 @@ TEST(small_trees_are_poisson)
             assert_int_equal(eps__banded_gram_make(&banded, n == 2 ? two : three, n, n, p, 0, sigma), EPS_OK);
             for (unsigned a = 2; a <= ORDERS; a++) {
                 eps__quad sum;
-                assert_int_equal(eps__poisson_raw(NULL, &raw[a], &units, &banded, a, true), EPS_OK);
+                assert_int_equal(eps__poisson_raw(NULL, &raw[a], &units, &banded, NULL, a, true), EPS_OK);
                 assert_int_equal(eps__poisson_tree_sum(NULL, &sum, &units, &tree, a, 1), EPS_OK);
                 /* The chain's matrix was raised by some roundings, relative to the exponent. */
                 if (!(fabsq(sum / raw[a] - 1) < 1e-13 * (1 + logq(raw[a]))))
