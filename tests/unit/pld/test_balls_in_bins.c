@@ -425,7 +425,10 @@ TEST(what_is_not_derived_is_declined)
     const char bins[] =
         "'sampling':{'scheme':'balls_in_bins','bins':20},'noise_multiplier':1,'delta':1e-5,'accountant':'pld'";
     assert_refused(job_of("{'n':40,%s,'adjacency':'replace_one'}", bins), EPS_UNSUPPORTED, "/adjacency");
-    assert_refused(job_of("{'n':40,%s,'matrix':{'family':'square_root'}}", bins), EPS_UNSUPPORTED, "/matrix");
+    assert_refused(job_of("{'n':40,%s,'matrix':{'family':'dense','rows':[[1],[-1,1]],'stamps':20,"
+                          "'normalization':'none'}}",
+                          bins),
+                   EPS_UNSUPPORTED, "/matrix");
     struct eps_job job = job_of("{'n':20,%s}", bins);
     double same = answered(job).value;
     job.mechanism.sampling.redraw = true;
