@@ -52,7 +52,7 @@ def test_bins_that_all_share_rows_are_amplified(server):
             "noise_multiplier": 5, "delta": 1e-5, "accountant": "pld"}
     found = server.solve(wide)["result"]["epsilon"]
     assert found < 0.9 * server.solve(dict(wide, accountant="gaussian"))["result"]["epsilon"]
-    many = dict(wide, n=5000, matrix={"family": "square_root"}, sampling={"scheme": "balls_in_bins", "bins": 5000})
+    many = dict(wide, n=5000, matrix={"family": "tree"}, sampling={"scheme": "balls_in_bins", "bins": 5000})
     check_problem(server.post(many), 422, "unsupported", "/matrix")
 
 

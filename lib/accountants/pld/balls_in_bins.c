@@ -260,9 +260,8 @@ bool eps__pld_balls_in_bins_serves(const struct eps__setting *setting, struct ep
         return eps__decline(error, "/matrix", "pld under balls in bins needs a lower-triangular strategy or a tree");
     return shares_nothing(setting) || shares(setting) ||
            eps__decline(error, "/matrix",
-                        "pld under balls in bins needs bins that share no row of the strategy, or at most 4096 bins "
-                        "and not too many rows: use stamps, or fewer bands than bins (over several epochs, at most "
-                        "half as many)");
+                        "pld under balls in bins needs bins that share no row of the strategy, a Toeplitz strategy, or "
+                        "at most 4096 bins and not too many rows: use stamps, or fewer bands than bins");
 }
 
 /* A model of measured costs (tests/bench/bench_costs.c). Its terms are the grids, which grow with the number of bins of

@@ -146,7 +146,7 @@ bool eps__pld_redraw_serves(const struct eps__setting *setting, struct eps_error
     return eps__shared_bins_serve(setting, &operations) ||
            eps__decline(error, "/sampling/bins",
                         "pld under balls in bins serves at most 4096 bins that share rows of the strategy, and not too "
-                        "many rows: use fewer bins or bands");
+                        "many rows, unless the strategy is Toeplitz: use fewer bins or bands");
 }
 
 void eps__pld_redraw_cost(const struct eps__setting *setting, double *operations, double *bytes)

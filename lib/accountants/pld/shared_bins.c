@@ -15,8 +15,9 @@
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/sampling.h"
+#include "lib/strategy/merged.h"
 
-enum { ORDERS = 48, STEPS = 40 };
+enum { ORDERS = 48, STEPS = 40, POLL = 64 };
 
 #define OPERATIONS_MOST 4e9  /* for one matrix */
 #define DELTA_OTHERWISE 1e-5 /* for the choice of classes of a job that has neither delta nor epsilon */
@@ -31,13 +32,23 @@ static size_t bins_of(const struct eps__setting *setting)
     return eps__sampling_bins(&setting->job->mechanism);
 }
 
+/* Whether the first row of the matrix of inner products has the largest ones of every distance (A51). */
+static bool falls(const struct eps_strategy *strategy, size_t bins)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(strategy);
+    return blocks.shape == EPS__SHAPE_TOEPLITZ && (blocks.stamps == 1 || eps__merged_repeats(strategy, bins));
+}
+
 bool eps__shared_bins_serve(const struct eps__setting *setting, double *operations)
 {
     size_t bins = bins_of(setting);
-    double rows = (double)eps_strategy_rows(setting->strategy), width = (double)eps_strategy_bands(setting->strategy);
-    width = width < (double)bins / 4 ? width : (double)bins;
-    *operations = 0.25 * rows * width * width + 4 * rows * width + 30 * (double)bins * (double)bins + 4e7;
-    return bins > 1 && bins <= EPS__MERGED_BINS_MOST && *operations <= OPERATIONS_MOST;
+    double rows = (double)eps_strategy_rows(setting->strategy), bands = (double)eps_strategy_bands(setting->strategy);
+    double width = bands < (double)bins / 4 ? bands : (double)bins, matrix = 30 * (double)bins * (double)bins;
+    bool row_alone = falls(setting->strategy, bins);
+    *operations = 4 * rows * (bands + (double)bins) + 4e7;
+    if (!row_alone)
+        *operations += 0.25 * rows * width * width + matrix;
+    return bins > 1 && (row_alone || bins <= EPS__MERGED_BINS_MOST) && *operations <= OPERATIONS_MOST;
 }
 
 /* ------------------------------------------------------------ estimates */
@@ -109,17 +120,72 @@ static struct aim aim_of(const struct eps__setting *setting, double sigma, size_
 
 /* ------------------------------------------------------------ classes */
 
-/* out[m]: the largest entry of the matrix between two bins that are m or more apart, m = 1..len - 1. */
-static void find_shared(double *out, const struct eps__bin_gram *bins, bool around)
+/* What is known of the inner products, in one draw of the bin; rounded up. */
+struct products {
+    double *shared; /* the largest one of two bins that are m or more apart, m = 1..len - 1 */
+    double largest; /* of all */
+    size_t len;     /* the number of bins */
+    bool around;    /* distances are those around the cycle of bins */
+};
+
+static void add_pair(struct products *products, size_t i, size_t j, double product)
 {
-    size_t len = bins->len;
-    for (size_t i = 0; i < len; i++)
-        for (size_t j = 0; j < i; j++) {
-            size_t apart = around ? eps__bin_distance(len, i, j) : i - j;
-            out[apart] = fmax(out[apart], eps__bin_gram_entry(bins, i, j));
-        }
+    size_t apart = products->around ? eps__bin_distance(products->len, i, j) : i > j ? i - j : j - i;
+    products->shared[apart] = fmax(products->shared[apart], product);
+    products->largest = fmax(products->largest, product);
+}
+
+/* From all of the matrix, which is no less than the exact one (M9). */
+static enum eps_status add_matrix(struct products *products, const struct eps__setting *setting, size_t draws)
+{
+    struct eps__bin_gram bins;
+    enum eps_status status = eps__merged_bins(&bins, setting, 1, draws);
+    if (status != EPS_OK)
+        return status;
+    for (size_t i = 0; i < bins.len; i++)
+        for (size_t j = 0; j <= i; j++)
+            add_pair(products, i, j, eps__bin_gram_entry(&bins, i, j));
+    eps__bin_gram_clear(&bins);
+    return EPS_OK;
+}
+
+/* From its first row alone. */
+static enum eps_status add_row(struct products *products, const struct eps__setting *setting, size_t draws)
+{
+    const struct eps_strategy *strategy = setting->strategy;
+    size_t len = products->len, rows = eps_strategy_rows(strategy);
+    double *row = calloc(2 * len, sizeof *row), *merged = row + len;
+    double *scratch = malloc(eps_strategy_columns(strategy) * sizeof *scratch);
+    enum eps_status status = row && scratch ? EPS_OK : EPS_NO_MEMORY;
+    for (size_t r = 0; r < rows && status == EPS_OK; r++) {
+        eps__merged_row(strategy, merged, len, r, scratch);
+        for (size_t j = 0; merged[0] > 0 && j < len; j++)
+            row[j] += merged[0] * merged[j];
+        if (r % POLL == 0)
+            status = eps__poll(setting->context);
+    }
+    /* the errors of two numbers, of their products, of the sum and of the division */
+    double units = 2.001 * eps__merged_error(strategy, len) / EPS__UNIT_ROUNDOFF + (double)rows + 16;
+    for (size_t j = 0; j < len && status == EPS_OK; j++)
+        add_pair(products, 0, j, eps__raise(row[j] / (double)draws, units));
+    free(row);
+    free(scratch);
+    return status;
+}
+
+/* The caller frees products->shared, also on failure. */
+static enum eps_status find_products(struct products *products, const struct eps__setting *setting, size_t draws)
+{
+    size_t len = bins_of(setting);
+    *products = (struct products){.len = len, .around = eps__bin_classes(setting->strategy, len).around};
+    products->shared = calloc(len, sizeof *products->shared);
+    if (!products->shared)
+        return EPS_NO_MEMORY;
+    enum eps_status status =
+        falls(setting->strategy, len) ? add_row(products, setting, draws) : add_matrix(products, setting, draws);
     for (size_t m = len - 1; m-- > 1;)
-        out[m] = fmax(out[m], out[m + 1]);
+        products->shared[m] = fmax(products->shared[m], products->shared[m + 1]);
+    return status;
 }
 
 /* The parts for bins that are `apart` or more from each other (A51). */
@@ -131,22 +197,20 @@ static struct eps__shared_bins parts_of(size_t size, double shared, double large
 }
 
 static enum eps_status choose(struct eps__shared_bins *found, const struct eps__setting *setting,
-                              const struct eps__bin_gram *bins, const double *shared, const struct aim *aim,
-                              size_t least)
+                              const struct products *products, const struct aim *aim, size_t least)
 {
-    size_t len = bins->len, last = least;
-    bool around = eps__bin_classes(setting->strategy, len).around;
-    double largest = bins->most, best = INFINITY;
+    size_t len = products->len, last = least;
+    double largest = products->largest, best = INFINITY;
     if (least > 0) /* bins that share nothing */
         best = estimate(&(struct eps__shared_bins){least, 0, largest}, aim) * (isnan(aim->sigma) ? WORTH : 1);
     enum eps_status status = EPS_OK;
     for (size_t apart = len; apart-- > 1 && status == EPS_OK;) {
-        struct eps__bin_classes classes = eps__bin_classes_make(len, apart, around);
+        struct eps__bin_classes classes = eps__bin_classes_make(len, apart, products->around);
         size_t size = len / classes.len;
         if (size <= last || size < 2)
             continue;
         last = size;
-        struct eps__shared_bins parts = parts_of(size, shared[apart], largest);
+        struct eps__shared_bins parts = parts_of(size, products->shared[apart], largest);
         double own = estimate(&parts, aim);
         if (own < best || (least == 0 && found->size == 0)) {
             best = own;
@@ -160,20 +224,13 @@ static enum eps_status choose(struct eps__shared_bins *found, const struct eps__
 enum eps_status eps__shared_bins_find(struct eps__shared_bins *found, const struct eps__setting *setting, double sigma,
                                       size_t draws, size_t least)
 {
-    struct eps__bin_gram bins;
+    struct products products;
+    struct aim aim = aim_of(setting, sigma, draws);
     *found = (struct eps__shared_bins){0};
-    enum eps_status status = eps__merged_bins(&bins, setting, 1, draws);
-    if (status != EPS_OK)
-        return status;
-    double *shared = calloc(bins.len + 1, sizeof *shared);
-    if (shared) {
-        struct aim aim = aim_of(setting, sigma, draws);
-        find_shared(shared, &bins, eps__bin_classes(setting->strategy, bins.len).around);
-        status = choose(found, setting, &bins, shared, &aim, least);
-    } else
-        status = EPS_NO_MEMORY;
-    free(shared);
-    eps__bin_gram_clear(&bins);
+    enum eps_status status = find_products(&products, setting, draws);
+    if (status == EPS_OK)
+        status = choose(found, setting, &products, &aim, least);
+    free(products.shared);
     return status;
 }
 

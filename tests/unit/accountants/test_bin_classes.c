@@ -446,10 +446,9 @@ TEST(bins_that_all_share_rows_are_amplified)
     }
     struct eps_job job = job_new(&known[1], NULL);
     job.mechanism.n = job.mechanism.sampling.bins = 5000;
-    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.family = EPS_FAMILY_TREE;
     job.mechanism.matrix.coefficients = NULL;
     job.mechanism.matrix.coefficients_len = 0;
-    job.mechanism.matrix.bands = 5000;
     job.query.noise_multiplier = 1;
     job.query.delta = 1e-5;
     struct eps_error error = assert_refused(job, EPS_UNSUPPORTED, "/matrix");
