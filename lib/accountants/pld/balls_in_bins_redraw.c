@@ -19,7 +19,9 @@
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/merged.h"
 
-enum { EPOCH_CLASSES_MAX = 8 };
+enum { EPOCH_CLASSES_MAX = 8, EPOCH_CLASSES_KEPT = 32 };
+
+#define SMALL 0.01 /* of the largest norm: a smaller one would need a grid too fine for the others */
 
 /* Epochs whose column norms are in [lower, upper], or at most that. */
 struct epoch_class {
@@ -28,10 +30,11 @@ struct epoch_class {
 };
 
 struct epoch_classes {
-    struct epoch_class items[EPOCH_CLASSES_MAX];
+    struct epoch_class items[EPOCH_CLASSES_KEPT + 1];
     size_t len;
     bool even;             /* the norms within each epoch, and within each class, are equal */
     double largest, total; /* the largest norm; the root of the sum of all epochs' squared norms, rounded up */
+    double small;          /* the same of the epochs whose norm is less than SMALL of the largest one */
 };
 
 /* ------------------------------------------------------------ the epochs */
@@ -69,11 +72,9 @@ static struct epoch_class epoch_from(const struct eps__setting *setting, struct 
     return epoch;
 }
 
-/* Adds an epoch to the class of its norm, or to the nearest one if there is room for no other class: its norm is then
- * taken to be the class's, or the class's to be the epoch's, whichever is larger. */
+/* Adds an epoch to the class of its norm, or as a new one. */
 static void add_epoch(const struct eps__setting *setting, struct epoch_classes *classes, struct epoch_class epoch)
 {
-    struct epoch_class *nearest = NULL;
     for (size_t i = 0; i < classes->len; i++) {
         struct epoch_class *class = &classes->items[i];
         double low = fmin(class->lower, epoch.lower), high = fmax(class->upper, epoch.upper);
@@ -81,35 +82,59 @@ static void add_epoch(const struct eps__setting *setting, struct epoch_classes *
             *class = (struct epoch_class){low, high, class->epochs + 1};
             return;
         }
-        if (!nearest || fabs(class->upper - epoch.upper) < fabs(nearest->upper - epoch.upper))
-            nearest = class;
     }
-    if (classes->len < EPOCH_CLASSES_MAX) {
-        classes->items[classes->len++] = epoch;
-        return;
+    classes->items[classes->len++] = epoch;
+}
+
+/* Takes classes together until there are at most `most`: those two of which one's norms grow the least to be the
+ * other's, in squares and over all its epochs. */
+static void take_together(struct epoch_classes *classes, size_t most)
+{
+    while (classes->len > most) {
+        struct epoch_class *less = NULL, *more = NULL;
+        double least = INFINITY;
+        for (size_t i = 0; i < classes->len; i++)
+            for (size_t j = 0; j < classes->len; j++) {
+                struct epoch_class *small = &classes->items[i], *large = &classes->items[j];
+                double ratio = small->upper / classes->largest, to = large->upper / classes->largest;
+                double grown = (double)small->epochs * (to - ratio) * (to + ratio);
+                if (i != j && to >= ratio && (!less || grown < least)) {
+                    least = grown;
+                    less = small;
+                    more = large;
+                }
+            }
+        *more = (struct epoch_class){fmax(less->lower, more->lower), fmax(less->upper, more->upper),
+                                     less->epochs + more->epochs};
+        *less = classes->items[--classes->len];
+        classes->even = false;
     }
-    nearest->lower = fmax(nearest->lower, epoch.lower);
-    nearest->upper = fmax(nearest->upper, epoch.upper);
-    nearest->epochs++;
-    classes->even = false;
 }
 
 /* Sorts the epochs into classes by their largest norms (A23). Every column is counted in exactly one epoch. */
 static void find_epoch_classes(const struct eps__setting *setting, struct epoch_classes *classes)
 {
     size_t n = setting->job->mechanism.n, bins = bins_of(setting), counted = 0;
-    double squares = 0;
+    double squares = 0, small = SMALL * eps__strategy_largest_norm(setting->strategy);
     assert(bins > 0 && n % bins == 0);
     *classes = (struct epoch_classes){.even = true};
     for (size_t first = 0; first < n; first += bins, counted++) {
         struct epoch_class epoch = epoch_from(setting, classes, first);
         classes->largest = fmax(classes->largest, epoch.upper);
         squares += epoch.upper * epoch.upper;
-        if (epoch.upper > 0) /* else it shows nothing */
+        if (epoch.upper >= small && epoch.upper > 0) {
             add_epoch(setting, classes, epoch);
+            take_together(classes, EPOCH_CLASSES_KEPT);
+        } else if (epoch.upper > 0) { /* else it shows nothing */
+            classes->small += epoch.upper * epoch.upper;
+            classes->even = false;
+        }
     }
     assert(counted == epochs_of(setting));
+    take_together(classes, EPOCH_CLASSES_MAX);
     classes->total = eps__raise(sqrt(squares), (double)counted + 8);
+    if (classes->small > 0)
+        classes->small = eps__raise(sqrt(classes->small), (double)counted + 8);
 }
 
 /* ------------------------------------------------------------ the accountant */
@@ -169,7 +194,7 @@ double eps__pld_redraw_least_sigma(const struct eps__setting *setting)
     return eps__bin_curves_least_sigma(eps__strategy_largest_norm(setting->strategy));
 }
 
-/* The epochs of a diagonal strategy. */
+/* The epochs of a diagonal strategy. Those of small norms are one Gaussian (A23). */
 static void curves_of_classes(struct eps__bin_curves *curves, const struct eps__setting *setting)
 {
     struct epoch_classes classes;
@@ -178,6 +203,9 @@ static void curves_of_classes(struct eps__bin_curves *curves, const struct eps__
     for (size_t i = 0; i < classes.len; i++)
         curves->items[i] = (struct eps__bin_curve){bins_of(setting), classes.items[i].epochs, classes.items[i].lower,
                                                    classes.items[i].upper};
+    double gaussian = fmax(classes.small, SMALL * classes.largest);
+    if (classes.small > 0)
+        curves->items[curves->len++] = (struct eps__bin_curve){1, 1, gaussian, gaussian};
 }
 
 static enum eps_status find_curves(struct eps__bin_curves *curves, const struct eps__setting *setting, double sigma)

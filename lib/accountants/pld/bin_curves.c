@@ -8,16 +8,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/base/limits.h"
 #include "lib/numerics/bound.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/known/curves.h"
 
-#define SHIFT_MAX 5.0 /* the largest norm over sigma that is resolved */
+#define SHIFT_MAX 5.0  /* the largest norm over sigma that is resolved */
+#define FAR_UNDER 10.0 /* a delta this much below the given one, in logarithms, needs no precision */
 
 struct curves_profile {
     struct eps__profile base;
     struct eps__curves *directions[EPS_DIRECTIONS];
-    double shift; /* of the Gaussian mechanism in which the bins are known, over all epochs; rounded up */
+    double shift;     /* of the Gaussian mechanism in which the bins are known, over all epochs; rounded up */
+    double log_floor; /* where that Gaussian's delta is below it, nothing is composed */
 };
 
 double eps__bin_curves_least_sigma(double largest)
@@ -34,26 +37,46 @@ static struct eps__curves *of(const struct eps__profile *profile, enum eps_direc
 
 /* The Gaussian mechanism in which the bins are known is another upper bound: the hockey-stick divergence is jointly
  * convex (A23). */
+static double log_gaussian(const struct curves_profile *made, enum eps__estimate estimate, double eps)
+{
+    double off, value = eps__gaussian_log_delta(made->shift, eps, &off);
+    return eps__certain(estimate, fmin(eps__shift(estimate, value, off), 0));
+}
+
+/* The lower estimate is that of the least of the two bounds. */
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
+    const struct curves_profile *made = (const struct curves_profile *)profile;
+    double gaussian = log_gaussian(made, EPS__UPPER, eps);
     (void)error;
-    enum eps_status status = eps__curves_log_delta(of(profile, direction), estimate, eps, out);
-    if (status == EPS_OK && estimate == EPS__UPPER) {
-        double off, gaussian = eps__gaussian_log_delta(((struct curves_profile *)profile)->shift, eps, &off);
-        *out = fmin(*out, eps__certain(EPS__UPPER, eps__shift(EPS__UPPER, gaussian, off)));
+    if (gaussian < made->log_floor) {
+        *out = estimate == EPS__UPPER ? gaussian : -INFINITY;
+        return EPS_OK;
     }
+    enum eps_status status = eps__curves_log_delta(of(profile, direction), estimate, eps, out);
+    if (status == EPS_OK)
+        *out = fmin(eps__certain(estimate, *out), log_gaussian(made, estimate, eps));
     return status;
 }
 
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
-    return eps__curves_approximate(of(profile, direction), eps, out);
+    const struct curves_profile *made = (const struct curves_profile *)profile;
+    double gaussian = log_gaussian(made, EPS__UPPER, eps), composed = gaussian;
+    enum eps_status status =
+        gaussian < made->log_floor ? EPS_OK : eps__curves_approximate(of(profile, direction), eps, &composed);
+    if (status == EPS_OK)
+        *out = fmin(composed, gaussian);
+    return status;
 }
 
 static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
                              double *eps)
 {
+    *eps = 0;
+    if (log_gaussian((const struct curves_profile *)profile, EPS__UPPER, 0) <= log_delta_wanted)
+        return EPS_OK;
     return eps__curves_guess(of(profile, direction), log_delta_wanted, eps);
 }
 
@@ -101,6 +124,8 @@ enum eps_status eps__bin_curves_open(const struct eps__bin_curves *curves, const
         return EPS_NO_MEMORY;
     made->base.class = &profile_class;
     made->shift = eps__raise(curves->total / sigma, 4);
+    made->log_floor = isnan(accuracy->log_delta) ? EPS__LOG_DELTA_FLOOR
+                                                 : fmax(accuracy->log_delta - FAR_UNDER, EPS__LOG_DELTA_FLOOR);
     enum eps_status status = EPS_OK;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
         status = eps__curves_create(&made->directions[direction], context, accuracy);

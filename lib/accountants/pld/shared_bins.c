@@ -7,6 +7,7 @@
  */
 #include "lib/accountants/pld/shared_bins.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -154,9 +155,9 @@ static enum eps_status add_row(struct products *products, const struct eps__sett
 {
     const struct eps_strategy *strategy = setting->strategy;
     size_t len = products->len, rows = eps_strategy_rows(strategy);
-    double *row = calloc(2 * len, sizeof *row), *merged = row + len;
+    double *row = calloc(len, sizeof *row), *merged = malloc(len * sizeof *merged);
     double *scratch = malloc(eps_strategy_columns(strategy) * sizeof *scratch);
-    enum eps_status status = row && scratch ? EPS_OK : EPS_NO_MEMORY;
+    enum eps_status status = row && merged && scratch ? EPS_OK : EPS_NO_MEMORY;
     for (size_t r = 0; r < rows && status == EPS_OK; r++) {
         eps__merged_row(strategy, merged, len, r, scratch);
         for (size_t j = 0; merged[0] > 0 && j < len; j++)
@@ -169,6 +170,7 @@ static enum eps_status add_row(struct products *products, const struct eps__sett
     for (size_t j = 0; j < len && status == EPS_OK; j++)
         add_pair(products, 0, j, eps__raise(row[j] / (double)draws, units));
     free(row);
+    free(merged);
     free(scratch);
     return status;
 }
@@ -192,7 +194,7 @@ static enum eps_status find_products(struct products *products, const struct eps
 static struct eps__shared_bins parts_of(size_t size, double shared, double largest)
 {
     struct eps__shared_bins made = {.size = size, .shared = fmax(shared, LEAST_SHARE * largest)};
-    made.own = eps__raise(fmax(largest - made.shared, LEAST_SHARE * largest), 2);
+    made.own = eps__raise(fmax(largest - made.shared, LEAST_SHARE * largest), 3);
     return made;
 }
 
@@ -200,6 +202,8 @@ static enum eps_status choose(struct eps__shared_bins *found, const struct eps__
                               const struct products *products, const struct aim *aim, size_t least)
 {
     size_t len = products->len, last = least;
+    struct eps__bin_classes chosen = {0};
+    struct eps__class_sizes sizes;
     double largest = products->largest, best = INFINITY;
     if (least > 0) /* bins that share nothing */
         best = estimate(&(struct eps__shared_bins){least, 0, largest}, aim) * (isnan(aim->sigma) ? WORTH : 1);
@@ -215,9 +219,13 @@ static enum eps_status choose(struct eps__shared_bins *found, const struct eps__
         if (own < best || (least == 0 && found->size == 0)) {
             best = own;
             *found = parts;
+            chosen = classes;
         }
         status = eps__poll(setting->context);
     }
+    if (status == EPS_OK && found->size > 0)
+        status = eps__bin_class_sizes(setting->context, &sizes, &chosen);
+    assert(status != EPS_OK || found->size == 0 || sizes.sizes[0] == found->size); /* every class has as many bins */
     return status;
 }
 
@@ -237,8 +245,8 @@ enum eps_status eps__shared_bins_find(struct eps__shared_bins *found, const stru
 void eps__shared_bins_curves(struct eps__bin_curves *curves, const struct eps__shared_bins *found, size_t draws)
 {
     double shared = sqrt(found->shared), own = sqrt(found->own);
-    *curves = (struct eps__bin_curves){.len = 2};
-    curves->items[0] = (struct eps__bin_curve){1, draws, eps__lower(shared, 2), eps__raise(shared, 2)};
-    curves->items[1] = (struct eps__bin_curve){found->size, draws, eps__lower(own, 2), eps__raise(own, 2)};
+    *curves = (struct eps__bin_curves){.len = found->own > 0 ? 2 : 0}; /* else no bin shows anything */
+    curves->items[0] = (struct eps__bin_curve){1, draws, eps__lower(shared, 3), eps__raise(shared, 3)};
+    curves->items[1] = (struct eps__bin_curve){found->size, draws, eps__lower(own, 3), eps__raise(own, 3)};
     curves->total = eps__raise(sqrt((double)draws * (found->shared + found->own)), 8);
 }
