@@ -15,7 +15,7 @@
 struct eps__shared_bins {
     size_t size;
     double shared, own; /* the squared norms of what a class shares, and of what each bin has beside it; in one draw of
-                         * the bin; rounded up, > 0 */
+                         * the bin; rounded up; 0 only if all columns are */
 };
 
 /* Whether the bound is tried for this strategy, which is not diagonal: its matrix of inner products must be affordable.
