@@ -124,8 +124,8 @@ enum eps_status eps__bin_curves_open(const struct eps__bin_curves *curves, const
         return EPS_NO_MEMORY;
     made->base.class = &profile_class;
     made->shift = eps__raise(curves->total / sigma, 4);
-    made->log_floor = isnan(accuracy->log_delta) ? EPS__LOG_DELTA_FLOOR
-                                                 : fmax(accuracy->log_delta - FAR_UNDER, EPS__LOG_DELTA_FLOOR);
+    made->log_floor =
+        isnan(accuracy->log_delta) ? EPS__LOG_DELTA_FLOOR : fmax(accuracy->log_delta - FAR_UNDER, EPS__LOG_DELTA_FLOOR);
     enum eps_status status = EPS_OK;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS && status == EPS_OK; direction++) {
         status = eps__curves_create(&made->directions[direction], context, accuracy);
