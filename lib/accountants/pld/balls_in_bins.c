@@ -285,7 +285,7 @@ void eps__pld_balls_in_bins_cost(const struct eps__setting *setting, double *ope
     double matrix;
     if (!eps__strategy_is_diagonal(setting->strategy) && eps__shared_bins_serve(setting, &matrix)) {
         double width = 1 + pow((double)classes.bins, 0.6) / 15;
-        *operations += (given ? 1 : 5) * (2 * 2e8 * width / pow(tolerance * 1e3, 0.25) + matrix);
+        *operations += (given ? 1 : 5) * (2 * 1e8 * width / pow(tolerance * 1e3, 0.25) + matrix);
         *bytes += 1e8 + 32 * (double)classes.bins * (double)classes.bins;
     }
 }
