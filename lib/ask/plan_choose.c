@@ -80,16 +80,26 @@ static double cost_of(const struct way *way, const struct eps__setting *setting,
     return total;
 }
 
-/* Lists the ways: auto, then each amplifying accountant; each also the quick way if that saves operations. */
-static size_t ways_of(struct way *ways, const struct eps__accountant *const *serving, size_t len, bool saves)
+/* Whether it is an accountant that is exact elsewhere, but not here: others are likely to be better. */
+static bool is_loose(const struct eps__accountant *accountant, const struct eps__setting *setting)
+{
+    return accountant->tight && !accountant->tight(setting);
+}
+
+/* Lists the ways: auto, then each amplifying accountant, loose ones last; each also the quick way if that saves
+ * operations. */
+static size_t ways_of(struct way *ways, const struct eps__accountant *const *serving, size_t len,
+                      const struct eps__setting *setting, bool saves)
 {
     size_t ways_len = 0;
     for (int quick = 0; quick <= saves; quick++)
         ways[ways_len++] = (struct way){NULL, quick};
-    for (int quick = 0; quick <= saves; quick++)
-        for (size_t i = 0; i < len; i++)
-            if (serving[i]->amplifies && (!quick || eps__accountant_spends(serving[i])))
-                ways[ways_len++] = (struct way){serving[i], quick};
+    for (int loose = 0; loose <= 1; loose++)
+        for (int quick = 0; quick <= saves; quick++)
+            for (size_t i = 0; i < len; i++)
+                if (serving[i]->amplifies && (!quick || eps__accountant_spends(serving[i])) &&
+                    is_loose(serving[i], setting) == loose)
+                    ways[ways_len++] = (struct way){serving[i], quick};
     return ways_len;
 }
 
@@ -105,7 +115,7 @@ static enum eps_status choose(double *takes, struct eps_error *error, struct eps
         return EPS_UNSUPPORTED;
     const struct way plain = {NULL, false}, quick = {NULL, true};
     bool saves = cost_of(&quick, setting, asked, serving, len) < cost_of(&plain, setting, asked, serving, len) / 2;
-    size_t ways_len = ways_of(ways, serving, len, saves);
+    size_t ways_len = ways_of(ways, serving, len, setting, saves);
     for (size_t i = 0; i < ways_len; i++) {
         double operations = cost_of(&ways[i], setting, asked, serving, len);
         bool thrifty = saves && !ways[i].quick && (!ways[i].only || eps__accountant_spends(ways[i].only));

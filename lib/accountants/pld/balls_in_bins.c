@@ -4,8 +4,9 @@
  * If the m_i are orthogonal, only their norms matter, and the law of P/Q is known (pld/known/balls_in_bins.h). For
  * example, k epochs of the identity are one epoch at sigma/sqrt(k). If neighbouring bins share rows, the bins are
  * partitioned into classes within which none do (bin_classes.h): delta is at most the weighted mean of the classes'
- * deltas, and each class has a known law. At most two sizes of classes occur. With redraw this file serves one epoch or
- * one bin, where redraw makes no difference; balls_in_bins_redraw.c serves the rest.
+ * deltas, and each class has a known law. At most two sizes of classes occur. Larger classes, whose bins share
+ * something, may give a smaller bound (shared_bins.h); the least of the two is the answer. With redraw this file serves
+ * one epoch or one bin, where redraw makes no difference; balls_in_bins_redraw.c serves the rest.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,7 +18,9 @@
 
 #include "lib/accountants/pld/balls_in_bins_redraw.h"
 #include "lib/accountants/pld/bin_classes.h"
+#include "lib/accountants/pld/bin_curves.h"
 #include "lib/accountants/pld/parts.h"
+#include "lib/accountants/pld/shared_bins.h"
 #include "lib/base/error.h"
 #include "lib/pld/known/balls_in_bins.h"
 #include "lib/sampling/pairs.h"
@@ -36,19 +39,18 @@ struct part {
 struct balls_in_bins_profile {
     struct eps__profile base;
     struct part parts[EPS_DIRECTIONS][PARTS_MAX];
-    size_t len;
+    size_t len;                  /* 0: there are no classes of more than one bin that share nothing */
+    struct eps__profile *shared; /* of larger classes; NULL: none are worth it */
 };
 
 /* ------------------------------------------------------------ the profile */
 
 /* delta is at most the weighted mean of the classes' deltas (A21). */
-static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
-                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+static enum eps_status mean_log_delta(const struct balls_in_bins_profile *balls_in_bins, enum eps_direction direction,
+                                      enum eps__estimate estimate, double eps, double *out)
 {
-    const struct balls_in_bins_profile *balls_in_bins = (const struct balls_in_bins_profile *)profile;
     const struct part *parts = balls_in_bins->parts[direction];
     double sum = -INFINITY, own;
-    (void)error;
     if (balls_in_bins->len == 1) /* all classes have the same size, and so the same delta */
         return eps__balls_in_bins_log_delta(parts[0].law, estimate, eps, out);
     for (size_t i = 0; i < balls_in_bins->len; i++) {
@@ -62,7 +64,41 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
     return EPS_OK;
 }
 
-static double approximately(const struct balls_in_bins_profile *balls_in_bins, enum eps_direction direction, double eps)
+/* Both bounds together: the least of the two. Where the second one was too costly it has no lower estimate; then it
+ * does not count if its upper estimate shows that it is of no use. */
+static enum eps_status least_log_delta(const struct balls_in_bins_profile *balls_in_bins, enum eps_direction direction,
+                                       enum eps__estimate estimate, double eps, double mean, double *out)
+{
+    struct eps__profile *profile = balls_in_bins->shared;
+    double shared, upper;
+    enum eps_status status = profile->class->log_delta(profile, direction, estimate, eps, &shared, NULL);
+    if (status != EPS_OK)
+        return status;
+    *out = fmin(mean, eps__certain(estimate, shared));
+    if (isinf(mean) || estimate == EPS__UPPER || !isinf(*out))
+        return EPS_OK;
+    status = profile->class->log_delta(profile, direction, EPS__UPPER, eps, &upper, NULL);
+    if (status == EPS_OK && upper >= mean)
+        *out = mean;
+    return status;
+}
+
+static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
+                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+{
+    const struct balls_in_bins_profile *balls_in_bins = (const struct balls_in_bins_profile *)profile;
+    enum eps_status status = EPS_OK;
+    (void)error;
+    *out = INFINITY;
+    if (balls_in_bins->len > 0)
+        status = mean_log_delta(balls_in_bins, direction, estimate, eps, out);
+    if (status == EPS_OK && balls_in_bins->shared)
+        status = least_log_delta(balls_in_bins, direction, estimate, eps, *out, out);
+    return status;
+}
+
+static double mean_approximately(const struct balls_in_bins_profile *balls_in_bins, enum eps_direction direction,
+                                 double eps)
 {
     double sum = -INFINITY;
     for (size_t i = 0; i < balls_in_bins->len; i++) {
@@ -74,15 +110,20 @@ static double approximately(const struct balls_in_bins_profile *balls_in_bins, e
 
 static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
 {
-    *out = approximately((const struct balls_in_bins_profile *)profile, direction, eps);
-    return EPS_OK;
+    const struct balls_in_bins_profile *balls_in_bins = (const struct balls_in_bins_profile *)profile;
+    double shared = INFINITY;
+    enum eps_status status = EPS_OK;
+    if (balls_in_bins->shared)
+        status = balls_in_bins->shared->class->approximate(balls_in_bins->shared, direction, eps, &shared);
+    if (status == EPS_OK)
+        *out = balls_in_bins->len > 0 ? fmin(mean_approximately(balls_in_bins, direction, eps), shared) : shared;
+    return status;
 }
 
 /* Bisection between the smallest and the largest epsilon of the classes. */
-static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
-                             double *eps)
+static double mean_guess(const struct balls_in_bins_profile *balls_in_bins, enum eps_direction direction,
+                         double log_delta_wanted)
 {
-    const struct balls_in_bins_profile *balls_in_bins = (const struct balls_in_bins_profile *)profile;
     double low = INFINITY, high = 0;
     for (size_t i = 0; i < balls_in_bins->len; i++) {
         double own = eps__balls_in_bins_guess(balls_in_bins->parts[direction][i].law, log_delta_wanted);
@@ -91,10 +132,22 @@ static enum eps_status guess(struct eps__profile *profile, enum eps_direction di
     }
     for (int i = 0; i < STEPS_MAX && high - low > 1e-3 * high; i++) {
         double middle = 0.5 * (low + high);
-        *(approximately(balls_in_bins, direction, middle) > log_delta_wanted ? &low : &high) = middle;
+        *(mean_approximately(balls_in_bins, direction, middle) > log_delta_wanted ? &low : &high) = middle;
     }
-    *eps = high;
-    return EPS_OK;
+    return high;
+}
+
+static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
+                             double *eps)
+{
+    const struct balls_in_bins_profile *balls_in_bins = (const struct balls_in_bins_profile *)profile;
+    double shared = INFINITY;
+    enum eps_status status = EPS_OK;
+    if (balls_in_bins->shared)
+        status = balls_in_bins->shared->class->guess(balls_in_bins->shared, direction, log_delta_wanted, &shared);
+    if (status == EPS_OK)
+        *eps = balls_in_bins->len > 0 ? fmin(mean_guess(balls_in_bins, direction, log_delta_wanted), shared) : shared;
+    return status;
 }
 
 /* A class of one bin has a closed form, which cannot be refined. */
@@ -102,6 +155,8 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
 {
     struct balls_in_bins_profile *balls_in_bins = (struct balls_in_bins_profile *)profile;
     bool refined = false;
+    if (balls_in_bins->shared)
+        refined = balls_in_bins->shared->class->refine(balls_in_bins->shared, direction, factor);
     for (size_t i = 0; i < balls_in_bins->len; i++)
         refined |= eps__balls_in_bins_refine(balls_in_bins->parts[direction][i].law, factor);
     return refined;
@@ -113,6 +168,8 @@ static void destroy(struct eps__profile *profile)
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
         for (size_t i = 0; i < PARTS_MAX; i++)
             eps__balls_in_bins_destroy(balls_in_bins->parts[direction][i].law);
+    if (balls_in_bins->shared)
+        balls_in_bins->shared->class->destroy(balls_in_bins->shared);
     free(profile);
 }
 
@@ -164,16 +221,32 @@ bool eps__pld_is_balls_in_bins(const struct eps__setting *setting)
 
 bool eps__pld_balls_in_bins_exact(const struct eps__setting *setting)
 {
+    if (eps__pld_redraws(setting))
+        return eps__pld_redraw_exact(setting);
     if (!eps__strategy_is_diagonal(setting->strategy))
         return false;
     struct norms norms = bin_norms(setting);
     return norms.least >= norms.upper * (1 - EPS__SAME_NORM * setting->job->query.accountant.tolerance);
 }
 
+/* Whether there are classes of several bins that share nothing, or C is diagonal: then the columns of a bin share no
+ * row (A21). */
+static bool shares_nothing(const struct eps__setting *setting)
+{
+    size_t bins = bins_of(setting);
+    return eps__strategy_is_diagonal(setting->strategy) || eps__bin_classes(setting->strategy, bins).len < bins;
+}
+
+/* Whether classes of bins that share rows are tried. */
+static bool shares(const struct eps__setting *setting)
+{
+    double operations;
+    return !eps__strategy_is_diagonal(setting->strategy) && eps__shared_bins_serve(setting, &operations);
+}
+
 bool eps__pld_balls_in_bins_serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    size_t bins = bins_of(setting);
     if (!eps__adjacency_known(error, "pld", EPS__AGAINST_NOISE, mechanism->adjacency))
         return false;
     if (eps__pld_redraws(setting))
@@ -185,11 +258,10 @@ bool eps__pld_balls_in_bins_serves(const struct eps__setting *setting, struct ep
                             "amplification by pld under balls in bins needs a strategy whose entries are all >= 0");
     if (!eps__strategy_lower_triangular(setting->strategy))
         return eps__decline(error, "/matrix", "pld under balls in bins needs a lower-triangular strategy or a tree");
-    struct eps__bin_classes classes = eps__bin_classes(setting->strategy, bins);
-    return classes.len < bins ||
+    return shares_nothing(setting) || shares(setting) ||
            eps__decline(error, "/matrix",
-                        "pld under balls in bins needs bins that share no row of the strategy: use stamps, or fewer "
-                        "bands than bins (over several epochs, at most half as many)");
+                        "pld under balls in bins needs bins that share no row of the strategy, a Toeplitz strategy, or "
+                        "at most 4096 bins and not too many rows: use stamps, or fewer bands than bins");
 }
 
 /* A model of measured costs (tests/bench/bench_costs.c). Its terms are the grids, which grow with the number of bins of
@@ -210,13 +282,20 @@ void eps__pld_balls_in_bins_cost(const struct eps__setting *setting, double *ope
     double part = (given ? 1e6 : 2e6) * fmin(grid, 2e4) + 2.5e3 * size + (given ? 8e6 : 1.4e7);
     *operations = parts * part + (given ? 150 : 1200) * n;
     *bytes = parts * 1.2e5 * fmin(grid, 7e3) + 1e7;
+    double matrix;
+    if (!eps__strategy_is_diagonal(setting->strategy) && eps__shared_bins_serve(setting, &matrix)) {
+        double width = 1 + pow((double)classes.bins, 0.6) / 15;
+        *operations += (given ? 1 : 5) * (2 * 1e8 * width / pow(tolerance * 1e3, 0.25) + matrix);
+        *bytes += 1e8 + 32 * (double)classes.bins * (double)classes.bins;
+    }
 }
 
 double eps__pld_balls_in_bins_least_sigma(const struct eps__setting *setting)
 {
     if (eps__pld_redraws(setting))
         return eps__pld_redraw_least_sigma(setting);
-    return bin_norms(setting).upper / SHIFT_MAX;
+    return shares_nothing(setting) ? bin_norms(setting).upper / SHIFT_MAX
+                                   : eps__bin_curves_least_sigma(setting->sensitivity.value);
 }
 
 /* Makes the laws of the classes of each size, in both directions. */
@@ -245,6 +324,23 @@ static enum eps_status make_parts(struct balls_in_bins_profile *made, const stru
     return status;
 }
 
+/* Opens the bound of classes that share something, if it may be the smaller one and its losses are resolved. */
+static enum eps_status make_shared(struct balls_in_bins_profile *made, const struct eps__setting *setting, double sigma,
+                                   const struct eps__accuracy *accuracy)
+{
+    struct eps__bin_classes classes = eps__bin_classes(setting->strategy, bins_of(setting));
+    size_t alone = made->len > 0 ? classes.bins / classes.len : 0;
+    struct eps__shared_bins found;
+    struct eps__bin_curves curves;
+    if (sigma < eps__lower(eps__bin_curves_least_sigma(setting->sensitivity.value), 1e7))
+        return EPS_OK; /* there is the other bound: see least_sigma() */
+    enum eps_status status = eps__shared_bins_find(&found, setting, sigma, 1, alone);
+    if (status != EPS_OK || found.size == 0)
+        return status;
+    eps__shared_bins_curves(&curves, &found, 1);
+    return eps__bin_curves_open(&curves, setting->context, sigma, accuracy, &made->shared);
+}
+
 enum eps_status eps__pld_balls_in_bins_open(const struct eps__setting *setting, double sigma,
                                             const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                             struct eps_error *error)
@@ -259,7 +355,11 @@ enum eps_status eps__pld_balls_in_bins_open(const struct eps__setting *setting, 
     if (!made)
         return EPS_NO_MEMORY;
     made->base.class = &profile_class;
-    enum eps_status status = make_parts(made, setting, sigma, accuracy);
+    enum eps_status status = EPS_OK;
+    if (shares_nothing(setting))
+        status = make_parts(made, setting, sigma, accuracy);
+    if (status == EPS_OK && shares(setting))
+        status = make_shared(made, setting, sigma, accuracy);
     if (status != EPS_OK) {
         destroy(&made->base);
         return status;

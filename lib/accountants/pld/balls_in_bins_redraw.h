@@ -13,6 +13,10 @@
  * these functions. */
 bool eps__pld_redraws(const struct eps__setting *setting);
 
+/* Whether the composition is the mechanism's own, up to the bracket: C is diagonal, the norms of an epoch are equal,
+ * and epochs have few of them. Else it is an upper bound. */
+bool eps__pld_redraw_exact(const struct eps__setting *setting);
+
 /* The accountant's serves(), cost(), least_sigma() and open() (accountant.h). */
 bool eps__pld_redraw_serves(const struct eps__setting *setting, struct eps_error *error);
 void eps__pld_redraw_cost(const struct eps__setting *setting, double *operations, double *bytes);

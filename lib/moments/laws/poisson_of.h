@@ -147,8 +147,8 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
     OF(count_entries)(walk);
     walk->state[0] = 1; /* no copy took part before the first step */
     /* M18: in quadruple precision a power has 6 units for each factor, and each copy's participation 2, or 8 with
-     * a tilt; each is rounded once to NUMBER. There are products for each distance and with the state, and a sum over the transitions
-     * that enter. */
+     * a tilt; each is rounded once to NUMBER. There are products for each distance, with the tilt and with the state,
+     * and a sum over the transitions that enter. */
     double told = 6 * (double)walk->meetings + (tilt ? 8 : 2) * (double)copies + 4;
     double width = (double)banded->width + (tilt ? 1 : 0);
     walk->units = 1.01 * (told * (double)EPS__QUAD_ROUNDOFF / (double)UNIT + 2 * width + 4 + (double)walk->enters);
@@ -255,7 +255,8 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
     return EPS_OK;
 }
 
-/* *sum = E X^copies, with the tilt if there is one, within *units units of quadruple roundoff; unchanged if the chain was given up. */
+/* *sum = E X^copies, with the tilt if there is one, within *units units of quadruple roundoff; unchanged if the chain
+ * was given up. */
 static enum eps_status OF(moment)(const struct eps_context *context, const struct eps__banded_gram *banded,
                                   const eps__quad *tilt, unsigned copies, eps__quad *sum, double *units)
 {

@@ -80,7 +80,8 @@ static enum eps_status sum_of(const struct eps_context *context, eps__quad *sum,
     return status;
 }
 
-/* The moments of Y/E Y up to the order `most`, those up to `exact` in quadruple precision, the others in long double. */
+/* The moments of Y/E Y up to the order `most`, those up to `exact` in quadruple precision, the others in long
+ * double. */
 static enum eps_status laws_of(const struct eps_context *context, struct eps__laws *laws, const struct tilted *law,
                                unsigned most, unsigned exact)
 {

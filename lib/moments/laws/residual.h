@@ -1,6 +1,6 @@
 /*
- * Moments of the residual of a mean: of Y = X e^(-<C a, y>), with sigma = 1, under the law in which y has the mean t C a
- * (M27). A scheme supplies the sums over its copies.
+ * Moments of the residual of a mean: of Y = X e^(-<C a, y>), with sigma = 1, under the law in which y has the mean
+ * t C a (M27). A scheme supplies the sums over its copies.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -389,7 +389,8 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
     if (status != EPS_OK)
         goto out;
     double needed = (high - low) / spacing + 3, first = floor((low - tilted->offset) / spacing);
-    if (!(needed < (double)plan->max_len) || !(fabs(first) < 0x1p52)) {
+    /* needed < 3: rounding has put the upper edge below the lower one */
+    if (!(needed >= 3 && needed < (double)plan->max_len) || !(fabs(first) < 0x1p52)) {
         status = EPS_TOO_COSTLY;
         goto out;
     }

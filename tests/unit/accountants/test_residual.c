@@ -256,8 +256,7 @@ TEST(b_min_sep_is_near_the_draws)
 
 TEST(poisson_is_near_the_draws)
 {
-    static const struct mechanism mechanisms[] = {
-        {2, 0, 0.05, 2, false}, {3, 0, 0.1, 4, false}, {4, 0, 0.1, 5, false}};
+    static const struct mechanism mechanisms[] = {{2, 0, 0.05, 2, false}, {3, 0, 0.1, 4, false}, {4, 0, 0.1, 5, false}};
     for (size_t c = 0; c < sizeof mechanisms / sizeof *mechanisms; c++) {
         const struct mechanism *mechanism = &mechanisms[c];
         check_draws(mechanism,

@@ -472,8 +472,7 @@ TEST(no_answer_is_under_the_least_noise)
             asked.plan.epsilon = epsilons[e];
             asked.plan.dataset_size = 100 * bins;
             asked.plan.schemes = only(EPS_SCHEME_BALLS_IN_BINS) | only(EPS_SCHEME_NONE);
-            asked.plan.families =
-                only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_TREE);
+            asked.plan.families = only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_TREE);
             size_t len = candidates_of(&asked, &c);
             for (size_t i = 0; i < len; i++) {
                 struct eps_error error = {0};
@@ -548,8 +547,7 @@ TEST(no_answer_is_under_the_least_noise_of_poisson)
             asked.plan.epsilon = epsilons[e];
             asked.plan.dataset_size = datasets[d];
             asked.plan.schemes = only(EPS_SCHEME_POISSON);
-            asked.plan.families =
-                only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_TREE);
+            asked.plan.families = only(EPS_FAMILY_IDENTITY) | only(EPS_FAMILY_SQUARE_ROOT) | only(EPS_FAMILY_TREE);
             size_t len = candidates_of(&asked, &c);
             for (size_t i = 0; i < len; i++) {
                 struct eps_error error = {0};

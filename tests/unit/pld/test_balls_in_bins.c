@@ -425,11 +425,31 @@ TEST(what_is_not_derived_is_declined)
     const char bins[] =
         "'sampling':{'scheme':'balls_in_bins','bins':20},'noise_multiplier':1,'delta':1e-5,'accountant':'pld'";
     assert_refused(job_of("{'n':40,%s,'adjacency':'replace_one'}", bins), EPS_UNSUPPORTED, "/adjacency");
-    assert_refused(job_of("{'n':40,%s,'matrix':{'family':'square_root'}}", bins), EPS_UNSUPPORTED, "/matrix");
+    assert_refused(job_of("{'n':40,%s,'matrix':{'family':'dense','rows':[[1],[-1,1]],'stamps':20,"
+                          "'normalization':'none'}}",
+                          bins),
+                   EPS_UNSUPPORTED, "/matrix");
     struct eps_job job = job_of("{'n':20,%s}", bins);
     double same = answered(job).value;
     job.mechanism.sampling.redraw = true;
     assert_true(answered(job).value == same);
     job.mechanism.adjacency = EPS_ADJACENCY_ADD_REMOVE;
     assert_true(answered(job).value == same);
+}
+
+/* Losses smaller than the finest grid: an answer, if only that without sampling. */
+TEST(tiny_norms_are_answered)
+{
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 2e-2, NAN};
+    for (double shift = 1e-12; shift < 1e-7; shift *= 1.5)
+        for (double z = 0.5; z < 20; z *= 1.6)
+            for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+                struct eps__balls_in_bins *law;
+                double found, error, gaussian = eps__gaussian_log_delta(shift, z * shift, &error);
+                assert_int_equal(eps__balls_in_bins_create(&law, NULL, direction, 2, shift, shift, &accuracy), EPS_OK);
+                eps__balls_in_bins_ascend(law, 1);
+                assert_int_equal(eps__balls_in_bins_log_delta(law, EPS__UPPER, z * shift, &found), EPS_OK);
+                assert_true(found <= gaussian + 1e-9);
+                eps__balls_in_bins_destroy(law);
+            }
 }
