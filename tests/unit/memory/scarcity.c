@@ -28,10 +28,11 @@ enum { DEPTH = SCARCITY_WHOLE + 8, SITES_MAX = 4096, LINES_MAX = 1024, ASKED_AT_
 
 static struct {
     pthread_mutex_t mutex;
-    bool counting, for_ever, struck;
+    bool counting, for_ever, struck, fresh;
     size_t count, nth, depth;
     ptrdiff_t live; /* blocks of our own code */
     uint64_t *stacks;
+    const char **callers; /* [request]: its return address, beside the hash of its stack */
     size_t stacks_capacity;
     const char *sites[SITES_MAX]; /* return addresses of those that failed */
     size_t sites_len;
@@ -62,22 +63,31 @@ static uint64_t stack_hash(const char *site)
     return hash;
 }
 
-static void note_stack(uint64_t hash)
+static void note_stack(uint64_t hash, const char *site)
 {
     if (now.count > now.stacks_capacity) {
         now.stacks_capacity = 2 * now.count;
         now.stacks = __real_realloc(now.stacks, now.stacks_capacity * sizeof *now.stacks);
-        if (!now.stacks)
+        now.callers = __real_realloc(now.callers, now.stacks_capacity * sizeof *now.callers);
+        if (!now.stacks || !now.callers)
             abort();
     }
     now.stacks[now.count - 1] = hash;
+    now.callers[now.count - 1] = site;
+}
+
+static bool has_failed(const char *site)
+{
+    for (size_t i = 0; i < now.sites_len; i++)
+        if (now.sites[i] == site)
+            return true;
+    return false;
 }
 
 static void note_site(const char *site)
 {
-    for (size_t i = 0; i < now.sites_len; i++)
-        if (now.sites[i] == site)
-            return;
+    if (has_failed(site))
+        return;
     if (now.sites_len == SITES_MAX)
         abort();
     now.sites[now.sites_len++] = site;
@@ -93,7 +103,7 @@ static bool fails(const char *site)
     if (now.counting) {
         now.count++;
         if (now.nth == 0)
-            note_stack(stack_hash(site));
+            note_stack(stack_hash(site), site);
         fail = now.count == now.nth || (now.for_ever && now.nth > 0 && now.count > now.nth);
         if (fail && !now.struck)
             now.stack_len = backtrace(now.stack, DEPTH);
@@ -305,6 +315,8 @@ static void run_one(void (*body)(void *user), void (*check)(void *user, bool str
 static bool is_chosen(size_t at, size_t count, bool all)
 {
     size_t before = 0, after = 0;
+    if (now.fresh && has_failed(now.callers[at]))
+        return all;
     for (size_t i = 0; i < count && !all; i++)
         if (now.stacks[i] == now.stacks[at])
             *(i < at ? &before : &after) += i != at;
@@ -313,7 +325,8 @@ static bool is_chosen(size_t at, size_t count, bool all)
 
 size_t scarcity_each(void (*body)(void *user), void (*check)(void *user, bool struck), void *user, size_t depth)
 {
-    now.depth = depth < SCARCITY_WHOLE ? depth : SCARCITY_WHOLE;
+    now.fresh = depth == SCARCITY_FRESH;
+    now.depth = now.fresh ? 1 : depth < SCARCITY_WHOLE ? depth : SCARCITY_WHOLE;
     run_one(body, check, user, 0, false, true); /* allocations that a process makes once */
     run_one(body, check, user, 0, false, false);
     size_t count = now.count, runs = 0;

@@ -22,6 +22,8 @@ bool scarcity_struck(void);
 
 /* The number of frames that distinguish two stacks. */
 #define SCARCITY_WHOLE 40
+/* Requests from lines that have not failed before in this program, alone. */
+#define SCARCITY_FRESH 0
 
 /*
  * Runs body() twice with sufficient memory, and then with an allocation that fails: for each stack that requests one,

@@ -393,7 +393,8 @@ TEST(every_allocation_of_a_job_may_fail)
         struct api_job *job = decoded(text);
         asked = (struct asked){.name = text, .job = &job->job};
         size_t depth = (size_t)json_integer_value(json_object_get(line, "depth"));
-        ask_job(&asked, line, depth ? depth : SCARCITY_WHOLE);
+        bool fresh = json_is_true(json_object_get(line, "fresh")); /* slow, and there for a few lines */
+        ask_job(&asked, line, fresh ? SCARCITY_FRESH : depth ? depth : SCARCITY_WHOLE);
         api_job_destroy(job);
         free(text);
     }
