@@ -214,7 +214,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
     return status;
 }
 
-static bool serves(const struct eps__setting *setting, struct eps_error *error)
+bool eps__mc_serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps__mc_law_class *class = eps__mc_law_class_of(mechanism);
@@ -275,7 +275,7 @@ const struct eps__accountant eps__accountant_monte_carlo = {
     .name = "monte_carlo",
     .amplifies = true,
     .assume = assume,
-    .serves = serves,
+    .serves = eps__mc_serves,
     .exact = never,
     .cost = cost,
     .solve = solve,
