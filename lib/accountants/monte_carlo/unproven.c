@@ -16,19 +16,20 @@
 #include "lib/accountants/monte_carlo/search.h"
 
 enum {
-    CELLS = 1024,        /* points of a grid of epsilons */
-    SAMPLES_MOST = 8192, /* for one law */
-    HITS = 30,           /* plain draws that are expected to count, at least */
-    PLACES = 4,          /* noise multipliers at which the first direction is drawn, at most */
-    OTHER_PLACES = 2,    /* and the other one */
-    TRIALS = 3           /* estimated number of candidates that monte_carlo verifies */
+    CELLS = 1024,            /* points of a grid of epsilons */
+    SAMPLES_FIRST = 1 << 13, /* of the first law, and of the others unless their means turn out to be inaccurate */
+    SAMPLES_MOST = 1 << 16,
+    SAMPLES_TIMES = 8, /* by which the number rises at a time, at most */
+    HITS = 30,         /* plain draws that are expected to count, at least */
+    PLACES = 5,        /* noise multipliers at which one direction is drawn, at most */
+    TRIALS = 3         /* estimated number of candidates that monte_carlo verifies */
 };
 
 #define SHARE 0.1       /* of the job's operations, at most, */
 #define MOST 2e9        /* and at most this */
 #define LEAST 2e7       /* a job of fewer operations gets no estimate */
 #define DRAWN_SHARE 0.6 /* of the operations that are for draws, at least; the others open laws */
-#define PACE 0.2        /* nanoseconds for an estimated operation of a draw: they are vectorised */
+#define PACE 0.5        /* nanoseconds for an estimated operation of a draw: they are vectorised */
 #define AIM 0.8         /* epsilon is expected at this fraction of the proven one, */
 #define AIM_NEAR 0.1    /* and aimed at again if it differs by more than this share */
 #define REACH 1.25      /* the grid of epsilons ends at this multiple of the proven one */
@@ -37,9 +38,10 @@ enum {
 #define NEAR 0.02       /* a place is good enough if its mean differs from delta by this share, */
 #define NEAR_ERRORS 2.0 /* or by so many standard errors */
 #define EXTEND 1.0      /* the largest ln(mean/delta) that is extrapolated to 0 */
+#define FINE 0.06       /* the relative standard error of means that is aimed at; */
+#define VAGUE 0.5       /* a mean with this one is useless, */
+#define VALUE_VAGUE 0.2 /* and so is an estimate with this one */
 #define RATIO 1.005     /* of monte_carlo's noise multiplier to the least that would pass: its candidates are apart */
-#define VAGUE 0.5       /* a mean with this relative standard error is useless; */
-#define VALUE_VAGUE 0.2 /* so is an estimate with this one */
 
 /* ------------------------------------------------------------ draws */
 
@@ -47,12 +49,13 @@ enum {
 struct quest {
     struct eps__mc_search search;
     const struct eps__mc_unproven_plan *plan;
-    double proven;  /* the answer of this direction */
-    double delta;   /* the job's; if it is asked for, the proven one */
-    unsigned laws;  /* opened so far */
-    double most;    /* the bound on the values of the last law, at the epsilon that it was opened for */
-    double margin;  /* ln of delta over what the mean of monte_carlo's draws of the last law may be, about */
-    double seconds; /* about what it takes to draw them */
+    double proven;    /* the answer of this direction */
+    double delta;     /* the job's; if it is asked for, the proven one */
+    uint64_t samples; /* of the next law */
+    unsigned laws;    /* opened so far */
+    double most;      /* the bound on the values of the last law, at the epsilon that it was opened for */
+    double margin;    /* ln of delta over what the mean of monte_carlo's draws of the last law may be, about */
+    double seconds;   /* about what it takes to draw them */
 };
 
 static enum eps_unknown unknown_of(const struct quest *quest)
@@ -91,12 +94,12 @@ static enum eps_status draw(struct eps__mc_estimator *estimator, bool *drawn, st
     enum eps_status status = eps__mc_open_law(&law, &quest->search, sigma, eps);
     if (status != EPS_OK)
         return status == EPS_UNSUPPORTED || status == EPS_TOO_COSTLY ? EPS_OK : status;
-    if (law->tilted || (double)quest->plan->samples * quest->delta >= HITS) {
+    if (law->tilted || (double)quest->samples * quest->delta >= HITS) {
         status = eps__mc_make(estimator, &complete, &over, &quest->search, grid,
                               (struct eps__mc_run){.law = law,
                                                    .sigma = sigma,
                                                    .candidate = (uint64_t)EPS__MC_UNPROVEN << 32 | quest->laws,
-                                                   .samples = quest->plan->samples,
+                                                   .samples = quest->samples,
                                                    .enough = INFINITY});
         *drawn = status == EPS_OK;
     }
@@ -110,6 +113,19 @@ static enum eps_status draw(struct eps__mc_estimator *estimator, bool *drawn, st
     return status;
 }
 
+/* Takes more samples from now on if a mean with this relative standard error is inaccurate and more are affordable.
+ * Returns whether it does. */
+static bool refine(struct quest *quest, double error)
+{
+    uint64_t samples = quest->samples, times = SAMPLES_TIMES;
+    if (error <= FINE)
+        return false;
+    if (error * error < SAMPLES_TIMES * FINE * FINE) /* otherwise, or if it is not known: as many as possible */
+        times = (uint64_t)ceil(error * error / (FINE * FINE));
+    quest->samples = samples * times < quest->plan->samples ? samples * times : quest->plan->samples;
+    return quest->samples > samples;
+}
+
 /* Whether the mean at a point is small enough that this direction does not decide. The bound on values tells how large
  * a mean may be of which nothing was drawn. */
 static bool is_below(const struct quest *quest, const struct eps__mc_estimator *estimator, size_t k, double delta)
@@ -117,10 +133,11 @@ static bool is_below(const struct quest *quest, const struct eps__mc_estimator *
     return eps__mc_estimator_mean(estimator, k) <= delta && 3 * quest->most <= delta * (double)estimator->count;
 }
 
-/* drawn: what monte_carlo would answer. */
-static void settle(struct eps__mc_unproven *out, const struct quest *quest, double value, double error, double drawn)
+/* drawn: what monte_carlo would answer; samples: those that the value was read off. */
+static void settle(struct eps__mc_unproven *out, const struct quest *quest, double value, double error, double drawn,
+                   uint64_t samples)
 {
-    out->estimate = (struct eps_unproven_estimate){value, error, quest->plan->samples, quest->search.direction};
+    out->estimate = (struct eps_unproven_estimate){value, error, samples, quest->search.direction};
     out->drawn = drawn;
 }
 
@@ -132,22 +149,35 @@ static enum eps_status find_delta(struct eps__mc_unproven *out, bool *told, stru
 {
     const struct eps_query *query = &quest->search.setting->job->query;
     const struct eps__mc_grid grid = {query->epsilon, 0, 1};
-    struct eps__mc_estimator estimator;
-    enum eps_status status = draw(&estimator, told, quest, query->noise_multiplier, query->epsilon, &grid);
-    if (*told && (isnan(other) || !is_below(quest, &estimator, 0, other))) {
-        double mean = eps__mc_estimator_mean(&estimator, 0), error = eps__mc_estimator_error(&estimator, 0);
-        *told = isnan(other) || mean > other;
-        if (*told)
-            settle(out, quest, mean, error, mean * exp(quest->margin));
+    for (;;) {
+        struct eps__mc_estimator estimator;
+        bool again = false;
+        enum eps_status status = draw(&estimator, told, quest, query->noise_multiplier, query->epsilon, &grid);
+        if (*told && (isnan(other) || !is_below(quest, &estimator, 0, other))) {
+            double mean = eps__mc_estimator_mean(&estimator, 0), error = eps__mc_estimator_error(&estimator, 0);
+            again = refine(quest, error / mean);
+            *told = isnan(other) || mean > other;
+            if (*told && !again)
+                settle(out, quest, mean, error, mean * exp(quest->margin), estimator.count);
+        }
+        eps__mc_estimator_clear(&estimator);
+        if (!again)
+            return status;
     }
-    eps__mc_estimator_clear(&estimator);
-    return status;
 }
 
 /* ------------------------------------------------------------ epsilon */
 
-/* Where the mean falls to delta, ln of it taken as linear between two points. False if it does not on the grid. */
-static bool crossing(double *eps, double *error, double *slope, const struct eps__mc_estimator *estimator, double delta)
+/* Where the mean falls to delta. */
+struct crossing {
+    double eps;
+    double slope; /* by how much ln of the mean falls with epsilon */
+    double error; /* relative standard error of the mean */
+};
+
+/* ln of the mean is taken as linear between two points. False if it does not fall to delta on the grid, or if the mean
+ * is useless. */
+static bool cross(struct crossing *crossing, const struct eps__mc_estimator *estimator, double delta)
 {
     size_t low = 0, high = estimator->grid.len - 1;
     if (!(eps__mc_estimator_mean(estimator, low) > delta && eps__mc_estimator_mean(estimator, high) <= delta))
@@ -157,34 +187,36 @@ static bool crossing(double *eps, double *error, double *slope, const struct eps
         *(eps__mc_estimator_mean(estimator, middle) > delta ? &low : &high) = middle;
     }
     double above = eps__mc_estimator_mean(estimator, low), below = eps__mc_estimator_mean(estimator, high);
-    double off = eps__mc_estimator_error(estimator, low);
-    *slope = (log(above) - log(below)) / estimator->grid.step;
-    *eps = eps__mc_grid_at(&estimator->grid, low) + log(above / delta) / *slope;
-    *error = off / above / *slope;
-    return isfinite(*eps) && isfinite(*error) && off < VAGUE * above;
+    crossing->slope = (log(above) - log(below)) / estimator->grid.step;
+    crossing->eps = eps__mc_grid_at(&estimator->grid, low) + log(above / delta) / crossing->slope;
+    crossing->error = eps__mc_estimator_error(estimator, low) / above;
+    return isfinite(crossing->slope) && isfinite(crossing->eps) && crossing->error < VAGUE;
 }
 
 static enum eps_status find_epsilon(struct eps__mc_unproven *out, bool *told, struct quest *quest, double other)
 {
     const struct eps_query *query = &quest->search.setting->job->query;
-    double most = REACH * quest->proven, aim = isnan(other) ? AIM * quest->proven : other, eps, error, slope;
+    double most = REACH * quest->proven, aim = isnan(other) ? AIM * quest->proven : other;
     const struct eps__mc_grid grid = {0, most / (CELLS - 1), CELLS};
-    enum eps_status status;
-    for (int round = 0;; round++) {
+    size_t at = isnan(other) ? 0 : (size_t)fmin(floor(other / grid.step), CELLS - 1);
+    for (bool aimed = !isnan(other);;) {
         struct eps__mc_estimator estimator;
+        struct crossing crossing;
         bool again = false;
-        status = draw(&estimator, told, quest, query->noise_multiplier, aim, &grid);
-        size_t at = isnan(other) ? 0 : (size_t)fmin(floor(other / grid.step), CELLS - 1);
+        enum eps_status status = draw(&estimator, told, quest, query->noise_multiplier, aim, &grid);
         if (*told && (isnan(other) || !is_below(quest, &estimator, at, query->delta))) {
-            *told = crossing(&eps, &error, &slope, &estimator, query->delta);
-            again = *told && round == 0 && isnan(other) && fabs(eps - aim) > AIM_NEAR * eps;
-            if (*told && (isnan(other) || eps > other))
-                settle(out, quest, eps, error, eps + quest->margin / slope);
+            *told = cross(&crossing, &estimator, query->delta);
+            bool near = aimed || (*told && fabs(crossing.eps - aim) <= AIM_NEAR * crossing.eps);
+            again = refine(quest, *told ? crossing.error : NAN) || (*told && !near);
+            if (*told && !again && (isnan(other) || crossing.eps > other))
+                settle(out, quest, crossing.eps, crossing.error / crossing.slope,
+                       crossing.eps + quest->margin / crossing.slope, estimator.count);
+            aimed = near || *told;
+            aim = *told && !near ? crossing.eps : aim;
         }
         eps__mc_estimator_clear(&estimator);
         if (!again)
             return status;
-        aim = eps;
     }
 }
 
@@ -193,55 +225,66 @@ static enum eps_status find_epsilon(struct eps__mc_unproven *out, bool *told, st
 /* What is known at a noise multiplier: ln sigma, and ln(mean/delta) with its standard error. */
 struct place {
     double x, excess, error;
+    uint64_t samples;
+    bool below; /* the mean is so small that the direction does not decide */
 };
 
-/* *told: the place is known, or lies below delta. *below: the mean is so small that the direction does not decide. */
-static enum eps_status look(struct place *place, bool *told, bool *below, struct quest *quest)
+/* *told: the mean is not useless. */
+static enum eps_status look(struct place *place, bool *told, struct quest *quest)
 {
     const struct eps_query *query = &quest->search.setting->job->query;
     const struct eps__mc_grid grid = {query->epsilon, 0, 1};
     struct eps__mc_estimator estimator;
-    enum eps_status status = draw(&estimator, told, quest, exp(place->x), query->epsilon, &grid);
-    *below = false;
-    if (*told) {
+    bool drawn;
+    enum eps_status status = draw(&estimator, &drawn, quest, exp(place->x), query->epsilon, &grid);
+    *told = false;
+    *place = (struct place){place->x, NAN, NAN, estimator.count, false};
+    if (drawn) {
         double mean = eps__mc_estimator_mean(&estimator, 0);
-        *below = is_below(quest, &estimator, 0, query->delta);
+        place->below = is_below(quest, &estimator, 0, query->delta);
         place->excess = log(mean / query->delta);
         place->error = eps__mc_estimator_error(&estimator, 0) / mean;
-        *told = *below || (isfinite(place->excess) && place->error < VAGUE);
+        *told = isfinite(place->excess) && place->error < VAGUE;
     }
     eps__mc_estimator_clear(&estimator);
     return status;
 }
 
+/* The step in ln sigma to where the excess is 0. */
+static double step_from(const struct place *place, double slope, bool first)
+{
+    double step = fmin(fmax(-place->excess / slope, -STEP_MOST), STEP_MOST);
+    return first && fabs(step) < STEP_LEAST ? copysign(STEP_LEAST, step) : step;
+}
+
 static enum eps_status find_noise(struct eps__mc_unproven *out, bool *told, struct quest *quest, double other)
 {
-    double first = isnan(other) ? quest->proven : other, usual = 2 * log(quest->delta), slope = usual;
-    struct place before = {NAN, NAN, NAN}, now = {log(first), NAN, NAN};
-    unsigned places = isnan(other) ? PLACES : OTHER_PLACES;
-    for (unsigned i = 0; i < places; i++) {
-        bool below;
-        enum eps_status status = look(&now, told, &below, quest);
-        if (status != EPS_OK || !*told || (i == 0 && below && !isnan(other)))
-            return status;
-        *told = isfinite(now.excess) && now.error < VAGUE;
-        if (!*told)
+    double usual = 2 * log(quest->delta), slope = usual;
+    struct place now = {.x = log(isnan(other) ? quest->proven : other)}, last = {.excess = NAN};
+    unsigned known = 0;
+    for (unsigned looks = 0; looks < PLACES && quest->laws < quest->plan->laws; looks++) {
+        enum eps_status status = look(&now, told, quest);
+        if (status == EPS_OK && known == 0 && now.below && !isnan(other)) {
+            *told = true;
             return EPS_OK;
-        if (i > 0) /* ln delta falls about like that of a Gaussian; a secant that says otherwise is noise */
-            slope = fmin(fmax((now.excess - before.excess) / (now.x - before.x), 4 * usual), usual / 8);
-        if (i > 0 && fabs(now.excess) <= fmax(NEAR, NEAR_ERRORS * now.error))
+        }
+        bool again = status == EPS_OK && now.samples > 0 && refine(quest, now.error);
+        if (status == EPS_OK && !*told && again)
+            continue;
+        if (status != EPS_OK || !*told)
+            return status;
+        if (known > 0) /* ln delta falls about like that of a Gaussian; a secant that says otherwise is noise */
+            slope = fmin(fmax((now.excess - last.excess) / (now.x - last.x), 4 * usual), usual / 8);
+        last = now;
+        if (known++ > 0 && !again && fabs(last.excess) <= fmax(NEAR, NEAR_ERRORS * last.error))
             break;
-        before = now;
-        double step = fmin(fmax(-now.excess / slope, -STEP_MOST), STEP_MOST);
-        if (i == 0 && fabs(step) < STEP_LEAST)
-            step = step > 0 ? STEP_LEAST : -STEP_LEAST;
-        if (i + 1 < places)
-            now = (struct place){now.x + step, NAN, NAN};
+        now.x += step_from(&last, slope, known == 1);
     }
-    double value = exp(now.x - now.excess / slope);
-    *told = fabs(now.excess) <= EXTEND;
+    double value = exp(last.x - last.excess / slope);
+    *told = known > 1 && fabs(last.excess) <= EXTEND;
     if (*told && (isnan(other) || value > other))
-        settle(out, quest, value, -value * now.error / slope, value * RATIO * exp(-quest->margin / slope));
+        settle(out, quest, value, -value * last.error / slope, value * RATIO * exp(-quest->margin / slope),
+               last.samples);
     return EPS_OK;
 }
 
@@ -249,7 +292,7 @@ static enum eps_status find_noise(struct eps__mc_unproven *out, bool *told, stru
 
 static unsigned laws_of(enum eps_unknown unknown)
 {
-    return unknown == EPS_SOLVE_NOISE_MULTIPLIER ? PLACES + OTHER_PLACES : unknown == EPS_SOLVE_EPSILON ? 3 : 2;
+    return unknown == EPS_SOLVE_NOISE_MULTIPLIER ? PLACES + 1 : unknown == EPS_SOLVE_EPSILON ? 4 : 3;
 }
 
 bool eps__mc_plan_unproven(struct eps__mc_unproven_plan *plan, const struct eps__setting *setting, double operations)
@@ -319,6 +362,7 @@ enum eps_status eps__mc_unproven(struct eps__mc_unproven *unproven, const struct
                                      .opening = plan->opening},
                           .plan = plan,
                           .proven = proven,
+                          .samples = plan->samples < SAMPLES_FIRST ? plan->samples : SAMPLES_FIRST,
                           .delta = result->delta};
     bool told;
     enum eps_status status = find(&found, &told, &quest, NAN);
