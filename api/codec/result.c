@@ -1,8 +1,7 @@
 /*
  * Encodes results as JSON and CSV. A figure that is unknown or undefined is null. Members that only some accountants or
  * families have (order, moments, bad_event_share, monte_carlo, audit, unproven_estimate, blt) are present if they were
- * set. For a training
- * of phases, the members that belong to one mechanism are null; each phase has its own.
+ * set. For a training of phases, the members that belong to one mechanism are null; each phase has its own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -335,6 +335,14 @@ static bool is_open(const struct eps_result *result, double proven)
     return proven > 0 && isfinite(proven) && (result->solved_for != EPS_SOLVE_DELTA || proven > 1e-300);
 }
 
+/* Goes on with the other direction. */
+static void turn(struct quest *quest, const struct eps_result *result)
+{
+    quest->search.direction = !quest->search.direction;
+    quest->proven = result->directions[quest->search.direction].value;
+    quest->seconds = 0;
+}
+
 enum eps_status eps__mc_unproven(struct eps__mc_unproven *unproven, const struct eps__setting *setting,
                                  const struct eps__mc_unproven_plan *plan, const struct eps_result *result)
 {
@@ -344,7 +352,7 @@ enum eps_status eps__mc_unproven(struct eps__mc_unproven *unproven, const struct
     struct eps__setting own = *setting;
     struct eps__mc_unproven found = {0};
     enum eps_direction first = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
-    double proven = result->directions[first].value, other = result->directions[!first].value;
+    double proven = result->directions[first].value;
     context.cache_get = NULL;
     context.cache_put = NULL;
     own.context = &context;
@@ -366,11 +374,13 @@ enum eps_status eps__mc_unproven(struct eps__mc_unproven *unproven, const struct
                           .delta = result->delta};
     bool told;
     enum eps_status status = find(&found, &told, &quest, NAN);
+    if (status == EPS_OK && !told) { /* its answer may be so loose that no draws reach from there to the truth */
+        turn(&quest, result);
+        status = is_open(result, quest.proven) ? find(&found, &told, &quest, NAN) : EPS_OK;
+    }
     found.seconds = quest.seconds;
-    if (status == EPS_OK && told && other > found.estimate.value) {
-        quest.search.direction = !first;
-        quest.proven = other;
-        quest.seconds = 0;
+    turn(&quest, result);
+    if (status == EPS_OK && told && quest.proven > found.estimate.value) {
         status = find(&found, &told, &quest, found.estimate.value);
         found.seconds += quest.seconds;
     }
