@@ -6,10 +6,17 @@
 #include "lib/solve/beside.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "lib/accountants/monte_carlo/audit.h"
 #include "lib/base/error.h"
 #include "lib/job/setting.h"
+#include "lib/solve/answer.h"
+#include "lib/solve/search.h"
+
+#define MOMENTS_ENOUGH 16     /* moments of the likelihood ratio from which samples gain little, except in delta */
+#define WORTH_SAYING 0.03     /* an estimated answer of draws is mentioned if it is lower by this share */
+#define DRAWS_AFFORDABLE 1e13 /* largest estimated operations of monte_carlo for it to be recommended unseen */
 
 /* ------------------------------------------------------------ audits */
 
@@ -80,4 +87,57 @@ enum eps_status eps__estimate_unproven(struct eps__mc_unproven *unproven, struct
     enum eps_status status = eps__mc_unproven(unproven, &own, plan, result);
     eps__meter_end(&meter);
     return status == EPS_OK ? status : eps__error(error, status, "", "the unproven estimate did not finish");
+}
+
+/* ------------------------------------------------------------ who would draw */
+
+/* Whether draws may give a smaller answer. With an estimate, whether they give one that is worth mentioning. */
+static bool may_help(const struct eps_result *result, const struct eps__setting *setting,
+                     const struct eps__mc_unproven *unproven)
+{
+    const struct eps_candidate *worse = eps__result_worse(result);
+    const struct eps__accountant *found = eps__accountant_find(worse->accountant);
+    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->value <= EPS__DELTA_LEAST)
+        return false;
+    if (unproven->estimate.samples > 0)
+        return unproven->drawn <= (1 - WORTH_SAYING) * worse->value;
+    return (worse->moments < MOMENTS_ENOUGH || result->solved_for == EPS_SOLVE_DELTA) && !found->exact(setting) &&
+           !(found->tight && found->tight(setting));
+}
+
+/* Returns monte_carlo if the answer is a bound that draws may undercut, or NULL if it is not, if sampling would cost
+ * too much, or if no smaller answer is possible. */
+static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting,
+                                                    const struct eps__mc_unproven *unproven)
+{
+    double operations, bytes;
+    if (!may_help(result, setting, unproven))
+        return NULL;
+    for (size_t i = 0; eps__accountants[i]; i++) {
+        const struct eps__accountant *accountant = eps__accountants[i];
+        if (!accountant->solve || !accountant->serves(setting, NULL))
+            continue;
+        accountant->cost(setting, &operations, &bytes);
+        if (unproven->estimate.samples > 0 || operations <= DRAWS_AFFORDABLE)
+            return accountant;
+    }
+    return NULL;
+}
+
+void eps__hint_drawing(struct eps__sentences *list, const struct eps_result *result, const struct eps__setting *setting,
+                       bool decided, const struct eps__mc_unproven *unproven)
+{
+    const struct eps__accountant *drawing = who_would_help(result, setting, unproven);
+    if (!drawing)
+        return;
+    double seconds = unproven->seconds;
+    if (unproven->estimate.samples > 0)
+        eps__sentence(list, "sampling would give about %.3g instead of %.3g: use %s, which takes about %.*g s",
+                      unproven->drawn, eps__result_worse(result)->value, drawing->name, seconds < 10 ? 1 : 2,
+                      fmax(seconds, 1));
+    else
+        eps__sentence(list,
+                      decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"
+                              : "sampling may give a tighter answer: use %s",
+                      drawing->name);
 }

@@ -1,5 +1,5 @@
 /*
- * What is drawn beside an answer and is never part of it: audits and unproven estimates.
+ * What is drawn beside an answer and is never part of it: audits and unproven estimates; and the hint that follows.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -7,6 +7,7 @@
 #define EPS_SOLVE_BESIDE_H
 
 #include "lib/accountants/monte_carlo/unproven.h"
+#include "lib/base/sentences.h"
 
 /* Estimates the operations of the audit that the job asks for; 0 if it asks for none. EPS_OK or EPS_UNSUPPORTED. */
 EPS_MUST_USE enum eps_status eps__plan_audit(double *operations, const struct eps__setting *setting,
@@ -26,5 +27,10 @@ EPS_MUST_USE enum eps_status eps__estimate_unproven(struct eps__mc_unproven *unp
                                                     const struct eps__setting *setting,
                                                     const struct eps__mc_unproven_plan *plan,
                                                     const struct eps_result *result);
+
+/* Adds a hint if draws may give a smaller answer: what it would be, if that is estimated, and who draws. decided: the
+ * answer follows from sampling alone. */
+void eps__hint_drawing(struct eps__sentences *list, const struct eps_result *result, const struct eps__setting *setting,
+                       bool decided, const struct eps__mc_unproven *unproven);
 
 #endif

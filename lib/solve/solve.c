@@ -21,15 +21,11 @@
 #include "lib/solve/curve.h"
 #include "lib/solve/doubts.h"
 #include "lib/solve/scalar.h"
-#include "lib/solve/search.h"
 #include "lib/strategy/families/family.h"
 
 /* A sensitivity this close to 1 counts as 1: a strategy scaled to sensitivity 1 differs from it by rounding. */
 #define SAME 1e-12
-#define MOMENTS_ENOUGH 16     /* moments of the likelihood ratio from which samples gain little, except in delta */
-#define NANO 1e-9             /* seconds of an operation */
-#define WORTH_SAYING 0.03     /* an answer of draws is mentioned if it is lower by this share */
-#define DRAWS_AFFORDABLE 1e13 /* largest estimated operations of monte_carlo for it to be recommended */
+#define NANO 1e-9 /* seconds of an operation */
 
 /* ------------------------------------------------------------ cost */
 
@@ -216,55 +212,6 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     }
 }
 
-/* Whether draws may give a smaller answer. With an estimate, whether they give one that is worth mentioning. */
-static bool may_help(const struct eps_result *result, const struct eps__setting *setting,
-                     const struct eps__mc_unproven *unproven)
-{
-    const struct eps_candidate *worse = eps__result_worse(result);
-    const struct eps__accountant *found = eps__accountant_find(worse->accountant);
-    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->value <= EPS__DELTA_LEAST)
-        return false;
-    if (unproven->estimate.samples > 0)
-        return unproven->drawn <= (1 - WORTH_SAYING) * worse->value;
-    return (worse->moments < MOMENTS_ENOUGH || result->solved_for == EPS_SOLVE_DELTA) && !found->exact(setting) &&
-           !(found->tight && found->tight(setting));
-}
-
-/* Returns monte_carlo if the answer is a bound that draws may undercut, or NULL if it is not, if sampling would cost
- * too much, or if no smaller answer is possible. */
-static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting,
-                                                    const struct eps__mc_unproven *unproven)
-{
-    double operations, bytes;
-    if (!may_help(result, setting, unproven))
-        return NULL;
-    for (size_t i = 0; eps__accountants[i]; i++) {
-        const struct eps__accountant *accountant = eps__accountants[i];
-        if (!accountant->solve || !accountant->serves(setting, NULL))
-            continue;
-        accountant->cost(setting, &operations, &bytes);
-        if (unproven->estimate.samples > 0 || operations <= DRAWS_AFFORDABLE)
-            return accountant;
-    }
-    return NULL;
-}
-
-/* Names the accountant that draws, and what it would answer where that is estimated and less. */
-static void add_drawing(struct eps__sentences *list, const struct eps_result *result,
-                        const struct eps__accountant *drawing, bool decided, const struct eps__mc_unproven *unproven)
-{
-    double seconds = unproven->seconds;
-    if (unproven->estimate.samples > 0)
-        eps__sentence(list, "sampling would give about %.3g instead of %.3g: use %s, which takes about %.*g s",
-                      unproven->drawn, eps__result_worse(result)->value, drawing->name, seconds < 10 ? 1 : 2,
-                      fmax(seconds, 1));
-    else
-        eps__sentence(list,
-                      decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"
-                              : "sampling may give a tighter answer: use %s",
-                      drawing->name);
-}
-
 static bool add_hints(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup,
                       const struct eps__mc_unproven *unproven)
 {
@@ -288,10 +235,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     else if (random && setting->p < 1 && !amplified && setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
         eps__sentence(&list, "this is the bound without amplification by sampling: no accountant of this version "
                              "amplifies this strategy under this scheme");
-    const struct eps__accountant *drawing =
-        random && !curve && !setting->of_phases ? who_would_help(result, setting, unproven) : NULL;
-    if (drawing)
-        add_drawing(&list, result, drawing, decided, unproven);
+    if (random && !curve && !setting->of_phases)
+        eps__hint_drawing(&list, result, setting, decided, unproven);
     if (!setting->upper_alone)
         eps__hint_width(&list, result, setting->job->query.accountant.tolerance);
     return !list.failed;
