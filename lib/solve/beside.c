@@ -124,17 +124,22 @@ static const struct eps__accountant *who_would_help(const struct eps_result *res
     return NULL;
 }
 
+/* Whole seconds with two digits. */
+static double roughly(double seconds)
+{
+    double unit = pow(10, fmax(floor(log10(fmax(seconds, 1))) - 1, 0));
+    return fmax(round(seconds / unit), 1) * unit;
+}
+
 void eps__hint_drawing(struct eps__sentences *list, const struct eps_result *result, const struct eps__setting *setting,
                        bool decided, const struct eps__mc_unproven *unproven)
 {
     const struct eps__accountant *drawing = who_would_help(result, setting, unproven);
     if (!drawing)
         return;
-    double seconds = unproven->seconds;
     if (unproven->estimate.samples > 0)
-        eps__sentence(list, "sampling would give about %.3g instead of %.3g: use %s, which takes about %.*g s",
-                      unproven->drawn, eps__result_worse(result)->value, drawing->name, seconds < 10 ? 1 : 2,
-                      fmax(seconds, 1));
+        eps__sentence(list, "sampling would give about %.3g instead of %.3g: use %s, which takes about %.0f s",
+                      unproven->drawn, eps__result_worse(result)->value, drawing->name, roughly(unproven->seconds));
     else
         eps__sentence(list,
                       decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"

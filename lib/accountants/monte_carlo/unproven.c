@@ -1,6 +1,6 @@
 /*
- * See unproven.h. The direction whose proven answer is worse is estimated first. The other one is estimated too if its
- * proven answer is above that estimate; it decides only if its delta is too large there.
+ * See unproven.h. One direction is estimated first, and the other one too if its proven answer is above that estimate;
+ * it decides only if its delta is too large there.
  *
  * For delta, the estimate is the mean of the draws. For epsilon, it is where the mean over one set of draws falls to
  * delta. For a noise multiplier, it is the root of ln(mean/delta) in ln sigma by the secant method, with draws of its
@@ -21,27 +21,29 @@ enum {
     SAMPLES_MOST = 1 << 16,
     SAMPLES_TIMES = 8, /* by which the number rises at a time, at most */
     HITS = 30,         /* plain draws that are expected to count, at least */
-    PLACES = 5,        /* noise multipliers at which one direction is drawn, at most */
+    PLACES = 4,        /* noise multipliers at which one direction is drawn, at most */
     TRIALS = 3         /* estimated number of candidates that monte_carlo verifies */
 };
 
-#define SHARE 0.1       /* of the job's operations, at most, */
-#define MOST 2e9        /* and at most this */
-#define LEAST 2e7       /* a job of fewer operations gets no estimate */
-#define DRAWN_SHARE 0.6 /* of the operations that are for draws, at least; the others open laws */
-#define PACE 0.5        /* nanoseconds for an estimated operation of a draw: they are vectorised */
-#define AIM 0.8         /* epsilon is expected at this fraction of the proven one, */
-#define AIM_NEAR 0.1    /* and aimed at again if it differs by more than this share */
-#define REACH 1.25      /* the grid of epsilons ends at this multiple of the proven one */
-#define STEP_LEAST 0.05 /* of ln sigma, first: it tells the slope */
-#define STEP_MOST 0.7   /* of ln sigma */
-#define NEAR 0.02       /* a place is good enough if its mean differs from delta by this share, */
-#define NEAR_ERRORS 2.0 /* or by so many standard errors */
-#define EXTEND 1.0      /* the largest ln(mean/delta) that is extrapolated to 0 */
-#define FINE 0.06       /* the relative standard error of means that is aimed at; */
-#define VAGUE 0.5       /* a mean with this one is useless, */
-#define VALUE_VAGUE 0.2 /* and so is an estimate with this one */
-#define RATIO 1.005     /* of monte_carlo's noise multiplier to the least that would pass: its candidates are apart */
+#define SHARE 0.1        /* of the job's operations, at most, */
+#define MOST 2e9         /* and at most this */
+#define LEAST 2e7        /* a job of fewer operations gets no estimate */
+#define DRAWN_SHARE 0.75 /* of these operations that are for draws, about; the others open laws */
+#define DRAWN_MOST 0.9   /* the same, for the fewest draws */
+#define PACE 0.7         /* nanoseconds for an estimated operation of a draw, at most */
+#define AIM 0.8          /* epsilon is expected at this fraction of the proven one, */
+#define AIM_NEAR 0.1     /* and aimed at again if it differs by more than this share */
+#define REACH 1.25       /* the grid of epsilons ends at this multiple of the proven one */
+#define STEP_LEAST 0.05  /* of ln sigma, first: it tells the slope */
+#define STEP_MOST 0.7    /* of ln sigma */
+#define NEAR 0.02        /* a place is good enough if its mean differs from delta by this share, */
+#define NEAR_ERRORS 2.0  /* or by so many standard errors */
+#define EXTEND 1.0       /* the largest ln(mean/delta) that is extrapolated to 0 */
+#define ADD_FIRST 1.2    /* remove usually decides; add is drawn first if it is proven to be worse by this factor */
+#define FINE 0.06        /* the relative standard error of means that is aimed at; */
+#define VAGUE 0.5        /* a mean with this one is useless, */
+#define VALUE_VAGUE 0.2  /* and so is an estimate with this one */
+#define RATIO 1.005      /* of monte_carlo's noise multiplier to the least that would pass: its candidates are apart */
 
 /* ------------------------------------------------------------ draws */
 
@@ -126,11 +128,12 @@ static bool refine(struct quest *quest, double error)
     return quest->samples > samples;
 }
 
-/* Whether the mean at a point is small enough that this direction does not decide. The bound on values tells how large
- * a mean may be of which nothing was drawn. */
+/* Whether the mean at a point is so small that this direction does not decide. If it is useless, the bound on values
+ * tells how large the true mean may be. */
 static bool is_below(const struct quest *quest, const struct eps__mc_estimator *estimator, size_t k, double delta)
 {
-    return eps__mc_estimator_mean(estimator, k) <= delta && 3 * quest->most <= delta * (double)estimator->count;
+    double mean = eps__mc_estimator_mean(estimator, k), error = eps__mc_estimator_error(estimator, k);
+    return mean <= delta && (error < VAGUE * mean || 3 * quest->most <= delta * (double)estimator->count);
 }
 
 /* drawn: what monte_carlo would answer; samples: those that the value was read off. */
@@ -307,6 +310,8 @@ bool eps__mc_plan_unproven(struct eps__mc_unproven_plan *plan, const struct eps_
     eps__mc_law_class_of(&setting->job->mechanism)->cost(setting, &one, &bytes);
     double laws = laws_of(unknown), each = laws * EPS__MC_CHUNK * PACE * one;
     double chunks = fmin(floor(DRAWN_SHARE * budget / each), (double)SAMPLES_MOST / EPS__MC_CHUNK);
+    if (chunks < 1 && each <= DRAWN_MOST * budget)
+        chunks = 1;
     if (!(chunks >= 1) || (context && context->max_bytes > 0 && 2 * bytes > context->max_bytes))
         return false;
     plan->samples = (uint64_t)chunks * EPS__MC_CHUNK;
@@ -351,8 +356,9 @@ enum eps_status eps__mc_unproven(struct eps__mc_unproven *unproven, const struct
     struct eps_context context = setting->context ? *setting->context : (struct eps_context){0};
     struct eps__setting own = *setting;
     struct eps__mc_unproven found = {0};
-    enum eps_direction first = result->directions[EPS_ADD].value > result->directions[EPS_REMOVE].value;
-    double proven = result->directions[first].value;
+    const struct eps_candidate *directions = result->directions;
+    enum eps_direction first = directions[EPS_ADD].value > ADD_FIRST * directions[EPS_REMOVE].value;
+    double proven = directions[first].value, worse = fmax(proven, directions[!first].value);
     context.cache_get = NULL;
     context.cache_put = NULL;
     own.context = &context;
@@ -387,7 +393,7 @@ enum eps_status eps__mc_unproven(struct eps__mc_unproven *unproven, const struct
     /* draws of a bound on the loss tell nothing if they say more than is proven */
     const struct eps_unproven_estimate *estimate = &found.estimate;
     told = told && estimate->standard_error <= VALUE_VAGUE * estimate->value &&
-           (estimate->value <= proven || class->exact(setting));
+           (estimate->value <= worse || class->exact(setting));
     if (status == EPS_OK && told)
         *unproven = found;
     return status;

@@ -25,9 +25,9 @@ enum { SETTLING = 9 }; /* rows of equal steps settle after about SETTLING separa
 #define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */
 #define INACCURATE 1e-4   /* log_density_error must be below this */
 #define FINE 0x1p-4       /* a uniform number below this is replaced by FINE times another one */
-#define PACE 3.0          /* operations for a transition in a row, */
-#define PACE_WEIGHT 12.0  /* for its weight, */
-#define PACE_LAYOUT 100.0 /* and for its place in the layout */
+#define PACE 8.0          /* operations for a transition in a row, */
+#define PACE_WEIGHT 30.0  /* for its weight, */
+#define PACE_LAYOUT 200.0 /* and for its place in the layout */
 
 /* ------------------------------------------------------------ tables */
 
