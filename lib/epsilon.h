@@ -426,6 +426,15 @@ struct eps_audit {
     double ratio;     /* the answer divided by `lower`; NAN if that is 0 */
 };
 
+/* What the answer would be without a proof, estimated from draws: it shows how loose a proven answer is. It guarantees
+ * nothing. */
+struct eps_unproven_estimate {
+    double value;          /* of the quantity solved for, in the direction that decides */
+    double standard_error; /* of the value, approximately */
+    uint64_t samples;      /* number of samples that the value was read off; 0: there is no estimate */
+    enum eps_direction direction;
+};
+
 struct eps_curve_point {
     double epsilon;
     double delta;  /* upper bound: the larger of the two directions */
@@ -474,6 +483,9 @@ struct eps_result {
     size_t candidates_len;
     struct eps_draws draws[EPS_DIRECTIONS];
     struct eps_audit audit[EPS_DIRECTIONS];
+    /* If the answer is proven without draws and its bracket is not exact, and monte_carlo serves the job at a tenth of
+     * its cost. Never part of the answer. */
+    struct eps_unproven_estimate unproven_estimate;
     bool cut_short; /* max_seconds ended the computation; with more time the same job may get a different answer */
     enum eps_adjacency adjacency;
     bool adaptive;              /* the bound also holds for inputs that depend on earlier outputs */

@@ -1,7 +1,7 @@
 /*
  * Encodes results as JSON and CSV. A figure that is unknown or undefined is null. Members that only some accountants or
- * families have (order, moments, bad_event_share, monte_carlo, audit, blt) are present if they were set. For a training
- * of phases, the members that belong to one mechanism are null; each phase has its own.
+ * families have (order, moments, bad_event_share, monte_carlo, audit, unproven_estimate, blt) are present if they were
+ * set. For a training of phases, the members that belong to one mechanism are null; each phase has its own.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -148,6 +148,17 @@ static json_t *encode_audit(struct api_build *build, const struct eps_result *re
     return json;
 }
 
+static json_t *encode_unproven(struct api_build *build, const struct eps_unproven_estimate *estimate)
+{
+    json_t *json = json_object();
+
+    api__set(build, json, "value", api_number(estimate->value));
+    api__set(build, json, "standard_error", api_number(estimate->standard_error));
+    api__set(build, json, "samples", json_integer((json_int_t)estimate->samples));
+    api__set(build, json, "direction", json_string(eps_direction_name(estimate->direction)));
+    return json;
+}
+
 /* The members of results that used draws. */
 static void set_sampled(struct api_build *build, json_t *json, const struct eps_result *result)
 {
@@ -155,6 +166,8 @@ static void set_sampled(struct api_build *build, json_t *json, const struct eps_
         api__set(build, json, "monte_carlo", encode_draws(build, result));
     if (result->audit[EPS_REMOVE].samples > 0 || result->audit[EPS_ADD].samples > 0)
         api__set(build, json, "audit", encode_audit(build, result));
+    if (result->unproven_estimate.samples > 0)
+        api__set(build, json, "unproven_estimate", encode_unproven(build, &result->unproven_estimate));
 }
 
 static json_t *encode_sentences(struct api_build *build, char *const *sentences, size_t len)

@@ -156,8 +156,9 @@ static enum eps_status solve_steps(const struct eps_context *context, struct eps
         return status;
     uint64_t remove = found[EPS_REMOVE].least, add = found[EPS_ADD].least, least = add < remove ? add : remove;
     struct eps_job own = with_steps(job, (size_t)least * groups);
-    status =
-        least > 0 ? eps__mechanism_solve(context, &made, error, &own, NULL) : eps__result_create(&made, error, job);
+    status = least > 0
+                 ? eps__mechanism_solve(context, &made, error, &own, &(struct eps__occasion){.proven_alone = true})
+                 : eps__result_create(&made, error, job);
     if (status != EPS_OK)
         return status;
     enum eps_accountant accountants[EPS_DIRECTIONS];

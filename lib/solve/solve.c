@@ -12,22 +12,20 @@
 #include <string.h>
 
 #include "lib/accountants/least.h"
-#include "lib/accountants/monte_carlo/audit.h"
 #include "lib/base/error.h"
 #include "lib/job/setting.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
 #include "lib/solve/answer.h"
+#include "lib/solve/beside.h"
 #include "lib/solve/curve.h"
 #include "lib/solve/doubts.h"
 #include "lib/solve/scalar.h"
-#include "lib/solve/search.h"
 #include "lib/strategy/families/family.h"
 
 /* A sensitivity this close to 1 counts as 1: a strategy scaled to sensitivity 1 differs from it by rounding. */
 #define SAME 1e-12
-#define MOMENTS_ENOUGH 16     /* moments of the likelihood ratio from which samples gain little, except in delta */
-#define DRAWS_AFFORDABLE 1e13 /* largest estimated operations of monte_carlo for it to be recommended */
+#define NANO 1e-9 /* seconds of an operation */
 
 /* ------------------------------------------------------------ cost */
 
@@ -90,41 +88,35 @@ static struct lineup make_lineup(const struct eps__setting *setting, struct eps_
     return lineup;
 }
 
-/* Sets *audited to a setting that an audit can sample. If the plainer sampling cannot be audited, the original
- * sampling may be. Returns whether one of them can. */
-static bool audits(const struct eps__setting *setting, struct eps__setting *audited, double *operations,
-                   struct eps_error *error)
-{
-    *audited = *setting;
-    if (eps__mc_audits(audited, operations, NULL))
-        return true;
-    eps__setting_as_asked(audited);
-    return eps__mc_audits(audited, operations, error);
-}
+/* Estimated operations and bytes of a job. */
+struct cost {
+    double operations, bytes; /* of all */
+    double audit;             /* operations */
+    struct eps__mc_unproven_plan unproven;
+};
 
-static enum eps_status check_cost(const struct eps__setting *setting, const struct eps__accountant *const *accountants,
-                                  size_t len, double *operations, double *bytes, struct eps_error *error)
+/* Estimates the cost and checks it. estimated: whether an unproven estimate is wanted. */
+static enum eps_status check_cost(const struct eps__setting *setting, const struct lineup *lineup, bool estimated,
+                                  struct cost *cost, struct eps_error *error)
 {
     double total = 0, largest = 0;
     eps__strategy_cost(&setting->job->mechanism, &total, &largest);
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < lineup->len; i++) {
         double one_operations, one_bytes;
-        accountants[i]->cost(setting, &one_operations, &one_bytes);
+        lineup->items[i]->cost(setting, &one_operations, &one_bytes);
         total += one_operations;
         largest = fmax(largest, one_bytes);
     }
-    double audit = 0;
-    struct eps__setting audited;
-    if (setting->job->query.accountant.audit > 0 && !audits(setting, &audited, &audit, error))
-        return EPS_UNSUPPORTED;
-    total += audit;
-    enum eps_status status = eps__within_limits(setting->context, error, "", "the job needs", total, largest);
+    *cost = (struct cost){.bytes = largest};
+    enum eps_status status = eps__plan_audit(&cost->audit, setting, error);
+    total += cost->audit;
+    if (status == EPS_OK)
+        status = eps__within_limits(setting->context, error, "", "the job needs", total, largest);
     if (status != EPS_OK)
         return status;
-    if (operations)
-        *operations = total;
-    if (bytes)
-        *bytes = largest;
+    if (estimated)
+        eps__plan_unproven(&cost->unproven, setting, lineup->items, lineup->len, total);
+    cost->operations = total + cost->unproven.operations;
     return EPS_OK;
 }
 
@@ -136,7 +128,12 @@ enum eps_status eps__mechanism_serves(const struct eps_context *context, struct 
     if (status != EPS_OK)
         return status;
     struct lineup lineup = make_lineup(&setting, error);
-    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, operations, bytes, error) : EPS_UNSUPPORTED;
+    struct cost cost;
+    status = lineup.len ? check_cost(&setting, &lineup, true, &cost, error) : EPS_UNSUPPORTED;
+    if (status == EPS_OK && operations)
+        *operations = cost.operations;
+    if (status == EPS_OK && bytes)
+        *bytes = cost.bytes;
     eps__setting_close(&setting);
     return status;
 }
@@ -215,29 +212,8 @@ static bool decided_by_sampling(const struct eps_result *result, const struct ep
     }
 }
 
-/* Returns monte_carlo if the answer is a bound that draws may undercut, or NULL if it is not, if sampling would cost
- * too much, or if no smaller answer is possible. */
-static const struct eps__accountant *who_would_help(const struct eps_result *result, const struct eps__setting *setting)
-{
-    const struct eps_candidate *worse = eps__result_worse(result);
-    double operations, bytes;
-    const struct eps__accountant *found = eps__accountant_find(worse->accountant);
-    if (setting->job->query.accountant.method != EPS_ACCOUNTANT_AUTO || worse->value <= EPS__DELTA_LEAST ||
-        (worse->moments >= MOMENTS_ENOUGH && result->solved_for != EPS_SOLVE_DELTA) || found->exact(setting) ||
-        (found->tight && found->tight(setting)))
-        return NULL;
-    for (size_t i = 0; eps__accountants[i]; i++) {
-        const struct eps__accountant *accountant = eps__accountants[i];
-        if (!accountant->solve || !accountant->serves(setting, NULL))
-            continue;
-        accountant->cost(setting, &operations, &bytes);
-        if (operations <= DRAWS_AFFORDABLE)
-            return accountant;
-    }
-    return NULL;
-}
-
-static bool add_hints(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup)
+static bool add_hints(struct eps_result *result, const struct eps__setting *setting, const struct lineup *lineup,
+                      const struct eps__mc_unproven *unproven)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     struct eps__sentences list = {&result->hints, &result->hints_len, false};
@@ -259,13 +235,8 @@ static bool add_hints(struct eps_result *result, const struct eps__setting *sett
     else if (random && setting->p < 1 && !amplified && setting->job->query.accountant.method == EPS_ACCOUNTANT_AUTO)
         eps__sentence(&list, "this is the bound without amplification by sampling: no accountant of this version "
                              "amplifies this strategy under this scheme");
-    const struct eps__accountant *drawing =
-        random && !curve && !setting->of_phases ? who_would_help(result, setting) : NULL;
-    if (drawing)
-        eps__sentence(&list,
-                      decided ? "sampling takes the noise into account and may give a much tighter answer: use %s"
-                              : "sampling may give a tighter answer: use %s",
-                      drawing->name);
+    if (random && !curve && !setting->of_phases)
+        eps__hint_drawing(&list, result, setting, decided, unproven);
     if (!setting->upper_alone)
         eps__hint_width(&list, result, setting->job->query.accountant.tolerance);
     return !list.failed;
@@ -331,34 +302,9 @@ static double strategy_share(const struct eps_mechanism *mechanism)
 }
 
 /* The approximate share of the audit in the work after the strategy is built. */
-static double audit_share(const struct eps__setting *setting, double operations)
+static double audit_share(const struct cost *cost)
 {
-    struct eps__setting audited;
-    double audit;
-    if (setting->job->query.accountant.audit == 0 || !audits(setting, &audited, &audit, NULL))
-        return 0;
-    return fmin(fmax(audit / operations, 0.05), 0.95);
-}
-
-/* Audits both directions, each of which is half of the progress. */
-static enum eps_status audit(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting)
-{
-    struct eps__setting own;
-    double operations;
-    bool served = audits(setting, &own, &operations, error);
-    assert(served); /* check_cost() has refused other jobs */
-    (void)served;
-    struct eps__meter items[EPS_DIRECTIONS] = {{.expected = 1}, {.expected = 1}};
-    struct eps__meters meters = {
-        .context = setting->context, .items = items, .len = EPS_DIRECTIONS, .stride = sizeof *items};
-    enum eps_status status = EPS_OK;
-    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++) {
-        own.meter = &items[d];
-        items[d].all = &meters;
-        status = eps__mc_audit(&result->audit[d], &own, d, result);
-        eps__meter_end(&items[d]);
-    }
-    return status == EPS_OK ? status : eps__error(error, status, "/accountant/audit", "the audit did not finish");
+    return cost->audit > 0 ? fmin(fmax(cost->audit / cost->operations, 0.05), 0.95) : 0;
 }
 
 /* Sets `least` if the accountants did not: from what every adversary sees, and from the audit, with the confidence
@@ -415,8 +361,11 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
     struct eps__setting setting;
     struct eps_result *made = NULL;
     struct eps__cache_use cache_use = {0};
-    struct eps__context_part building, searching, auditing;
-    double built = strategy_share(&job->mechanism), operations = 0;
+    struct eps__context_part building, searching, estimating, auditing;
+    struct eps__mc_unproven unproven = {0};
+    struct cost cost;
+    double built = strategy_share(&job->mechanism);
+    bool estimated = !occasion || !(occasion->upper_alone || occasion->of_phases || occasion->proven_alone);
     enum eps_status status = eps__setting_open(&setting, error, eps__context_part(&building, context, 0, built), job);
     if (status != EPS_OK)
         return status;
@@ -425,10 +374,11 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
     setting.upper_alone = occasion && occasion->upper_alone;
     setting.of_phases = occasion && occasion->of_phases;
     struct lineup lineup = make_lineup(&setting, error);
-    status = lineup.len ? check_cost(&setting, lineup.items, lineup.len, &operations, NULL, error) : EPS_UNSUPPORTED;
+    status = lineup.len ? check_cost(&setting, &lineup, estimated, &cost, error) : EPS_UNSUPPORTED;
     if (status != EPS_OK)
         goto out;
-    double searched = built + (1 - built) * (1 - audit_share(&setting, operations));
+    double answered = built + (1 - built) * (1 - audit_share(&cost));
+    double searched = built + (answered - built) * (1 - cost.unproven.operations / cost.operations);
     setting.context = eps__context_part(&searching, context, built, searched);
     status = eps__result_create(&made, error, job);
     if (status != EPS_OK)
@@ -438,18 +388,23 @@ enum eps_status eps__mechanism_solve(const struct eps_context *context, struct e
                             job->query.accountant.tolerance);
     else
         status = eps__scalar(made, error, &setting, lineup.items, lineup.len, lineup.dropped_len == 0);
-    setting.context = eps__context_part(&auditing, context, searched, 1);
+    setting.context = eps__context_part(&estimating, context, searched, answered);
+    if (status == EPS_OK && cost.unproven.samples > 0)
+        status = eps__estimate_unproven(&unproven, error, &setting, &cost.unproven, made);
+    unproven.seconds += NANO * (cost.operations - cost.unproven.operations - cost.audit); /* it runs `auto` first */
+    setting.context = eps__context_part(&auditing, context, answered, 1);
     if (status == EPS_OK && job->query.accountant.audit > 0)
-        status = audit(made, error, &setting);
+        status = eps__audit(made, error, &setting);
     if (status == EPS_OK)
         status = find_least(made, error, &setting);
     if (status == EPS_OK)
         status = fill_figures(made, error, &setting);
     if (status != EPS_OK)
         goto out;
+    made->unproven_estimate = unproven.estimate;
     made->cache_pld = eps__cache_use_state(&cache_use);
     made->cache_factorization = eps__strategy_cache_state(setting.strategy);
-    if (!add_assumptions(made, &setting) || !add_hints(made, &setting, &lineup)) {
+    if (!add_assumptions(made, &setting) || !add_hints(made, &setting, &lineup, &unproven)) {
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
         goto out;
     }

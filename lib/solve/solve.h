@@ -16,8 +16,9 @@ EPS_MUST_USE enum eps_status eps__mechanism_serves(const struct eps_context *con
 
 /* Options of a solve that are not part of the job. */
 struct eps__occasion {
-    bool upper_alone; /* solving for epsilon, do not compute the lower bound: it is 0, and the bracket may be wide */
-    bool of_phases;   /* the mechanism is one of several phases: no hint recommends an accountant without a profile */
+    bool upper_alone;  /* solving for epsilon, do not compute the lower bound: it is 0, and the bracket may be wide */
+    bool of_phases;    /* the mechanism is one of several phases: no hint recommends an accountant without a profile */
+    bool proven_alone; /* without an unproven estimate */
 };
 
 /* As eps_solve(). occasion: NULL for a job of its own. */

@@ -82,6 +82,7 @@ enum eps_status eps__single_solve(struct eps_result *result, struct eps_error *e
 {
     const struct eps__phase phase = {.first = 0};
     struct eps_job asked = eps__phase_job(job, &job->phases[0]);
+    const struct eps__occasion occasion = {.proven_alone = true};
     struct eps_result *own = NULL;
     result->phases = calloc(1, sizeof *result->phases);
     result->alone = calloc(1, sizeof *result->alone);
@@ -91,7 +92,7 @@ enum eps_status eps__single_solve(struct eps_result *result, struct eps_error *e
     struct eps__context_part first, second; /* two parts, if the job does not solve for epsilon */
     double share = result->solved_for == EPS_SOLVE_EPSILON ? 1 : ASKED_SHARE;
     const struct eps_context *part = eps__context_part(&first, context, 0, share);
-    enum eps_status status = eps__mechanism_solve(part, &own, error, &asked, NULL);
+    enum eps_status status = eps__mechanism_solve(part, &own, error, &asked, &occasion);
     if (status != EPS_OK)
         return eps__phase_error(error, &phase, status);
     status = copy_answer(result, error, own, job->phases[0].noise_scale);
@@ -106,7 +107,8 @@ enum eps_status eps__single_solve(struct eps_result *result, struct eps_error *e
         own = NULL;
         if (alone && asked.query.noise_multiplier <= EPS_NOISE_MULTIPLIER_MOST &&
             !eps__accountant_find(asked.query.accountant.method)->solve)
-            status = eps__mechanism_solve(eps__context_part(&second, context, share, 1), &own, error, &asked, NULL);
+            status =
+                eps__mechanism_solve(eps__context_part(&second, context, share, 1), &own, error, &asked, &occasion);
     }
     if (status != EPS_OK) {
         eps_result_destroy(own);

@@ -218,7 +218,7 @@ enum eps_status eps__phases_epsilon(const struct eps_context *context, double *e
     enum eps_status status = EPS_OK;
     if (single(job)) {
         struct eps_job own = eps__phase_job(job, &job->phases[0]);
-        status = eps__mechanism_solve(context, &made, error, &own, NULL);
+        status = eps__mechanism_solve(context, &made, error, &own, &(struct eps__occasion){.proven_alone = true});
     } else {
         status = eps__result_create(&made, error, job);
         if (status == EPS_OK)

@@ -111,12 +111,18 @@ function sentences(title, id, list) {
                          h('ul', {id}, list.map((text) => h('li', {}, text)))) : null;
 }
 
+function withoutProof(estimate) {
+  return estimate && `${number(estimate.value)} \u00b1 ${number(estimate.standard_error, 2)} (standard error), ` +
+    `from ${number(estimate.samples)} draws of ${estimate.direction}; no guarantee`;
+}
+
 function resultFacts({result}) {
   const {bracket, sensitivity, factorization, error, sampling} = result;
   return facts([
     ['Numerical bracket', bracket ? `${exactly(bracket.lower)} to ${exactly(bracket.upper)}, ` +
       (bracket.exact ? 'contains the exact value' : 'of the bound of the accountant') : 'none'],
     ['Lower bound on the exact value', result.least === null ? null : exactly(result.least)],
+    ['Estimate without proof', withoutProof(result.unproven_estimate)],
     ['Accountant', result.accountant],
     ['Neighbouring data sets', NEIGHBOURS[result.adjacency]],
     ['Inputs',

@@ -21,6 +21,10 @@ EPSILON = dict(SPACED, noise_multiplier=1, delta=1e-2, accountant="monte_carlo")
 DELTA = dict(SPACED, noise_multiplier=1, epsilon=0.5, accountant="monte_carlo")
 NOISE = dict(SPACED, epsilon=1, delta=1e-2, accountant="monte_carlo")
 
+# A few draws of this show that its bound is loose.
+LOOSE = {"n": 12, "matrix": {"family": "square_root", "bands": 4}, "noise_multiplier": 1, "epsilon": 1,
+         "sampling": {"scheme": "b_min_sep", "p": 0.1}}
+
 
 def tuned(job, **members):
     return dict(job, accountant={"method": "monte_carlo", **members})
@@ -73,7 +77,7 @@ def test_a_loose_answer_says_who_draws(server):
     def delta(job):
         return server.solve(job)["result"]["delta"]
 
-    for bands, separation, times, text in ((4, 4, 1.05, "may give a tighter answer"), (4, 2, 10, "much tighter")):
+    for bands, separation, times, text in ((4, 4, 1.05, "sampling would give about"), (4, 2, 10, "much tighter")):
         job = {"n": 12, "matrix": {"family": "square_root", "bands": bands}, "noise_multiplier": 1, "epsilon": 1,
                "sampling": {"scheme": "b_min_sep", "p": 0.1, "separation": separation}}
         assert [text in hint for hint in hints(job)] == [True]
@@ -83,6 +87,25 @@ def test_a_loose_answer_says_who_draws(server):
         assert not hints(dict(job, delta=0.9))
         del job["epsilon"]
         assert not hints(dict(job, delta=0.9, noise_multiplier=1))
+
+
+def test_a_loose_answer_says_how_loose(server):
+    """The estimate is beside the answer and not a part of it, near what is drawn, and what the hint names."""
+    loose = server.solve(dict(LOOSE, accountant="auto"))["result"]
+    estimate = loose["unproven_estimate"]
+    assert set(estimate) == {"value", "standard_error", "samples", "direction"}
+    assert 0 < estimate["standard_error"] < 0.1 * estimate["value"] < 0.1 * loose["delta"]
+    assert loose["guarantee"] == "deterministic" and loose["accountant"] != "monte_carlo"
+    drawn = server.solve(tuned(LOOSE, samples=200_000))["result"]
+    assert "unproven_estimate" not in drawn
+    best = drawn["monte_carlo"][estimate["direction"]]
+    error = (best["standard_error"] ** 2 + estimate["standard_error"] ** 2) ** 0.5
+    assert abs(best["estimate"] - estimate["value"]) <= 4 * error
+    [hint] = [hint for hint in loose["hints"] if "use monte_carlo" in hint]
+    named, instead = hint.split("about ")[1].split(":")[0].split(" instead of ")
+    assert float(instead) == pytest.approx(loose["delta"], rel=0.01)
+    assert estimate["value"] < float(named) < 0.97 * loose["delta"] and hint.endswith(" s")
+    assert steady(solved(dict(LOOSE, accountant="auto"), 1)) == steady(solved(dict(LOOSE, accountant="auto"), 2))
 
 
 # ---------------------------------------------------------------- the three questions

@@ -36,7 +36,7 @@ enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete
                              const struct eps__mc_run *run);
 
 /* The purpose of draws; draws of different purposes are independent. It is the high half of `candidate`. */
-enum eps__mc_purpose { EPS__MC_PILOT, EPS__MC_CANDIDATE, EPS__MC_AUDIT };
+enum eps__mc_purpose { EPS__MC_PILOT, EPS__MC_CANDIDATE, EPS__MC_AUDIT, EPS__MC_UNPROVEN };
 
 /* The job's accountant.seed, or else a hash of the mechanism and the query; in [0, 2^53]. */
 uint64_t eps__mc_seed(const struct eps__setting *setting);

@@ -37,6 +37,8 @@ struct eps__mc_aim {
     enum eps_direction direction;
     bool tilted; /* false: plain */
     double eps;  /* for tilted laws: the epsilon at which log_most should be least */
+    /* What opening the law may take, about: then a tilt may be one that is quicker to prepare. 0: no limit */
+    double operations;
 };
 
 struct eps__mc_law_class {
@@ -50,8 +52,9 @@ struct eps__mc_law_class {
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
     /* Appends the assumptions of the draws beyond those of the scheme; NULL: none. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting);
-    /* Opens a law, which the caller destroys. EPS_OK; EPS_UNSUPPORTED: the class has no tilted law here; EPS_NO_MEMORY
-     * and what the computation of a law may fail with. */
+    /* Opens a law, which the caller destroys. EPS_OK; EPS_UNSUPPORTED: the class has no tilted law here;
+     * EPS_TOO_COSTLY: it would take more than aim->operations; EPS_NO_MEMORY and what the computation of a law may fail
+     * with. */
     enum eps_status (*open)(struct eps__mc_law **law, const struct eps__setting *setting,
                             const struct eps__mc_aim *aim);
     /* Computes the losses and log weights of the draws first .. first + EPS__LANES - 1 of the stream. scratch has

@@ -50,7 +50,21 @@ static size_t first_accepted(const struct eps__mc_estimator *estimator, double t
     return low;
 }
 
-/* Estimates the answer, or an epsilon below it: if the job sets samples, the threshold may be as large as delta. */
+/* About the threshold of the answer, or a larger one: if the job sets samples, it may be as large as delta, and where
+ * draws are cheap, they are more than threshold_share needs, for a threshold that is nearer to delta. */
+static double expected_threshold(const struct eps__mc_search *search, const struct eps__mc_law *law, double delta,
+                                 double eps)
+{
+    const struct eps__mc_promise promise = {delta, NAN};
+    double share = search->tuning->threshold_share, threshold;
+    uint64_t samples;
+    if (search->tuning->samples > 0)
+        return delta;
+    (void)eps__mc_choose_samples(search, law, &promise, eps__mc_most_at(law, eps), &samples, &threshold);
+    return fmax(threshold, share * delta);
+}
+
+/* Estimates the answer, or an epsilon below it. */
 static enum eps_status pilot_epsilon(struct eps__mc_search *search, double sigma, double delta, double proven,
                                      double *eps)
 {
@@ -64,8 +78,7 @@ static enum eps_status pilot_epsilon(struct eps__mc_search *search, double sigma
     eps__mc_begin_share(search, PILOT_SHARE);
     status = eps__mc_make(&estimator, &complete, &over, search, &grid, pilot(law, sigma));
     if (status == EPS_OK) {
-        double share = search->tuning->samples > 0 ? 1 : search->tuning->threshold_share;
-        size_t cell = first_accepted(&estimator, share * delta);
+        size_t cell = first_accepted(&estimator, expected_threshold(search, law, delta, 0.8 * proven));
         *eps = cell < grid.len ? eps__mc_grid_at(&grid, cell) : proven;
         eps__mc_take_all(search, *eps);
     }
@@ -214,7 +227,7 @@ static enum eps_status solve(struct eps__answer *answer, struct eps_error *error
     return status;
 }
 
-static bool serves(const struct eps__setting *setting, struct eps_error *error)
+bool eps__mc_serves(const struct eps__setting *setting, struct eps_error *error)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps__mc_law_class *class = eps__mc_law_class_of(mechanism);
@@ -275,7 +288,7 @@ const struct eps__accountant eps__accountant_monte_carlo = {
     .name = "monte_carlo",
     .amplifies = true,
     .assume = assume,
-    .serves = serves,
+    .serves = eps__mc_serves,
     .exact = never,
     .cost = cost,
     .solve = solve,

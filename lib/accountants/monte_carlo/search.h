@@ -28,8 +28,12 @@ struct eps__mc_search {
     double other;        /* the proven value of the other direction; -INFINITY: it needs no draws */
     double rate;         /* draws per second that a pilot measured; 0: not known */
     double from, to;     /* the part of the estimated work, in [0, 1], that the next draws are */
+    double opening;      /* the most operations for opening a law (struct eps__mc_aim); 0: no limit */
     struct eps_error *error;
 };
+
+/* Whether monte_carlo serves the setting; if not, it sets the error. */
+bool eps__mc_serves(const struct eps__setting *setting, struct eps_error *error);
 
 /* The bound on the values of a law at eps. */
 double eps__mc_most_at(const struct eps__mc_law *law, double eps);

@@ -25,6 +25,9 @@ enum { SETTLING = 9 }; /* rows of equal steps settle after about SETTLING separa
 #define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */
 #define INACCURATE 1e-4   /* log_density_error must be below this */
 #define FINE 0x1p-4       /* a uniform number below this is replaced by FINE times another one */
+#define PACE 8.0          /* operations for a transition in a row, */
+#define PACE_WEIGHT 30.0  /* for its weight, */
+#define PACE_LAYOUT 200.0 /* and for its place in the layout */
 
 /* ------------------------------------------------------------ tables */
 
@@ -39,10 +42,25 @@ static double bytes_of(const struct eps__b_min_sep *b_min_sep, unsigned copies, 
            12 * (double)eps__b_min_sep_steps_of(b_min_sep) + 8 * edge;
 }
 
-double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies)
+/* About the number of rows that are made. */
+static double rows_made(const struct eps__b_min_sep *b_min_sep)
 {
     double b = (double)b_min_sep->separation, rows = (double)b_min_sep->banded.changes + SETTLING * b;
-    rows = fmin(rows + (b_min_sep->warm ? 2 * b : 0), (double)eps__b_min_sep_steps_of(b_min_sep));
+    return fmin(rows + (b_min_sep->warm ? 2 * b : 0), (double)eps__b_min_sep_steps_of(b_min_sep));
+}
+
+double eps__b_min_sep_draws_operations(const struct eps__b_min_sep *b_min_sep, unsigned copies)
+{
+    double weights =
+        fmin(2 * (double)b_min_sep->banded.changes + (double)b_min_sep->separation, (double)b_min_sep->banded.len);
+    double stages = (double)eps__b_min_sep_stages_of(b_min_sep).len;
+    return eps__b_min_sep_transitions(stages, b_min_sep->examples, copies) *
+           (PACE_LAYOUT + PACE * rows_made(b_min_sep) + PACE_WEIGHT * weights);
+}
+
+double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies)
+{
+    double rows = rows_made(b_min_sep);
     bool served = copies >= 2 && copies <= EPS__B_MIN_SEP_DRAWN_MAX && b_min_sep->examples == 1;
     double bytes = served ? bytes_of(b_min_sep, copies, rows) : INFINITY;
     return bytes <= BYTES_MAX ? bytes : INFINITY;

@@ -38,6 +38,9 @@ struct eps__b_min_sep_draws {
  */
 double eps__b_min_sep_draws_bytes(const struct eps__b_min_sep *b_min_sep, unsigned copies);
 
+/* The estimated operations of making these tables. */
+double eps__b_min_sep_draws_operations(const struct eps__b_min_sep *b_min_sep, unsigned copies);
+
 /*
  * Makes the tables for a number of copies whose bytes are finite. The entries of the Gram matrix have a relative error
  * of at most gram_units units of roundoff; the caller keeps the matrix as long as the tables. The caller frees *out if

@@ -456,10 +456,12 @@ TEST(what_was_drawn_stands_beside_the_answer)
                    .bound = 0.125,
                    .plain_samples = 2e9}},
         .audit = {{.samples = 1000, .lower = 1.25, .ratio = 1.2}, {.samples = 1000, .lower = 0, .ratio = NAN}},
+        .unproven_estimate = {.value = 1.375, .standard_error = 0.0625, .samples = 8192, .direction = EPS_ADD},
         .optimality_gap = NAN};
     json_t *json = api_result_encode(&result);
     char *drawn = api_json_text(json_object_get(json, "monte_carlo"));
     char *audit = api_json_text(json_object_get(json, "audit"));
+    char *unproven = api_json_text(json_object_get(json, "unproven_estimate"));
 
     assert_true(json_is_null(json_object_get(json, "bracket")));
     assert_string_equal(json_string_value(json_object_get(json, "guarantee")), "high_probability");
@@ -468,6 +470,12 @@ TEST(what_was_drawn_stands_beside_the_answer)
                                "\"estimator\":\"tilted\",\"bound\":0.125,\"plain_samples\":2000000000},\"add\":null}");
     assert_string_equal(audit, "{\"remove\":{\"samples\":1000,\"lower\":1.25,\"ratio\":1.2},"
                                "\"add\":{\"samples\":1000,\"lower\":0,\"ratio\":null}}");
+    assert_string_equal(unproven, "{\"value\":1.375,\"standard_error\":0.0625,\"samples\":8192,\"direction\":\"add\"}");
+    json_decref(json);
+    result.unproven_estimate.samples = 0;
+    json = api_result_encode(&result);
+    assert_null(json_object_get(json, "unproven_estimate"));
+    free(unproven);
     free(audit);
     free(drawn);
     json_decref(json);

@@ -109,9 +109,8 @@ static const struct {
     {"Result",
      {API_VALUES, API_SOURCE, API_BASIS},
      3,
-     "n,count,bracket,directions,candidates,monte_carlo,audit,sampling,sensitivity,factorization,error,assumptions,"
-     "hints,"
-     "phases,curve,cache,version,accounting_version,compute_seconds,elapsed_seconds"},
+     "n,count,bracket,directions,candidates,monte_carlo,audit,unproven_estimate,sampling,sensitivity,factorization,"
+     "error,assumptions,hints,phases,curve,cache,version,accounting_version,compute_seconds,elapsed_seconds"},
     {"Bracket", {API_BRACKET}, 1, ""},
     {"DerivedSampling", {API_SAMPLING}, 1, ""},
     {"Sensitivity", {API_SENSITIVITY}, 1, ""},

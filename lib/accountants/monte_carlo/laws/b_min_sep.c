@@ -289,7 +289,8 @@ static enum eps_status tilt(struct b_min_sep_law *law, const struct eps_context 
     if (law->columns.width > law->steps.separation)
         return EPS_UNSUPPORTED;
     if (aim->direction == EPS_REMOVE)
-        return eps__mc_b_min_sep_copies_make(context, &law->copies, &law->columns, &law->steps, aim->eps);
+        return eps__mc_b_min_sep_copies_make(context, &law->copies, &law->columns, &law->steps, aim->eps,
+                                             aim->operations);
     return eps__mc_b_min_sep_drift_make(&law->drift, &law->columns, &law->steps, aim->eps);
 }
 

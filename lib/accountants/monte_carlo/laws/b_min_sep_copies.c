@@ -51,13 +51,16 @@ static double log_value(const struct eps__b_min_sep_draws *draws, double eps)
     return draws->log_z - (a - 1) * eps + peak(a);
 }
 
-/* Makes tables of 2, 3, ... copies as long as the bound on values falls, and keeps the best. */
+/* Makes tables of 2, 3, ... copies as long as the bound on values falls and operations are left, and keeps the best. */
 static enum eps_status choose(const struct eps_context *context, struct eps__mc_b_min_sep_copies *copies,
-                              const struct eps__b_min_sep *b_min_sep, double eps)
+                              const struct eps__b_min_sep *b_min_sep, double eps, double operations)
 {
-    double least = 0;
+    double least = 0, left = operations > 0 ? operations : INFINITY;
     for (unsigned a = 2; isfinite(eps__b_min_sep_draws_bytes(b_min_sep, a)); a++) {
         struct eps__b_min_sep_draws *draws = NULL;
+        left -= eps__b_min_sep_draws_operations(b_min_sep, a);
+        if (left < 0)
+            break;
         enum eps_status status =
             eps__b_min_sep_draws_make(context, &draws, b_min_sep, a, (double)b_min_sep->banded.width + 4);
         if (status == EPS_UNSUPPORTED)
@@ -89,7 +92,7 @@ double eps__mc_b_min_sep_copies_bytes(const struct eps__b_min_sep *b_min_sep)
 enum eps_status eps__mc_b_min_sep_copies_make(const struct eps_context *context,
                                               struct eps__mc_b_min_sep_copies *copies,
                                               const struct eps__mc_columns *columns,
-                                              const struct eps__b_min_sep_steps *steps, double eps)
+                                              const struct eps__b_min_sep_steps *steps, double eps, double operations)
 {
     size_t changes = columns->stride > 0 ? steps->n : columns->width;
     struct eps__b_min_sep b_min_sep = {
@@ -97,18 +100,18 @@ enum eps_status eps__mc_b_min_sep_copies_make(const struct eps_context *context,
         .separation = steps->separation,
         .examples = steps->examples,
         .warm = steps->warm};
-    double width = (double)columns->width;
+    double width = (double)columns->width, products = 0.5 * (double)steps->n * width * width;
+    double most = operations > 0 ? fmin(operations, PRODUCTS_MAX) : PRODUCTS_MAX;
     *copies = (struct eps__mc_b_min_sep_copies){0};
     assert(columns->n == steps->n && columns->width <= steps->separation && !columns->drift);
-    if (isinf(eps__b_min_sep_draws_bytes(&b_min_sep, 2)) ||
-        (columns->stride > 0 && 0.5 * (double)steps->n * width * width > PRODUCTS_MAX))
+    if (isinf(eps__b_min_sep_draws_bytes(&b_min_sep, 2)) || (columns->stride > 0 && products > most))
         return EPS_UNSUPPORTED;
     copies->gram = malloc(steps->n * columns->width * sizeof *copies->gram);
     if (!copies->gram)
         return EPS_NO_MEMORY;
     b_min_sep.banded.gram = copies->gram;
     enum eps_status status = make_gram(context, copies->gram, columns);
-    return status == EPS_OK ? choose(context, copies, &b_min_sep, eps) : status;
+    return status == EPS_OK ? choose(context, copies, &b_min_sep, eps, operations) : status;
 }
 
 void eps__mc_b_min_sep_copies_clear(struct eps__mc_b_min_sep_copies *copies)

@@ -17,14 +17,15 @@ struct eps__mc_b_min_sep_copies {
 };
 
 /*
- * Chooses the order with the least bound on values at eps, among those whose tables fit, and makes its tables. The
- * columns must be made for EPS__B_MIN_SEP_DRAWN_MAX examples. The caller clears, whatever the status. EPS_UNSUPPORTED:
- * no tables fit, or plain draws are as good; EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
+ * Chooses the order with the least bound on values at eps, among those whose tables fit and take about as many
+ * operations as given (0: no limit), and makes its tables. The columns must be made for EPS__B_MIN_SEP_DRAWN_MAX
+ * examples. The caller clears, whatever the status. EPS_UNSUPPORTED: no tables fit, or plain draws are as good;
+ * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT.
  */
 enum eps_status eps__mc_b_min_sep_copies_make(const struct eps_context *context,
                                               struct eps__mc_b_min_sep_copies *copies,
                                               const struct eps__mc_columns *columns,
-                                              const struct eps__b_min_sep_steps *steps, double eps);
+                                              const struct eps__b_min_sep_steps *steps, double eps, double operations);
 /* The estimated bytes that eps__mc_b_min_sep_copies_make() needs. Does not read the Gram matrix. */
 double eps__mc_b_min_sep_copies_bytes(const struct eps__b_min_sep *b_min_sep);
 void eps__mc_b_min_sep_copies_clear(struct eps__mc_b_min_sep_copies *copies);

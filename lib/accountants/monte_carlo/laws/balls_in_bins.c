@@ -25,6 +25,7 @@
 #include "lib/sampling/sampling.h"
 
 #define OPERATIONS 40.0 /* cost of a normal and an exponential, in multiply-adds */
+#define FACTORING 1.0   /* operations for a factor and its check, as a multiple of the third power of the bins */
 
 /* v = -t a. R = N(v, I) exactly, with v as stored. */
 struct drift {
@@ -245,15 +246,18 @@ static void bound_errors(struct bins_law *law)
 static enum eps_status fill(struct bins_law *law, const struct eps__setting *setting, const struct eps__mc_aim *aim)
 {
     bool mixed = aim->tilted && aim->direction == EPS_REMOVE;
-    double *upper = NULL;
+    double *upper = NULL, len = (double)eps__sampling_bins(&setting->job->mechanism);
+    bool diagonal = eps__strategy_is_diagonal(setting->strategy);
     struct eps__bin_gram bins;
+    if (!diagonal && aim->operations > 0 && FACTORING * len * len * len > aim->operations)
+        return EPS_TOO_COSTLY;
     enum eps_status status = eps__merged_bins(&bins, setting, aim->sigma, 1);
     if (status != EPS_OK)
         return status;
     status = eps__mc_factor_make(&law->factor, &bins, mixed ? &upper : NULL);
     eps__bin_gram_clear(&bins);
     if (status == EPS_OK && mixed)
-        status = eps__mc_multisets_make(&law->sets, &law->factor, upper, aim->eps);
+        status = eps__mc_multisets_make(&law->sets, &law->factor, upper, aim->eps, aim->operations);
     else if (status == EPS_OK && aim->tilted)
         status = make_drift(law, aim->eps);
     free(upper);

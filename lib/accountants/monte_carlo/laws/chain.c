@@ -16,7 +16,6 @@
 #include "lib/accountants/monte_carlo/laws/cumulative.h"
 #include "lib/numerics/bound.h"
 
-#define NUMBERS 1e6  /* numbers in all tables, at most */
 #define NOTHING 1e-9 /* for a tau up to this no correction is made */
 
 /* tuples[s][n] = C(s + n, n) < 2^53, as the sum over tuples with a last number of 0 and those with a larger one. */
@@ -101,11 +100,11 @@ static bool find_live(struct eps__mc_chain *chain, const double *gram)
     return true;
 }
 
-/* The size of all tables for up to `most` draws, in numbers; counting stops above NUMBERS. */
+/* The size of all tables for up to `most` draws, in numbers; counting stops above EPS__MC_CHAIN_NUMBERS. */
 static double numbers_of(const struct eps__mc_chain *chain, unsigned most)
 {
     double numbers = 0;
-    for (size_t k = 0; k < chain->bins && numbers <= NUMBERS; k++) {
+    for (size_t k = 0; k < chain->bins && numbers <= EPS__MC_CHAIN_NUMBERS; k++) {
         double states = (double)chain->tuples[most][(size_t)chain->live_len[k] + 1];
         numbers += states * (most + 1);
     }
@@ -188,8 +187,10 @@ static enum eps_status fill(struct eps__mc_chain *chain, const double *gram)
     return status;
 }
 
-enum eps_status eps__mc_chain_make(struct eps__mc_chain *chain, const double *gram_upper, size_t bins, double tau)
+enum eps_status eps__mc_chain_make(struct eps__mc_chain *chain, const double *gram_upper, size_t bins, double tau,
+                                   double numbers)
 {
+    assert(numbers <= EPS__MC_CHAIN_NUMBERS);
     *chain = (struct eps__mc_chain){.bins = bins,
                                     .tau = tau,
                                     .live = malloc((bins + 1) * EPS__MC_CHAIN_LIVE * sizeof *chain->live),
@@ -200,7 +201,7 @@ enum eps_status eps__mc_chain_make(struct eps__mc_chain *chain, const double *gr
     if (status == EPS_OK && !find_live(chain, gram_upper))
         status = EPS_UNSUPPORTED;
     if (status == EPS_OK) {
-        for (chain->most = 2; chain->most < EPS__MC_CHAIN_MOST && numbers_of(chain, chain->most + 1) <= NUMBERS;)
+        for (chain->most = 2; chain->most < EPS__MC_CHAIN_MOST && numbers_of(chain, chain->most + 1) <= numbers;)
             chain->most++;
         status = chain->most > 2 ? fill(chain, gram_upper) : EPS_UNSUPPORTED;
     }

@@ -37,10 +37,14 @@ struct eps__mc_chain {
     double log_moment[EPS__MC_CHAIN_MOST + 1];
 };
 
-/* Makes the tables. gram_upper: bins x bins, upper bounds >= 0 on the logarithms of the weights of pairs. The caller
- * clears if the status is EPS_OK. EPS_UNSUPPORTED: so many bins meet that only two draws would fit; EPS_NO_MEMORY. */
+/* The most numbers in the tables of a chain. */
+#define EPS__MC_CHAIN_NUMBERS 1e6
+
+/* Makes the tables, of at most `numbers` numbers. gram_upper: bins x bins, upper bounds >= 0 on the logarithms of the
+ * weights of pairs. The caller clears if the status is EPS_OK. EPS_UNSUPPORTED: so many bins meet that only two draws
+ * would fit; EPS_NO_MEMORY. */
 EPS_MUST_USE enum eps_status eps__mc_chain_make(struct eps__mc_chain *chain, const double *gram_upper, size_t bins,
-                                                double tau);
+                                                double tau, double numbers);
 void eps__mc_chain_clear(struct eps__mc_chain *chain);
 
 /* Draws `order` <= most bins, in ascending order. Returns ln of a factor <= 1: the weight of this multiset over the one

@@ -13,6 +13,7 @@
 #include "lib/numerics/bound.h"
 
 #define ROUNDED 1e-10 /* an entry this small may be 0 up to rounding */
+#define PACE 60.0     /* operations for a number of a chain's tables */
 
 double eps__mc_tilted_log_most(unsigned order, double log_moment, double eps)
 {
@@ -254,17 +255,19 @@ static double tau_of(const double *gram, size_t bins, size_t width)
 }
 
 /* Tries a chain over the whole matrix and over bands of it, with the entries outside cut to tau, and keeps the best. */
-static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *gram_upper, double eps, double *least)
+static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *gram_upper, double eps, double *least,
+                                  double operations)
 {
     static const size_t widths[] = {0, 12, 8, 6, 5, 4, 3, 2, 1};
-    double before = INFINITY;
+    double before = INFINITY, each = operations / (PACE * sizeof widths / sizeof *widths);
+    double numbers = operations > 0 ? fmin(each, EPS__MC_CHAIN_NUMBERS) : EPS__MC_CHAIN_NUMBERS;
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         struct eps__mc_chain chain;
         double tau = tau_of(gram_upper, sets->bins, widths[w]);
         if (tau == before || (w > 0 && tau <= ROUNDED))
             continue;
         before = tau;
-        enum eps_status status = eps__mc_chain_make(&chain, gram_upper, sets->bins, tau);
+        enum eps_status status = eps__mc_chain_make(&chain, gram_upper, sets->bins, tau, numbers);
         if (status == EPS_NO_MEMORY)
             return status;
         unsigned most = status == EPS_OK ? chain.most : 0, order = most > 0 ? best_order(&chain, eps, least) : 0;
@@ -285,7 +288,7 @@ static enum eps_status make_chain(struct eps__mc_multisets *sets, const double *
 /* ------------------------------------------------------------ the interface */
 
 enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
-                                       const double *gram_upper, double eps)
+                                       const double *gram_upper, double eps, double operations)
 {
     *sets = (struct eps__mc_multisets){.bins = factor->len};
     enum eps_status status = make_any(sets);
@@ -297,7 +300,7 @@ enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const str
         if (status == EPS_OK)
             least = eps__mc_tilted_log_most(2, sets->log_moment, eps);
         if (status == EPS_OK && gram_upper)
-            status = make_chain(sets, gram_upper, eps, &least);
+            status = make_chain(sets, gram_upper, eps, &least, operations);
     }
     if (status != EPS_OK)
         eps__mc_multisets_clear(sets);

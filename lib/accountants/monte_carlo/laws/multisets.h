@@ -34,11 +34,12 @@ struct eps__mc_multisets {
 };
 
 /*
- * Makes the tables for the order with the least bound on values at eps. gram_upper: as made by eps__mc_factor_make().
- * The caller clears if the status is EPS_OK. EPS_OK, EPS_UNSUPPORTED (no moment is finite), EPS_NO_MEMORY.
+ * Makes the tables for the order with the least bound on values at eps, among those that take about as many operations
+ * as given (0: no limit). gram_upper: as made by eps__mc_factor_make(). The caller clears if the status is EPS_OK.
+ * EPS_OK, EPS_UNSUPPORTED (no moment is finite), EPS_NO_MEMORY.
  */
 EPS_MUST_USE enum eps_status eps__mc_multisets_make(struct eps__mc_multisets *sets, const struct eps__mc_factor *factor,
-                                                    const double *gram_upper, double eps);
+                                                    const double *gram_upper, double eps, double operations);
 void eps__mc_multisets_clear(struct eps__mc_multisets *sets);
 
 /* Draws sets->order bins. Returns ln of a factor <= 1 that the draw's weight has to be multiplied by. */

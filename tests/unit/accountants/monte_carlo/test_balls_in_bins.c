@@ -181,7 +181,7 @@ static struct mean drawn(const struct eps__mc_law *law, double eps, size_t sampl
 static struct eps__mc_law *law_of(const struct eps__setting *setting, double sigma, enum eps_direction direction,
                                   bool tilted, double eps)
 {
-    struct eps__mc_aim aim = {sigma, direction, tilted, eps};
+    struct eps__mc_aim aim = {sigma, direction, tilted, eps, 0};
     struct eps__mc_law *law = NULL;
     assert_int_equal(eps__mc_balls_in_bins.open(&law, setting, &aim), EPS_OK);
     assert_true(law->direction == direction && law->tilted == tilted && law->class == &eps__mc_balls_in_bins);
@@ -451,7 +451,7 @@ static void tilt_of(struct tilt *tilt, const struct design *design, double sigma
     assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
     assert_int_equal(eps__merged_bins(&bins, &setting, sigma, 1), EPS_OK);
     assert_int_equal(eps__mc_factor_make(&tilt->factor, &bins, &upper), EPS_OK);
-    assert_int_equal(eps__mc_multisets_make(&tilt->sets, &tilt->factor, upper, eps), EPS_OK);
+    assert_int_equal(eps__mc_multisets_make(&tilt->sets, &tilt->factor, upper, eps, 0), EPS_OK);
     tilt->bins = bins.len;
     for (size_t i = 0; i < bins.len; i++)
         for (size_t j = 0; j < bins.len; j++)

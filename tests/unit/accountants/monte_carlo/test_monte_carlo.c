@@ -111,6 +111,19 @@ TEST(answers_are_over_the_truth_and_near_it)
     eps_result_destroy(result);
 }
 
+/* Where draws are cheap, there are more than half of delta needs, and the grid of epsilons reaches what they verify. */
+TEST(an_epsilon_uses_its_threshold)
+{
+    struct eps_job job = job_of("{'n': 24, 'sampling': {'scheme': 'balls_in_bins', 'bins': 24}, 'delta': 0.01,"
+                                " 'noise_multiplier': 1}");
+    struct answer exact = answered(job);
+    struct eps__answer drawn;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
+    assert_int_equal(draw_alone(&drawn, NULL, job, EPS_REMOVE, 1.5 * exact.value), EPS_OK);
+    assert_true(drawn.value >= exact.lower && drawn.value <= 1.03 * exact.value);
+    assert_true(drawn.draws.threshold > 0.9e-2 && drawn.draws.estimate > 0.97 * drawn.draws.threshold);
+}
+
 /* ------------------------------------------------------------ how often it fails */
 
 /* 500 seeds, at a delta that the draws' mean is often below: no more answers are below the truth than permitted. */
