@@ -196,7 +196,7 @@ TEST(draws_report_as_they_are_made)
         if (question != 2 && question != 3)
             job.query.noise_multiplier = 1.5;
         struct seen seen = solve(&job, "search");
-        assert_true(seen.calls >= 20 && seen.last == 1);
+        assert_true(seen.calls >= 12 && seen.last == 1);
         assert_true(seen.widest <= 0.55); /* the direction that need not be drawn */
     }
 }
