@@ -11,7 +11,7 @@
 # pytest, run in parallel, by default the number of processors).
 #
 # pytest mostly waits for servers and browsers. If other suites run too, it starts first and runs in parallel with them,
-# in place of one C program; its line is printed in the usual order.
+# in place of one C program until it ends; its line is printed in the usual order.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -102,8 +102,12 @@ programs() {
     for name in $names; do
         rm -f "$(out_of "$name").status"
     done
+    [ ! -e "$log/e2e.status" ] || JOBS=$all
     # shellcheck disable=SC2086
-    printf '%s\n' $names | xargs -P "${JOBS:-$(nproc)}" -I{} sh "$0" run-one {}
+    printf '%s\n' $names | xargs -P "$JOBS" -I{} sh "$0" run-one {} &
+    echo $! >"$log/programs.pid"
+    wait $!
+    rm -f "$log/programs.pid"
     for name in $names; do
         judge "$name"
     done
@@ -121,20 +125,20 @@ replays() {
 # start_e2e ARGUMENTS...: runs pytest with the real binary in the background. At its deadline it is interrupted, so that
 # it writes its report; background jobs of a shell ignore interrupts by default.
 start_e2e() {
-    rm -f "$log/e2e.xml" "$log/e2e.status"
+    rm -f "$log/e2e.xml" "$log/e2e.status" "$log/programs.pid"
     run_e2e "$@" &
 }
 
 run_e2e() {
-    processes=${JOBS:-$(nproc)}
     sanitizers "$(out_of e2e).report"
     began=$(date +%s)
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
         timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" env --default-signal=INT \
-        "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short -n "$processes" --dist loadfile \
+        "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short -n "$all" --dist loadfile \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
     echo $? >"$log/e2e.status"
     echo $(($(date +%s) - began)) >"$log/e2e.seconds"
+    [ ! -e "$log/programs.pid" ] || kill -USR1 "$(cat "$log/programs.pid")" # xargs runs one more at a time
 }
 
 # judge_e2e NAME: waits for pytest to end, and counts.
@@ -169,14 +173,15 @@ if [ "${1:-}" = run-one ]; then
     exit 0
 fi
 
+all=${JOBS:-$(nproc)}
+JOBS=$all
 for suite in $suites; do
     case $suite in
     e2e) start_e2e ;;
     e2e-sanitized) start_e2e -m sanitized ;;
     *) continue ;;
     esac
-    cores=$(nproc)
-    JOBS=${JOBS:-$((cores > 1 ? cores - 1 : 1))}
+    JOBS=$((all > 1 ? all - 1 : 1))
 done
 
 for suite in $suites; do

@@ -30,7 +30,7 @@ def cancel(server, *ids):
 def test_a_curve_is_computed_when_first_asked_for(launch):
     server = launch()
     document = server.solve(DP_SGD)
-    assert server.metric("epsilond_workers_busy") == 0
+    until(lambda: not server.metric("epsilond_workers_busy"))
     assert stored_points(server) == [None]
     points = server.get(document["links"]["curve"]).json()["points"]
     assert stored_points(server) == [201 * 5 * 8]
