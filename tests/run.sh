@@ -11,7 +11,8 @@
 # pytest, run in parallel, by default the number of processors).
 #
 # pytest mostly waits for servers and browsers. If other suites run too, it starts first and runs in parallel with them,
-# in place of one C program until it ends; its line is printed in the usual order.
+# in place of one C program until it ends; its line is printed in the usual order. C programs yield to it, because its
+# tests have deadlines.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -104,7 +105,7 @@ programs() {
     done
     [ ! -e "$log/e2e.status" ] || JOBS=$all
     # shellcheck disable=SC2086
-    printf '%s\n' $names | xargs -P "$JOBS" -I{} sh "$0" run-one {} &
+    printf '%s\n' $names | nice xargs -P "$JOBS" -I{} sh "$0" run-one {} &
     echo $! >"$log/programs.pid"
     wait $!
     rm -f "$log/programs.pid"
