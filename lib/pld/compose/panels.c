@@ -92,7 +92,7 @@ enum eps_status eps__build_steps(const struct eps__composition *c, struct eps__p
     size_t len = c->steps.len;
     enum eps_status first = EPS_OK, *status = calloc(len, sizeof *status);
     struct build build = {c, saddle, estimate, spacing, expansion, built, status};
-    if (status == EPS_OK)
+    if (!status)
         return EPS_NO_MEMORY;
     if (len > 1 && c->context && c->context->parallel_for)
         c->context->parallel_for(c->context->user, len, build_task, &build);
