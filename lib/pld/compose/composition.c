@@ -223,7 +223,8 @@ enum eps_status eps__composition_log_delta(struct eps__composition *c, enum eps_
     }
     double upper = 0, lower = -INFINITY;
     bool rare = large_losses_are_rare(c, eps), done = false;
-    bool alone = rare && eps > 0 && eps__one_loss_decides(&c->steps, eps, LARGEST_SHARE * c->accuracy.tolerance);
+    bool alone =
+        eps > 0 && c->steps.total > 1 && eps__one_loss_decides(&c->steps, eps, LARGEST_SHARE * c->accuracy.tolerance);
     enum eps_status status = alone ? bound_by_largest(c, eps, &upper, &lower) : EPS_OK;
     if (status == EPS_OK && !close_enough(c, upper, lower) && eps__large_losses_decide(&c->steps))
         status = bound_by_decisive(c, eps, &upper, &lower, &done);

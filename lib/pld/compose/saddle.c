@@ -167,8 +167,12 @@ void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess,
             high = tilt;
         double next = tilt + residual / saddle->variance;
         if (!(next > low && next < high) || (isinf(high) && next > 4 * tilt))
-            next = isinf(high) ? 4 * tilt : 0.5 * (low + high);
-        if (high - low < 1e-6 * high || next > 1e12)
+            next = isinf(high) ? 4 * tilt : low > 0 ? 0.5 * (low + high) : 0.1 * high;
+        if (high - low < 1e-6 * high) { /* the mean jumps over eps at this tilt */
+            eps__saddle_moments(steps, low, z_excess, saddle);
+            return;
+        }
+        if (isinf(high) && next > 1e12)
             return;
         tilt = next;
     }

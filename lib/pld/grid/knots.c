@@ -127,29 +127,30 @@ static void round_down(struct eps__cells *cells, size_t i)
     cell->right = cell->gap = 0;
 }
 
-/* Rounds down the outermost cell at one end that is still split. */
-static void round_end(struct eps__cells *cells, bool high)
+/* Rounds down the outermost `count` cells at one end that are still split. */
+static void round_end(struct eps__cells *cells, bool high, size_t count)
 {
-    for (size_t i = 0; i < cells->len; i++) {
+    for (size_t i = 0; i < cells->len && count > 0; i++) {
         size_t at = high ? cells->len - 1 - i : i;
         if (cells->items[at].gap > 0) {
             round_down(cells, at);
-            return;
+            count--;
         }
     }
 }
 
 /* The masses of the lower estimate. The curve cannot be lowered at an end knot, because it has only one neighbour, so
- * the end cell must not be split. Returns the number of knots, or 0 if the masses are still negative after all
- * attempts. */
+ * the end cells must not be split: of the first SINGLY attempts each rounds down one more, later ones twice as many as
+ * the one before. Returns the number of knots, or 0 if the masses are still negative when no cell is split. */
 static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *mass, double *lowered)
 {
-    enum { TRIES = 64 };
+    enum { TRIES = 64, SINGLY = 8 };
+    size_t low_count = 1, high_count = 1;
     if (cells->items[0].gap > 0)
         round_down(cells, 0);
     if (cells->items[cells->len - 1].gap > 0)
         round_down(cells, cells->len - 1);
-    for (int i = 0; i <= 2 * TRIES; i++) {
+    for (int i = 0; i < TRIES; i++) {
         sum_cells(cells, mass);
         lower_knots(cells, mass, lowered);
         set_indices(cells, index);
@@ -157,13 +158,12 @@ static size_t assemble_lower(struct eps__cells *cells, int64_t *index, double *m
         bool low = mass[0] < 0, high = mass[len - 1] < 0;
         if (!low && !high)
             return len;
-        if (i == TRIES)
-            for (size_t j = 0; j < cells->len; j++)
-                round_down(cells, j);
         if (low)
-            round_end(cells, false);
+            round_end(cells, false, low_count);
         if (high)
-            round_end(cells, true);
+            round_end(cells, true, high_count);
+        low_count *= low && i >= SINGLY ? 2 : 1;
+        high_count *= high && i >= SINGLY ? 2 : 1;
     }
     return 0;
 }
