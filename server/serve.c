@@ -225,7 +225,7 @@ int command_serve(int argc, char **argv)
     }
     signals_start();
     log_start(config.log_level);
-    int fd = listen_on(config.listen, url, sizeof url, message, sizeof message);
+    int fd = listen_on(config.listen, config.request_seconds, url, sizeof url, message, sizeof message);
     bool ready =
         fd >= 0 && signals_watch(GRACE_SECONDS, overdue, NULL) && server_build(&server, message, sizeof message);
     struct http *http = ready ? http_start(&server, fd, message, sizeof message) : NULL;

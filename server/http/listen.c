@@ -6,6 +6,7 @@
 #include "server/http/listen.h"
 
 #include <errno.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,8 +17,9 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define GONE_SECONDS 60 /* without any packet from the machine of the client */
 #define PROBES 3
+#define GONE_LEAST 2.0 /* seconds: a packet that is lost is sent again within this time */
+#define GONE_MOST 3600.0
 
 /* Splits HOST:PORT and removes the brackets of an IPv6 address. */
 static bool split(const char *address, char *host, size_t host_size, const char **port)
@@ -42,7 +44,7 @@ static bool split(const char *address, char *host, size_t host_size, const char 
     return true;
 }
 
-static int bind_one(const struct addrinfo *info)
+static int bind_one(const struct addrinfo *info, double gone_seconds)
 {
     int on = 1;
     int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
@@ -51,10 +53,11 @@ static int bind_one(const struct addrinfo *info)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     /* Accepted connections inherit these options: they detect a client whose machine or network is gone, which leaves
      * probes and data unanswered. */
-    int idle = GONE_SECONDS / 2;
-    int interval = GONE_SECONDS / 2 / PROBES;
+    int seconds = (int)fmax(fmin(gone_seconds, GONE_MOST), GONE_LEAST);
+    int idle = seconds / 2;
+    int interval = seconds / 2 / PROBES > 0 ? seconds / 2 / PROBES : 1;
     int probes = PROBES;
-    unsigned unanswered_ms = GONE_SECONDS * 1000;
+    unsigned unanswered_ms = (unsigned)seconds * 1000;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
@@ -82,7 +85,7 @@ static void write_url(int fd, char *url, size_t url_size)
     snprintf(url, url_size, "http://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
-int listen_on(const char *address, char *url, size_t url_size, char *message, size_t message_size)
+int listen_on(const char *address, double gone_seconds, char *url, size_t url_size, char *message, size_t message_size)
 {
     char host[256];
     const char *port;
@@ -99,7 +102,7 @@ int listen_on(const char *address, char *url, size_t url_size, char *message, si
     }
     int fd = -1;
     for (struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
-        fd = bind_one(info);
+        fd = bind_one(info, gone_seconds);
     if (fd < 0)
         snprintf(message, message_size, "cannot listen on %s: %s", address, strerror(errno));
     else
