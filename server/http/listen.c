@@ -18,7 +18,7 @@
 
 #define BACKLOG 1024
 #define PROBES 3
-#define GONE_LEAST 2.0 /* seconds: a packet that is lost is sent again within this time */
+#define GONE_LEAST 10.0 /* seconds: a packet that is lost is sent again within this time */
 #define GONE_MOST 3600.0
 
 /* Splits HOST:PORT and removes the brackets of an IPv6 address. */
