@@ -723,6 +723,38 @@ EPS_API double eps_strategy_optimality_gap(const struct eps_strategy *strategy);
  *   x_t = y_t / C[0, 0]. */
 EPS_API size_t eps_strategy_blt(const struct eps_strategy *strategy, const double **decay, const double **scale);
 
+/* How x = C^-1 z is computed row by row; see eps_strategy_recurrence(). */
+enum eps_recurrence_kind {
+    EPS_RECURRENCE_IDENTITY, /* x_t = z_t / divisor */
+    EPS_RECURRENCE_TOEPLITZ, /* x_t = (z_t - sum over d > 0 of numbers[d] x_(t-d)) / numbers[0] */
+    EPS_RECURRENCE_COLUMNS,  /* the same with c(t - d, d) for numbers[d]; c(j, d): see width */
+    EPS_RECURRENCE_BLT,      /* eps_strategy_blt() documents it; divisor is C[0, 0] */
+    EPS_RECURRENCE_INVERSE,  /* x_t = sum over d of numbers[d] z_(t-d) */
+    EPS_RECURRENCE_ROWS,     /* x_t = row t of C^-1 times z: eps_strategy_row() */
+    EPS_RECURRENCE_COUNT
+};
+
+struct eps_recurrence {
+    enum eps_recurrence_kind kind;
+    size_t block;          /* steps, n / stamps: each block starts anew, with t = 0 and nothing before it */
+    size_t block_rows;     /* rows of z of a block; block, unless C is not square */
+    double divisor;        /* identity, blt */
+    const double *numbers; /* toeplitz, columns, inverse: `len` of them; else NULL */
+    size_t len;
+    size_t width;        /* columns: numbers has len / width columns of this many, the last ones of a block, each from
+                            the diagonal down: c(j, d) = C[j + d, j]. Columns before them equal the first of them. */
+    const double *decay; /* blt: buffers of each; else NULL */
+    const double *scale;
+    size_t buffers;
+};
+
+/* Describes the recurrence that keeps the fewest rows, for a trainer that draws the noise itself. Pointers are borrowed
+ * from the strategy. EPS_UNSUPPORTED if C has no inverse. */
+EPS_API EPS_MUST_USE enum eps_status eps_strategy_recurrence(const struct eps_strategy *strategy,
+                                                             struct eps_recurrence *recurrence,
+                                                             struct eps_error *error);
+EPS_API const char *eps_recurrence_name(enum eps_recurrence_kind kind);
+
 /*
  * Returns the shape of a part of the factorisation. EPS_UNSUPPORTED if the part is undefined (no inverse) or this build
  * does not compute it.

@@ -36,4 +36,6 @@ NAME_TABLE(eps_unknown_name, enum eps_unknown, EPS_SOLVE_COUNT, "epsilon", "delt
            "count")
 NAME_TABLE(eps_guarantee_name, enum eps_guarantee, EPS_GUARANTEE_COUNT, "deterministic", "estimate_verify_release",
            "high_probability")
+NAME_TABLE(eps_recurrence_name, enum eps_recurrence_kind, EPS_RECURRENCE_COUNT, "identity", "toeplitz", "columns",
+           "blt", "inverse", "rows")
 NAME_TABLE(eps_part_name, enum eps_part, EPS_PART_COUNT, "encoder", "decoder", "noise")

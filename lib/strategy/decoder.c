@@ -1,6 +1,6 @@
 /*
- * Access to the parts of the factorisation, C, C^-1 and B = A C^-1: by shape, by coefficients and by row. The inverse
- * of a block is computed on first use and kept, because matrices are streamed row by row.
+ * Access to the parts of the factorisation, C, C^-1 and B = A C^-1: by shape, by coefficients, by row and, for trainers
+ * that draw C^-1 z, by recurrence. The inverse of a block is computed on first use and kept, because matrices are streamed row by row.
  *
  * A row y of B solves y C = (row of A) block by block. With the inverse, this is a convolution (Toeplitz) or a product
  * (dense).
@@ -165,5 +165,20 @@ enum eps_status eps_strategy_band_row(const struct eps_strategy *strategy, doubl
         return eps__error(error, EPS_INVALID, "", "row %zu of a matrix of %zu rows: rows count from 0", row,
                           strategy->n);
     strategy->kind->band_row(strategy, out, row % strategy->block);
+    return EPS_OK;
+}
+
+enum eps_status eps_strategy_recurrence(const struct eps_strategy *strategy, struct eps_recurrence *recurrence,
+                                        struct eps_error *error)
+{
+    const double *inverse;
+    enum eps_status status = require_inverse(&inverse, error, strategy);
+    if (status != EPS_OK)
+        return status;
+    struct eps_recurrence r = {
+        .kind = EPS_RECURRENCE_ROWS, .block = strategy->block, .block_rows = strategy->block_rows};
+    if (strategy->kind->recurrence)
+        strategy->kind->recurrence(strategy, &r);
+    *recurrence = r;
     return EPS_OK;
 }

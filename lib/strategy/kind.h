@@ -80,6 +80,8 @@ struct eps__strategy_kind {
                                  const double *inverse, size_t row);
     /* The ways to draw C^+ z, a list that ends with NULL. */
     const struct eps__noise_way *const *noise_ways;
+    /* Fills in the kind of the recurrence and its numbers. NULL: rows of C^+. */
+    void (*recurrence)(const struct eps_strategy *s, struct eps_recurrence *r);
     /* For cost.c: the numbers that C takes; the operations for one Gram matrix of k columns, and the numbers that it
      * needs besides; and functions that add the cost of fixed_order from `starts` starting points, of min_separation
      * and of the error figures. */

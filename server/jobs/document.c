@@ -82,8 +82,9 @@ static void write_links(struct text *out, const char *id)
     static const struct {
         const char *name;
         const char *path;
-    } links[] = {{"self", ""},        {"events", "/events"}, {"cancel", "/cancel"}, {"matrix", "/matrix"},
-                 {"error", "/error"}, {"curve", "/curve"},   {"spend", "/spend"},   {"statement", "/statement"}};
+    } links[] = {{"self", ""},          {"events", "/events"},       {"cancel", "/cancel"},
+                 {"matrix", "/matrix"}, {"mechanism", "/mechanism"}, {"error", "/error"},
+                 {"curve", "/curve"},   {"spend", "/spend"},         {"statement", "/statement"}};
     for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
         text_puts(out, i ? ",\"" : ",\"links\":{\"");
         text_puts(out, links[i].name);

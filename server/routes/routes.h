@@ -20,6 +20,7 @@ request_handler handle_resource_cancel;
 request_handler handle_resource_delete;
 request_handler handle_job_curve;
 request_handler handle_job_matrix;
+request_handler handle_job_mechanism;
 request_handler handle_job_error;
 request_handler handle_job_spend;
 request_handler handle_job_statement;

@@ -28,6 +28,7 @@ const struct route route_table[] = {
     {"GET", "/v1/jobs/{id}/events", handle_resource_events, events, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/curve", handle_job_curve, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/matrix", handle_job_matrix, json_or_npy, matrix_query, ROUTE_PLAIN, &job_resource},
+    {"GET", "/v1/jobs/{id}/mechanism", handle_job_mechanism, json, phase_query, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/error", handle_job_error, json_or_csv, phase_query, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/spend", handle_job_spend, json_or_csv, NULL, ROUTE_PLAIN, &job_resource},
     {"GET", "/v1/jobs/{id}/statement", handle_job_statement, markdown_or_json, NULL, ROUTE_PLAIN, &job_resource},

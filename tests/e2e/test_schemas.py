@@ -226,6 +226,10 @@ def calls(server):
         yield "GET", job + "/error", path + "/error", {}
     for accept in ("text/csv", "image/png"):
         yield "GET", job + "/error", dense + "/error", {"headers": {"Accept": accept}}
+    for path in (ordinary, dense, curve, singular, NOBODY):
+        yield "GET", job + "/mechanism", path + "/mechanism", {}
+    yield "GET", job + "/mechanism", dense + "/mechanism", {"headers": {"Accept": "image/png"}}
+    yield "GET", job + "/mechanism", dense + "/mechanism?phase=1", {}
     for path in (ordinary, curve, NOBODY):
         yield "GET", job + "/spend", path + "/spend", {}
     for accept in ("text/csv", "image/png"):
@@ -280,7 +284,7 @@ def calls(server):
     running = server.post(ENDLESS).json()["links"]["self"]
     for tail in ("", "?wait=1"):
         yield "GET", job, running + tail, {}
-    for tail in ("/curve", "/matrix", "/error", "/spend", "/statement"):
+    for tail in ("/curve", "/matrix", "/mechanism", "/error", "/spend", "/statement"):
         yield "GET", job + tail, running + tail, {}
     yield *noise, {"json": some | {"job": running.rsplit("/", 1)[1]}}
     yield "DELETE", job, running, {}

@@ -332,6 +332,14 @@ static void banded_error_cost(struct eps__cost *cost, const struct eps__forecast
     cost->bytes += 8 * (2 * c->n + 4 * m + c->bands * (c->bands + 4));
 }
 
+static void banded_recurrence(const struct eps_strategy *s, struct eps_recurrence *r)
+{
+    r->kind = EPS_RECURRENCE_COLUMNS;
+    r->numbers = s->entries;
+    r->len = s->entries_len;
+    r->width = s->width;
+}
+
 const struct eps__strategy_kind eps__strategy_banded = {
     .name = "banded",
     .shape = EPS__SHAPE_OTHER,
@@ -350,6 +358,7 @@ const struct eps__strategy_kind eps__strategy_banded = {
     .decoder_row = banded_decoder_row,
     .noise_row = banded_noise_row,
     .noise_ways = eps__noise_of_square,
+    .recurrence = banded_recurrence,
     .save = banded_save,
     .load = banded_load,
     .numbers = banded_numbers,

@@ -16,6 +16,7 @@ extern const struct eps__strategy_kind eps__strategy_banded;
 
 /* The ways to draw noise for Toeplitz blocks; see noise.h. */
 extern const struct eps__noise_way *const eps__toeplitz_noise[];
+void eps__toeplitz_recurrence(const struct eps_strategy *s, struct eps_recurrence *r);
 
 /* The kind with this name, which ends at a NUL or after `size` bytes; NULL if there is none. */
 const struct eps__strategy_kind *eps__kind_named(const char *name, size_t size);

@@ -375,6 +375,7 @@ const struct eps__strategy_kind eps__strategy_toeplitz = {
     .decoder_row = toeplitz_decoder_row,
     .noise_row = toeplitz_noise_row,
     .noise_ways = eps__toeplitz_noise,
+    .recurrence = eps__toeplitz_recurrence,
     .save = toeplitz_save,
     .load = toeplitz_load,
     .numbers = toeplitz_numbers,

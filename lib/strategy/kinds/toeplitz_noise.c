@@ -120,3 +120,25 @@ static const struct eps__noise_way buffers = {
 
 const struct eps__noise_way *const eps__toeplitz_noise[] = {&buffers, &filter, &eps__noise_by_bands,
                                                             &eps__noise_by_panels, NULL};
+
+/* ---------------------------------------------------------------- for trainers */
+
+void eps__toeplitz_recurrence(const struct eps_strategy *s, struct eps_recurrence *r)
+{
+    if (s->bands == 1) {
+        r->kind = EPS_RECURRENCE_IDENTITY;
+        r->divisor = s->entries[0];
+    } else if (s->blt_len > 0) {
+        r->kind = EPS_RECURRENCE_BLT;
+        r->divisor = s->entries[0];
+        r->buffers = eps_strategy_blt(s, &r->decay, &r->scale);
+    } else if (s->known_inverse_len > 0 && s->known_inverse_len <= s->bands) {
+        r->kind = EPS_RECURRENCE_INVERSE;
+        r->numbers = s->known_inverse;
+        r->len = s->known_inverse_len;
+    } else {
+        r->kind = EPS_RECURRENCE_TOEPLITZ;
+        r->numbers = s->entries;
+        r->len = s->bands;
+    }
+}
