@@ -1,6 +1,7 @@
 /*
  * Access to the parts of the factorisation, C, C^-1 and B = A C^-1: by shape, by coefficients, by row and, for trainers
- * that draw C^-1 z, by recurrence. The inverse of a block is computed on first use and kept, because matrices are streamed row by row.
+ * that draw C^-1 z, by recurrence. The inverse of a block is computed on first use and kept, because matrices are
+ * streamed row by row.
  *
  * A row y of B solves y C = (row of A) block by block. With the inverse, this is a convolution (Toeplitz) or a product
  * (dense).
