@@ -57,8 +57,8 @@ def test_short_jobs_overtake_long_ones(launch):
     cancel(server, running)
     for job_id in shorter + [longer]:
         server.until(job_id, "succeeded")
-    times = [server.get(f"/v1/jobs/{job_id}").json()["started_at"] for job_id in shorter + [longer]]
-    assert times == sorted(times)
+    *before, after = (server.get(f"/v1/jobs/{job_id}").json()["started_at"] for job_id in shorter + [longer])
+    assert max(before) <= after  # jobs of nearly the same length may start in any order
 
 
 def test_the_order_survives_a_restart(launch):
