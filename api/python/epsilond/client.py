@@ -18,7 +18,7 @@ from typing import Any, Union
 from .arrays import read_array
 from .events import Event, read_events
 from .noise import NoiseRows
-from .problems import JobFailed, Problem, Unreachable, problem_of
+from .problems import Conflict, JobFailed, Problem, TooCostly, Unreachable, Unsupported, problem_of
 from .transport import FAILURES, Reply, Transport, lines, unbroken
 
 Document = dict[str, Any]
@@ -263,6 +263,23 @@ class Client:
         return self._document(_path(job) + "/statement")
 
     # ------------------------------------------------------------ batches and noise
+
+    def mechanism(self, job: Resource, *, phase: int | None = None, spend: bool = True) -> Any:
+        """
+        What a training needs to draw the noise of the job itself, without the service: an
+        epsilond.training.Mechanism, which requires NumPy. For a job with phases, one run of `phase`. spend: whether to
+        fetch the spend of the job, which takes time, for its spent().
+        """
+        from .training import Mechanism
+        text = self._get(_path(job) + "/mechanism" + _query(phase=phase), extra=300.0).body.decode()
+        links = json.loads(text)["links"]
+        rows = read_array(io.BytesIO(self._get(links["rows"], NPY, extra=300.0).body)) if "rows" in links else None
+        points: list[Document] | None = None
+        try:
+            points = self.spend(job) if spend else None
+        except (Conflict, Unsupported, TooCostly):  # the mechanism does without
+            pass
+        return Mechanism(text, rows=rows, spend=points, statement=self.statement(job))
 
     def batches(self, request: Mapping[str, Any] | None = None, users: Iterable[Sequence[int]] | None = None, *,
                 job: Resource | None = None, dataset_size: int | None = None, seed: int | None = None,

@@ -1,0 +1,108 @@
+"""
+White noise that can be drawn again: standard normals in float32, each a function of a secret key of 128 bits, the row,
+the parameter and the coordinate, so that they do not depend on how parameters are divided among devices or processes.
+
+The bits are those of ChaCha with 12 rounds and a key of 128 bits (Bernstein 2008), in counter mode: block b of a
+parameter has 16 words, for its coordinates 16 b to 16 b + 15, and its counter is (b, parameter, row, 0). It consists of
+additions, rotations and exclusive ors of 32-bit words, which NumPy, PyTorch and JAX compute alike on every device. (Of
+Philox and Threefry, which frameworks use, only Threefry4x32 takes such a key on 32-bit words. It costs as much and was
+never meant to withstand an attacker, who here is assumed to know the noise of all other steps.)
+
+Words 0 to 7 of a block give the radii and words 8 to 15 the angles of eight pairs by Box and Muller: the cosines are
+coordinates 0 to 7, the sines 8 to 15. A radius comes from a whole word, u = (word + 1/2) / 2^32 rounded to float32, so
+that the tail reaches to 6.7 standard deviations; an angle from its 24 leading bits. Everything up to the logarithm, the
+sine and the cosine is exact or rounded once, and thus the same everywhere. Those three may differ in their last bits
+between libraries and devices.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+from __future__ import annotations
+
+import math
+import secrets
+from typing import Any, Callable, Protocol
+
+KEY_BYTES = 16
+COORDINATES = 16  # of a block
+DOUBLE_ROUNDS = 6
+CONSTANTS = tuple(int.from_bytes(b"expand 16-byte k"[i:i + 4], "little") for i in range(0, 16, 4))
+ANGLE = 2 * math.pi / 2**24
+MOST_BLOCKS = 2**31  # of a parameter: its blocks are counted in an int32
+
+
+class Arithmetic(Protocol):
+    """What a backend does with arrays of 32-bit words: a sum wraps around, whether words are signed or not."""
+
+    def rotate(self, words: Any, bits: int) -> Any:
+        """Rotates words to the left."""
+
+    def leading(self, words: Any) -> Any:
+        """The 24 leading bits, as float32."""
+
+    def trailing(self, words: Any) -> Any:
+        """The 8 trailing bits, as float32."""
+
+    def join(self, arrays: list[Any]) -> Any:
+        """Concatenates arrays along their first axis."""
+
+    def log(self, x: Any) -> Any: ...
+    def sqrt(self, x: Any) -> Any: ...
+    def cos(self, x: Any) -> Any: ...
+    def sin(self, x: Any) -> Any: ...
+
+
+def checked_key(key: bytes | None) -> bytes:
+    """The key, or a new one from the operating system."""
+    if key is None:
+        return secrets.token_bytes(KEY_BYTES)
+    if not isinstance(key, (bytes, bytearray)) or len(key) != KEY_BYTES:
+        raise ValueError(f"the key must be {KEY_BYTES} bytes that nobody can guess, such as secrets.token_bytes(16)")
+    return bytes(key)
+
+
+def key_words(key: bytes) -> list[int]:
+    return [int.from_bytes(key[i:i + 4], "little") for i in range(0, KEY_BYTES, 4)]
+
+
+def double_round(state: tuple[Any, Any, Any, Any], on: Arithmetic) -> tuple[Any, Any, Any, Any]:
+    """Quarter rounds of the four columns, then of the four diagonals. The state is four rows of four words."""
+    def quarters(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
+        a = a + b
+        d = on.rotate(d ^ a, 16)
+        c = c + d
+        b = on.rotate(b ^ c, 12)
+        a = a + b
+        d = on.rotate(d ^ a, 8)
+        c = c + d
+        b = on.rotate(b ^ c, 7)
+        return a, b, c, d
+
+    def turn(row: Any, places: int) -> Any:
+        return on.join([row[places:], row[:places]])
+
+    a, b, c, d = quarters(*state)
+    a, b, c, d = quarters(a, turn(b, 1), turn(c, 2), turn(d, 3))
+    return a, turn(b, 3), turn(c, 2), turn(d, 1)
+
+
+def repeat_rounds(state: tuple[Any, Any, Any, Any], on: Arithmetic) -> tuple[Any, Any, Any, Any]:
+    for _ in range(DOUBLE_ROUNDS):
+        state = double_round(state, on)
+    return state
+
+
+def words(start: tuple[Any, Any, Any, Any], on: Arithmetic,
+          rounds: Callable[..., tuple[Any, Any, Any, Any]] = repeat_rounds) -> Any:
+    """
+    16 words for each block, 16 x blocks of them. `start`: four arrays of 4 x blocks words: the constants, the key, the
+    key again, and the counters.
+    """
+    return on.join([end + begin for end, begin in zip(rounds(start, on), start)])
+
+
+def normals(bits: Any, on: Arithmetic) -> Any:
+    """The normals of blocks of 16 words, 16 x blocks of them: the transpose is in the order of the coordinates."""
+    half = COORDINATES // 2
+    u = (on.leading(bits[:half]) + (on.trailing(bits[:half]) + 0.5) * 2.0**-8) * 2.0**-24
+    radius, angle = on.sqrt(-2.0 * on.log(u)), (on.leading(bits[half:]) - 2.0**23) * ANGLE
+    return on.join([radius * on.cos(angle), radius * on.sin(angle)])

@@ -1,0 +1,206 @@
+"""
+Noise in pytrees of JAX arrays: a pure function of a state, for jit and scan.
+
+The recurrences are those of recurrence.py, as functions: the step is traced, so a ring is indexed by it, and what lies
+before the first step of a block is zero because the rows are.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from .chacha import (CONSTANTS, COORDINATES, DOUBLE_ROUNDS, MOST_BLOCKS, checked_key, double_round, key_words, normals,
+                     words)
+from .noise import FORMAT, ReplayError, fingerprint
+from .recurrence import Bands, Blt, Columns, Identity, Inverse, Recurrence, Rows, Toeplitz
+
+if TYPE_CHECKING:
+    from .mechanism import Mechanism
+
+UNROLLED = 16  # rows that are summed without a loop
+
+
+class JaxArithmetic:
+    """On arrays of uint32."""
+
+    log, sqrt, cos, sin, join = jnp.log, jnp.sqrt, jnp.cos, jnp.sin, jnp.concatenate
+
+    @staticmethod
+    def rotate(x: Any, bits: int) -> Any:
+        return (x << jnp.uint32(bits)) | (x >> jnp.uint32(32 - bits))
+
+    @staticmethod
+    def leading(x: Any) -> Any:
+        return (x >> jnp.uint32(8)).astype(jnp.float32)
+
+    @staticmethod
+    def trailing(x: Any) -> Any:
+        return (x & jnp.uint32(255)).astype(jnp.float32)
+
+
+def looped_rounds(state: Any, on: Any) -> Any:
+    """A loop, which is compiled once."""
+    return jax.lax.fori_loop(0, DOUBLE_ROUNDS, lambda _, now: double_round(now, on), state)
+
+
+def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
+    """A row of normals for a parameter."""
+    size = int(numpy.prod(shape, dtype=numpy.int64))
+    count = -(-size // COORDINATES)
+    if count > MOST_BLOCKS:
+        raise ValueError("a parameter has more than 2^35 coordinates: divide it into several")
+
+    def spread(numbers: Any) -> Any:
+        return jnp.broadcast_to(jnp.asarray(numbers, dtype=jnp.uint32)[:, None], (4, count))
+
+    blocks = jnp.arange(count, dtype=jnp.uint32)
+    counters = jnp.stack([blocks, jnp.full_like(blocks, parameter), jnp.broadcast_to(row.astype(jnp.uint32), (count,)),
+                          jnp.zeros_like(blocks)])
+    constants = numpy.array(CONSTANTS, dtype=numpy.uint32)
+    bits = words((spread(constants), spread(key), spread(key), counters), JaxArithmetic, looped_rounds)
+    return normals(bits, JaxArithmetic).T.reshape(-1)[:size].reshape(shape)
+
+
+def weighted(start: Any, weights: Any, rows: Any) -> Any:
+    """start less the rows times their weights."""
+    if len(rows) <= UNROLLED:
+        for i in range(len(rows)):
+            start = start - weights[i] * rows[i]
+        return start
+    return jax.lax.fori_loop(0, len(rows), lambda i, x: x - weights[i] * rows[i], start)
+
+
+# ---------------------------------------------------------------- the recurrences
+
+
+def bands_row(r: Bands, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
+    kept = r.kept
+    distance = (t - 1 - jnp.arange(kept)) % max(1, kept) + 1  # of each slot of the ring
+    if isinstance(r, Columns):
+        columns = jnp.asarray(r.columns, dtype=jnp.float32)
+        first = len(r.columns) - r.block
+        weights = columns[jnp.maximum(0, t - distance + first), distance]
+        divisor = columns[jnp.maximum(0, t + first), 0]
+    else:
+        coefficients = jnp.asarray(r.coefficients, dtype=jnp.float32)  # type: ignore[attr-defined]
+        weights, divisor = coefficients[distance], coefficients[0]
+    x = weighted(z(t), weights, rows) / divisor
+    return x, (rows.at[t % kept].set(x) if kept else rows)
+
+
+def blt_row(r: Blt, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
+    y = weighted(z(t), jnp.asarray(r.scale, dtype=jnp.float32), rows)
+    less = jnp.asarray([decay - 1 for decay in r.decay], dtype=jnp.float32).reshape(-1, *[1] * y.ndim)
+    return y / jnp.float32(r.divisor), rows + (less * rows + y)
+
+
+def inverse_row(r: Inverse, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
+    coefficients = jnp.asarray(r.coefficients, dtype=jnp.float32)
+    reach = jnp.minimum(t + 1, len(r.coefficients))
+    return jax.lax.fori_loop(1, reach, lambda d, x: x + coefficients[d] * z(t - d), coefficients[0] * z(t)), rows
+
+
+def rows_row(r: Rows, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
+    used = r.rows != 0
+    first, last = used.argmax(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1)
+    matrix, first, last = jnp.asarray(r.rows, dtype=jnp.float32), jnp.asarray(first), jnp.asarray(last)
+    start = matrix[t, first[t]] * z(first[t])
+    return jax.lax.fori_loop(first[t] + 1, last[t], lambda j, x: x + matrix[t, j] * z(j), start), rows
+
+
+def identity_row(r: Identity, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
+    return z(t) / jnp.float32(r.divisor), rows
+
+
+FUNCTIONS: dict[type[Recurrence], Any] = {Identity: identity_row, Toeplitz: bands_row, Columns: bands_row, Blt: blt_row,
+                                          Inverse: inverse_row, Rows: rows_row}
+
+
+# ---------------------------------------------------------------- the noise
+
+
+class JaxNoise:
+    """
+    The noise of one run as a pure function: state, x = noise(state), from state = noise.init() on. Nothing is changed in
+    place, so it may be jitted, scanned, and a part of a training step. x is NaN from step n on.
+
+    The state holds the key and noise of the last steps, and is as secret as they are. Nothing but the caller can see
+    that a state is used twice: a step whose result was seen must not be repeated from an older state with other
+    gradients; see Noise.load_state_dict() on what it costs.
+    """
+
+    def __init__(self, mechanism: Mechanism, like: Any, key: bytes | None, clip_norm: float) -> None:
+        self.mechanism = mechanism
+        self.key = checked_key(key)
+        self.clip_norm = float(clip_norm)
+        leaves, self._tree = jax.tree_util.tree_flatten(like)
+        if not leaves:
+            raise ValueError("there is no array to draw noise for")
+        for leaf in leaves:
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise TypeError(f"noise is added to floating-point arrays, not to {leaf.dtype}")
+        self._shapes = [(tuple(leaf.shape), leaf.dtype) for leaf in leaves]
+        self._mark = fingerprint(mechanism, self.key)
+
+    def init(self) -> dict[str, Any]:
+        """The state before step 0."""
+        kept = self.mechanism.recurrence.kept
+        return {"key": jnp.asarray(key_words(self.key), dtype=jnp.uint32), "step": jnp.zeros((), dtype=jnp.int32),
+                "rows": [jnp.zeros((kept, *shape), dtype=jnp.float32) for shape, _ in self._shapes]}
+
+    def __call__(self, state: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        """The next state, and the noise of this step, clip_norm * noise_multiplier * (C^-1 z)_t, shaped like the
+        parameters. Add it once to the sum of the clipped gradients, and divide by the expected batch size."""
+        r, step, key = self.mechanism.recurrence, state["step"], state["key"]
+        t, above = step % r.block, step // r.block * r.block_rows
+        scale = jnp.where(step < self.mechanism.n, jnp.float32(self.clip_norm * self.mechanism.noise_multiplier),
+                          jnp.float32(numpy.nan))
+        rows, out = [], []
+        for parameter, ((shape, dtype), kept) in enumerate(zip(self._shapes, state["rows"])):
+            def z(row: Any, parameter: int = parameter, shape: tuple[int, ...] = shape) -> Any:
+                return draw(key, parameter, above + row, shape)
+
+            kept = jnp.where(t == 0, jnp.zeros_like(kept), kept)
+            x, after = FUNCTIONS[type(r)](r, t, z, kept)
+            rows.append(after)
+            out.append((scale * x).astype(dtype))
+        return {"key": key, "step": step + 1, "rows": rows}, jax.tree_util.tree_unflatten(self._tree, out)
+
+    def stddev(self, step: int) -> float:
+        """The standard deviation of a coordinate of the noise of a step; see Mechanism.stddev()."""
+        return self.mechanism.stddev(step, self.clip_norm)
+
+    def state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """A checkpoint of a state, without the key, as NumPy arrays."""
+        return {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
+                "clip_norm": self.clip_norm, "steps": int(state["step"]), "arrays": self._described(),
+                "rows": [numpy.asarray(rows) for rows in state["rows"]]}
+
+    def _described(self) -> list[list[Any]]:
+        return [[index, 0, list(shape)] for index, (shape, _) in enumerate(self._shapes)]
+
+    def load_state_dict(self, saved: Mapping[str, Any], *, released: int = 0,
+                        allow_replay: bool = False) -> dict[str, Any]:
+        """
+        The state of a checkpoint, of the same mechanism, key, clip norm and shapes. released: the number of steps whose
+        results were computed, as the training log says; later than the checkpoint, it raises ReplayError unless
+        allow_replay is given. Noise.load_state_dict() says what that costs.
+        """
+        expected = {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
+                    "clip_norm": self.clip_norm, "arrays": self._described()}
+        names = {"format": "version of this client", "mechanism": "mechanism", "run": "key", "clip_norm": "clip norm",
+                 "arrays": "shapes"}
+        for name, value in expected.items():
+            if saved[name] != value:
+                raise ValueError(f"the state is of another {names[name]}: it was {saved[name]}, and here it is {value}")
+        if saved["steps"] < released and not allow_replay:
+            raise ReplayError(f"the state is that after {saved['steps']} steps, but {released} were drawn: to repeat "
+                              "them with other sums would reveal the differences")
+        return {**self.init(), "step": jnp.asarray(saved["steps"], dtype=jnp.int32),
+                "rows": [jnp.asarray(rows, dtype=jnp.float32) for rows in saved["rows"]]}

@@ -1,0 +1,291 @@
+"""
+The noise of a run, step by step, on arrays of NumPy or PyTorch.
+
+The coordinates of all parameters on a device are one flat row of whole blocks (chacha.py), which is drawn and summed in
+tiles that fit into a cache. What a recurrence keeps has the same layout.
+
+A row of z must not be added to two different sums, since their difference is free of noise. So a step is drawn once:
+a state knows how many were, and a journal remembers it when the process is killed.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Protocol
+
+import numpy
+
+from .chacha import COORDINATES, MOST_BLOCKS, checked_key, key_words
+
+if TYPE_CHECKING:
+    from .mechanism import Mechanism
+
+FORMAT = 1
+MANY = 64  # rows kept or drawn for each step, from which on a user is warned
+
+
+class ReplayError(ValueError):
+    """A step would be drawn again."""
+
+
+class Backend(Protocol):
+    tile: int  # blocks
+
+    def leaves(self, like: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+        """The arrays in `like`, and what puts others in their place."""
+
+    def shape(self, array: Any) -> tuple[int, ...]: ...
+
+    def device(self, array: Any) -> Any:
+        """Arrays with equal devices are drawn together."""
+
+    def counters(self, numbers: Any, device: Any) -> Any:
+        """An array of 32-bit words on the device."""
+
+    def zeros(self, rows: int, width: int, device: Any) -> Any: ...
+
+    def empty(self, width: int, device: Any) -> Any: ...
+
+    def draw(self, key: list[int], blocks: Any, parameters: Any, row: int) -> Any:
+        """The flat row of normals of these blocks."""
+
+    def like(self, values: Any, array: Any) -> Any:
+        """float32 values in the shape and type of an array."""
+
+    def rows_of(self, saved: Any, device: Any) -> Any:
+        """Saved rows on the device."""
+
+
+class Group:
+    """The parameters on one device: where they are in the flat row, and what is kept for them."""
+
+    def __init__(self, backend: Backend, device: Any, leaves: Sequence[tuple[int, int, int, int]], kept: int) -> None:
+        """leaves: for each its index in the list of all, its parameter, the first coordinate and their number."""
+        self.slices: dict[int, slice] = {}
+        blocks, parameters, at = [], [], 0
+        for index, parameter, first, size in leaves:
+            low, high = first // COORDINATES, -(-(first + size) // COORDINATES)
+            if high > MOST_BLOCKS or parameter >= 2**31:
+                raise ValueError("a parameter has more than 2^35 coordinates: divide it into several")
+            start = at + first - low * COORDINATES
+            self.slices[index] = slice(start, start + size)
+            blocks.append(numpy.arange(low, high, dtype=numpy.int64))
+            parameters.append(numpy.full(high - low, parameter, dtype=numpy.int64))
+            at += (high - low) * COORDINATES
+        self.device, self.width = device, at
+        self.blocks = backend.counters(numpy.concatenate(blocks), device)
+        self.parameters = backend.counters(numpy.concatenate(parameters), device)
+        self.rows = backend.zeros(kept, at, device)
+
+
+def fingerprint(mechanism: Mechanism, key: bytes) -> bytes:
+    """Tells runs apart without telling the key."""
+    return hashlib.blake2b(mechanism.hash.encode(), key=key, digest_size=16, person=b"epsilond run").digest()
+
+
+class Journal:
+    """A file with the fingerprint of a run and the number of steps that were drawn."""
+
+    SIZE = 24
+
+    def __init__(self, path: str | os.PathLike[str], mark: bytes) -> None:
+        self.path = os.fspath(path)
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        found = os.pread(self.descriptor, self.SIZE, 0)
+        if found and (len(found) != self.SIZE or found[:16] != mark):
+            raise ValueError(f"{self.path} is the journal of a run with another mechanism or key")
+        self.mark = mark
+        self.released = int.from_bytes(found[16:], "little")
+
+    def record(self, released: int) -> None:
+        """Survives the death of the process, though not a loss of power."""
+        if released > self.released:
+            os.pwrite(self.descriptor, self.mark + released.to_bytes(8, "little"), 0)
+            self.released = released
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):  # open() may have failed
+            os.close(self.descriptor)
+
+
+class Noise:
+    """
+    The noise of one run. `step()` returns the noise of the next step, to be added to the sum of its clipped gradients;
+    `steps` is the number of those that were drawn. The state is as secret as the noise, and the key more so. Not for
+    several threads at once.
+    """
+
+    def __init__(self, mechanism: Mechanism, backend: Backend, like: Any, key: bytes | None, clip_norm: float,
+                 places: Sequence[tuple[int, int]] | None, journal: str | os.PathLike[str] | None) -> None:
+        self.mechanism = mechanism
+        self.key = checked_key(key)
+        self.clip_norm = float(clip_norm)
+        self.steps = 0
+        self._backend = backend
+        self._recurrence = mechanism.recurrence
+        self._words = key_words(self.key)
+        self._leaves, self._build = backend.leaves(like)
+        self._places = self._checked_places(places)
+        self._released = 0
+        self._replays = False
+        self._mark = fingerprint(mechanism, self.key)
+        self._journal = None if journal is None else Journal(journal, self._mark)
+        if self._journal:
+            self._released = self._journal.released
+        self._groups = self._grouped()
+        self._warn()
+
+    def _sizes(self) -> list[int]:
+        return [int(numpy.prod(self._backend.shape(leaf), dtype=numpy.int64)) for leaf in self._leaves]
+
+    def _checked_places(self, places: Sequence[tuple[int, int]] | None) -> list[tuple[int, int]]:
+        if not self._leaves:
+            raise ValueError("there is no array to draw noise for")
+        if places is None:
+            return [(index, 0) for index in range(len(self._leaves))]
+        checked = [(int(parameter), int(first)) for parameter, first in places]
+        if len(checked) != len(self._leaves) or any(number < 0 for place in checked for number in place):
+            raise ValueError(f"places must have a (parameter, first coordinate) for each of the {len(self._leaves)} "
+                             "arrays, counted from 0")
+        ends: dict[int, int] = {}
+        for (parameter, first), size in sorted(zip(checked, self._sizes())):
+            if size and first < ends.get(parameter, 0):
+                raise ValueError(f"places overlap in parameter {parameter}: two arrays would get the same noise")
+            ends[parameter] = max(ends.get(parameter, 0), first + size)
+        return checked
+
+    def _grouped(self) -> list[Group]:
+        by_device: dict[Any, list[tuple[int, int, int, int]]] = {}
+        for index, (leaf, place, size) in enumerate(zip(self._leaves, self._places, self._sizes())):
+            by_device.setdefault(self._backend.device(leaf), []).append((index, *place, size))
+        return [Group(self._backend, device, leaves, self._recurrence.kept) for device, leaves in by_device.items()]
+
+    def _warn(self) -> None:
+        cost = self.mechanism.cost(sum(self._sizes()))
+        if self._recurrence.kept > MANY or cost["draws"] > MANY:
+            warnings.warn(f"this strategy keeps {cost['bytes'] / 2**30:.2g} GiB and draws up to {cost['draws']} rows of "
+                          "white noise for each step; one with few bands, or a blt, costs less", stacklevel=4)
+
+    # ------------------------------------------------------------ steps
+
+    def step(self) -> Any:
+        """
+        The noise of the next step, clip_norm * noise_multiplier * (C^-1 z)_t, shaped like the parameters. Add it once to
+        the sum of the clipped gradients, and divide by the expected batch size.
+        """
+        self._advance_check()
+        scale = self.clip_norm * self.mechanism.noise_multiplier
+        flats = [self._flat(group, scale) for group in self._groups]
+        self._drawn()
+        out: list[Any] = [None] * len(self._leaves)
+        for group, flat in zip(self._groups, flats):
+            for index, part in group.slices.items():
+                out[index] = self._backend.like(flat[part], self._leaves[index])
+        return self._build(out)
+
+    def advance(self, steps: int) -> None:
+        """
+        Goes on to the state after so many steps, without returning their noise. A run that lost the results of its last
+        steps may so continue after them, from an older checkpoint of its parameters and with the batches of the later
+        steps: it then does without those results, which costs no privacy, though the noise that they were to cancel
+        stays.
+        """
+        if not self.steps <= steps <= self.mechanism.n:
+            raise ValueError(f"steps must lie in [{self.steps}, {self.mechanism.n}]")
+        if self._recurrence.kept == 0:
+            self.steps = steps
+        while self.steps < steps:
+            for group in self._groups:
+                self._flat(group, 1.0)
+            self.steps += 1
+        self._released = max(self._released, steps)
+
+    def stddev(self, step: int) -> float:
+        """The standard deviation of a coordinate of the noise of a step; see Mechanism.stddev()."""
+        return self.mechanism.stddev(step, self.clip_norm)
+
+    def _advance_check(self) -> None:
+        if self.steps >= self.mechanism.n:
+            raise ValueError(f"all {self.mechanism.n} steps were drawn: the guarantee covers no more")
+        if self.steps < self._released and not self._replays:
+            raise ReplayError(
+                f"step {self.steps} was drawn before ({self._released} steps were): added to another sum, its noise "
+                "would reveal the difference. advance() to there, or see load_state_dict(allow_replay=True)")
+
+    def _drawn(self) -> None:
+        self.steps += 1
+        self._released = max(self._released, self.steps)
+        if self._journal:
+            self._journal.record(self.steps)
+
+    def _flat(self, group: Group, scale: float) -> Any:
+        """The row of a group, and what is kept goes on to the next step."""
+        backend, block = self._backend, self._recurrence.block
+        t, above = self.steps % block, self.steps // block * self._recurrence.block_rows
+        out = backend.empty(group.width, group.device)
+        if t == 0 and self._recurrence.kept:
+            group.rows[:] = 0
+        blocks = group.width // COORDINATES
+        for low in range(0, blocks, backend.tile):
+            high = min(blocks, low + backend.tile)
+            numbers, parameters = group.blocks[low:high], group.parameters[low:high]
+            part = slice(low * COORDINATES, high * COORDINATES)
+
+            def draw(row: int) -> Any:
+                return backend.draw(self._words, numbers, parameters, above + row)
+
+            out[part] = self._recurrence.row(t, draw, group.rows[:, part])
+            out[part] *= scale
+        return out
+
+    # ------------------------------------------------------------ checkpoints
+
+    def state_dict(self) -> dict[str, Any]:
+        """What load_state_dict() needs to go on bit for bit. It does not contain the key, but noise of the last steps:
+        keep it as secret as the data."""
+        rows: list[Any] = [None] * len(self._leaves)
+        for group in self._groups:
+            for index, part in group.slices.items():
+                rows[index] = self._backend.rows_of(group.rows[:, part], None)
+        return {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
+                "clip_norm": self.clip_norm, "steps": self.steps, "arrays": self._described(), "rows": rows}
+
+    def _described(self) -> list[list[Any]]:
+        return [[parameter, first, list(self._backend.shape(leaf))]
+                for leaf, (parameter, first) in zip(self._leaves, self._places)]
+
+    def load_state_dict(self, state: Mapping[str, Any], *, allow_replay: bool = False) -> None:
+        """
+        Returns to a state of state_dict(), of the same mechanism, key, clip norm and shapes. Raises ReplayError if later
+        steps were drawn, by this object or, as the journal says, by an earlier process.
+
+        allow_replay: draw them again. Of the two sums of a step that were noised alike, the difference is known without
+        noise to anyone who sees both results, and with correlated noise so is every later difference. Allow it only if
+        nothing that was computed from the steps since the checkpoint left the machine, was kept, or influenced a
+        decision; or if the steps are repeated with exactly the same sums, bit for bit. Otherwise there is no guarantee
+        any more. advance() is the way without this risk.
+        """
+        expected = {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
+                    "clip_norm": self.clip_norm, "arrays": self._described()}
+        names = {"format": "version of this client", "mechanism": "mechanism", "run": "key", "clip_norm": "clip norm",
+                 "arrays": "shapes or places"}
+        for name, value in expected.items():
+            if state[name] != value:
+                raise ValueError(f"the state is of another {names[name]}: it was {state[name]}, and here it is {value}")
+        steps = int(state["steps"])
+        if not 0 <= steps <= self.mechanism.n:
+            raise ValueError(f"the state is damaged: it says that {steps} of {self.mechanism.n} steps were drawn")
+        if steps < self._released and not allow_replay:
+            raise ReplayError(
+                f"the state is that after {steps} steps, but {self._released} were drawn: to repeat them with other sums "
+                "would reveal the differences. advance() after loading a later state, or see allow_replay")
+        for group in self._groups:
+            for index, part in group.slices.items():
+                group.rows[:, part] = self._backend.rows_of(state["rows"][index], group.device)
+        self.steps = steps
+        self._replays = self._replays or steps < self._released
+        self._released = max(self._released, steps)
