@@ -68,18 +68,28 @@ def test_normals_are_those_of_box_and_muller():
     z = NumpyBackend().draw(key, numpy.array([0, 9, 2**31 - 1], dtype=numpy.uint32),
                             numpy.array([5, 6, 7], dtype=numpy.uint32), row)
     for at, (block, parameter) in enumerate([(0, 5), (9, 6), (2**31 - 1, 7)]):
-        words = reference_block(key, [block, parameter, row, 0])
-        for i in range(8):
-            radius = math.sqrt(-2 * math.log((words[i] + 0.5) / 2**32))
-            angle = 2 * math.pi * ((words[8 + i] >> 8) / 2**24 - 0.5)
-            assert abs(z[16 * at + i] - radius * math.cos(angle)) < 4e-6
-            assert abs(z[16 * at + 8 + i] - radius * math.sin(angle)) < 4e-6
+        high, low, angles = (reference_block(key, [block, parameter, row, part]) for part in range(3))
+        for i in range(16):
+            radius = math.sqrt(-2 * math.log((high[i] + (low[i] + 0.5) / 2**32) / 2**32))
+            angle = 2 * math.pi * ((angles[i] >> 8) / 2**24 - 0.5)
+            assert abs(z[32 * at + i] - radius * math.cos(angle)) < 4e-6
+            assert abs(z[32 * at + 16 + i] - radius * math.sin(angle)) < 4e-6
+
+
+def test_the_tail_reaches_beyond_nine_deviations():
+    """The least and largest radii, and those that the second word decides."""
+    words = lambda *values: numpy.array(values, dtype=numpy.uint32)[:, None]
+    z = chacha.normals(words(0, 0, 1, 255, 2**32 - 1), words(0, 2**31, 0, 7, 2**32 - 1), words(*[2**31] * 5),
+                       NumpyArithmetic)[:5, 0]
+    for value, u in zip(z, (2**-65, 2**-33, 2**-32, 255 * 2**-32, 1)):
+        assert abs(value - math.sqrt(-2 * math.log(u))) < 4e-6 and numpy.isfinite(value)
+    assert 9.4 < z[0] < 9.6
 
 
 def test_normals_are_normal():
     """A million of them: moments, and the counts in 64 cells of equal probability. Seeded, so it always passes."""
     from statistics import NormalDist
-    blocks = numpy.arange(2**16, dtype=numpy.uint32)
+    blocks = numpy.arange(2**15, dtype=numpy.uint32)
     z = NumpyBackend().draw([1, 2, 3, 4], blocks, blocks * 0, 0).astype(float)
     assert z.size == 2**20
     for power, expected, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
@@ -87,7 +97,7 @@ def test_normals_are_normal():
     edges = [NormalDist().inv_cdf(i / 64) for i in range(1, 64)]
     counts = numpy.bincount(numpy.searchsorted(edges, z), minlength=64)
     assert abs(((counts - z.size / 64)**2 / (z.size / 64)).sum() - 63) < 4 * math.sqrt(2 * 63)
-    for lag in (1, 8, 16):
+    for lag in (1, 16, 32):
         assert abs((z[lag:] * z[:-lag]).mean()) < 4 / math.sqrt(z.size)
 
 

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from .chacha import (CONSTANTS, COORDINATES, DOUBLE_ROUNDS, MOST_BLOCKS, checked_key, double_round, key_words, normals,
-                     words)
+from .chacha import (CONSTANTS, COORDINATES, DOUBLE_ROUNDS, MOST_BLOCKS, PARTS, checked_key, double_round, key_words,
+                     normals, words)
 from .noise import FORMAT, ReplayError, fingerprint
 from .recurrence import Bands, Blt, Columns, Identity, Inverse, Recurrence, Rows, Toeplitz
 
@@ -54,17 +54,21 @@ def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
     size = int(numpy.prod(shape, dtype=numpy.int64))
     count = -(-size // COORDINATES)
     if count > MOST_BLOCKS:
-        raise ValueError("a parameter has more than 2^35 coordinates: divide it into several")
+        raise ValueError("a parameter has more than 2^36 coordinates: divide it into several")
 
     def spread(numbers: Any) -> Any:
         return jnp.broadcast_to(jnp.asarray(numbers, dtype=jnp.uint32)[:, None], (4, count))
 
     blocks = jnp.arange(count, dtype=jnp.uint32)
-    counters = jnp.stack([blocks, jnp.full_like(blocks, parameter), jnp.broadcast_to(row.astype(jnp.uint32), (count,)),
-                          jnp.zeros_like(blocks)])
     constants = numpy.array(CONSTANTS, dtype=numpy.uint32)
-    bits = words((spread(constants), spread(key), spread(key), counters), JaxArithmetic, looped_rounds)
-    return normals(bits, JaxArithmetic).T.reshape(-1)[:size].reshape(shape)
+
+    def bits(part: int) -> Any:
+        counters = jnp.stack([blocks, jnp.full_like(blocks, parameter),
+                              jnp.broadcast_to(row.astype(jnp.uint32), (count,)), jnp.full_like(blocks, part)])
+        return words((spread(constants), spread(key), spread(key), counters), JaxArithmetic, looped_rounds)
+
+    high, low, angles = map(bits, range(PARTS))
+    return normals(high, low, angles, JaxArithmetic).T.reshape(-1)[:size].reshape(shape)
 
 
 def weighted(start: Any, weights: Any, rows: Any) -> Any:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,7 @@ class Mechanism:
         journal: a file in which step() records, before it returns, how many steps were drawn with this key. A run that
         starts again from a checkpoint older than that finds out. Not for JAX.
         """
+        like = list(like) if isinstance(like, Iterator) else like
         backend = backend or _backend_of(like)
         if not clip_norm > 0:
             raise ValueError("clip_norm must be positive: the largest norm of an example's contribution")
@@ -124,7 +125,7 @@ class Mechanism:
             raise ValueError(f"step must lie in [0, {self.n - 1}]")
         if self._norms is None:
             self._norms = self.recurrence.norms()
-        return clip_norm * self.noise_multiplier * float(self._norms[step % self.recurrence.block])
+        return float(clip_norm * self.noise_multiplier * self._norms[step % self.recurrence.block])
 
     def spent(self, steps: int) -> float:
         """

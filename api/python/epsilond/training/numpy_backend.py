@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import numpy
 
-from .chacha import CONSTANTS, normals, words
+from .chacha import CONSTANTS, PARTS, normals, words
 
 
 class NumpyArithmetic:
@@ -58,7 +58,7 @@ def flatten(like: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
 
 
 class NumpyBackend:
-    tile = 4096
+    tile = 2048
     counters = staticmethod(lambda numbers, device: numbers.astype(numpy.uint32))
 
     def leaves(self, like: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
@@ -85,9 +85,12 @@ class NumpyBackend:
         def spread(numbers: Any) -> Any:
             return numpy.repeat(numpy.array(numbers, dtype=numpy.uint32)[:, None], len(blocks), axis=1)
 
-        counters = numpy.stack([blocks, parameters, numpy.full_like(blocks, row), numpy.zeros_like(blocks)])
-        bits = words((spread(CONSTANTS), spread(key), spread(key), counters), NumpyArithmetic)
-        return normals(bits, NumpyArithmetic).T.reshape(-1)
+        def bits(part: int) -> Any:
+            counters = numpy.stack([blocks, parameters, numpy.full_like(blocks, row), numpy.full_like(blocks, part)])
+            return words((spread(CONSTANTS), spread(key), spread(key), counters), NumpyArithmetic)
+
+        high, low, angles = map(bits, range(PARTS))
+        return normals(high, low, angles, NumpyArithmetic).T.reshape(-1)
 
     def like(self, values: Any, array: Any) -> Any:
         return values.reshape(array.shape).astype(array.dtype)

@@ -12,11 +12,11 @@ from typing import Any, Callable
 
 import torch
 
-from .chacha import CONSTANTS, normals, words
+from .chacha import CONSTANTS, PARTS, normals, words
 from .numpy_backend import flatten
 
-TILE = 4096  # blocks, which fit into the cache of a processor
-DEVICE_TILE = 1 << 20  # a GPU is kept busy by 2^24 coordinates
+TILE = 2048  # blocks, which fit into the cache of a processor
+DEVICE_TILE = 1 << 19  # a GPU is kept busy by 2^24 coordinates
 
 
 def _signed(word: int) -> int:
@@ -76,15 +76,19 @@ class TorchBackend:
     def empty(self, width: int, device: Any) -> Any:
         return torch.empty(width, dtype=torch.float32, device=device)
 
-    @torch.no_grad()
     def draw(self, key: list[int], blocks: Any, parameters: Any, row: int) -> Any:
         def spread(numbers: Any) -> Any:
             column = torch.tensor([_signed(word) for word in numbers], dtype=torch.int32, device=blocks.device)
             return column[:, None].expand(4, len(blocks))
 
-        counters = torch.stack([blocks, parameters, torch.full_like(blocks, _signed(row)), torch.zeros_like(blocks)])
-        bits = words((spread(CONSTANTS), spread(key), spread(key), counters), TorchArithmetic)
-        return normals(bits, TorchArithmetic).T.reshape(-1)
+        def bits(part: int) -> Any:
+            counters = torch.stack([blocks, parameters, torch.full_like(blocks, _signed(row)),
+                                    torch.full_like(blocks, part)])
+            return words((spread(CONSTANTS), spread(key), spread(key), counters), TorchArithmetic)
+
+        with torch.no_grad():
+            high, low, angles = map(bits, range(PARTS))
+            return normals(high, low, angles, TorchArithmetic).T.reshape(-1)
 
     def like(self, values: Any, array: Any) -> Any:
         return values.reshape(array.shape).to(array.dtype)
