@@ -11,8 +11,9 @@ costs as much and was never meant to withstand an attacker, who here is assumed 
 Parts 0 and 1 give the radii and part 2 the angles of 16 pairs by Box and Muller: the cosines are coordinates 0 to 15,
 the sines 16 to 31. A radius comes from two words, u = (high + (low + 1/2) / 2^32) / 2^32 rounded to float32, so that
 the tail reaches to 9.5 standard deviations: 10^10 pairs, such as 2000 steps of 10^7 parameters, have one beyond it with
-a probability of 3e-10. (With one word it would end at 6.7, and some would lie beyond it.) An angle comes from 24 bits. Everything up to the logarithm, the sine and the cosine consists of exact operations and single roundings, and
-is the same everywhere. Those three may differ in their last bits between libraries and devices.
+a probability of 3e-10. (With one word it would end at 6.7, and some would lie beyond it.) An angle comes from 24 bits.
+Everything up to the logarithm, the sine and the cosine consists of exact operations and single roundings, and is the
+same everywhere. Those three may differ in their last bits between libraries and devices.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
