@@ -24,6 +24,7 @@ import pytest
 from conftest import ROOT, check_problem
 
 sys.path.insert(0, str(ROOT / "api" / "python"))
+from epsilond import Client
 from epsilond.training.batches import batches
 from epsilond.training.draws import Tails, Words
 
@@ -448,9 +449,14 @@ def test_every_step_can_be_resumed(name):
         if step in (0, 1, n // 2):
             assert [(batch.tolist(), former.truncated) for batch in former] == whole[step + 1:]
     assert list(make(first_step=n)) == []
-    if name not in ("certain poisson", "warm and certain"):
-        others = [[batch.tolist() for batch in batches(sampling, n, examples, users=users)] for _ in range(20)]
-        assert any(other != [one for one, _ in whole] for other in others) or not any(one for one, _ in whole)
+
+
+def test_a_key_is_drawn_if_none_is_given():
+    first, second = (batches({"scheme": "poisson", "p": 0.3}, 20, 50) for _ in range(2))
+    assert len(first.key) == 16 and first.key != second.key
+    drawn = [batch.tolist() for batch in first]
+    assert drawn != [batch.tolist() for batch in second]  # equal with a probability below 1e-100
+    assert drawn == [batch.tolist() for batch in batches({"scheme": "poisson", "p": 0.3}, 20, 50, key=first.key)]
 
 
 def test_a_state_is_of_one_sampling_and_key():
@@ -533,7 +539,8 @@ WRONG = {  # n, sampling, dataset_size, a part of what is said
     "no steps": (0, {"scheme": "poisson", "p": 0.1}, 9, "n must be an integer of at least 1"),
     "no p": (5, {"scheme": "poisson"}, 9, "sampling.p is required"),
     "p": (5, {"scheme": "poisson", "p": 1.5}, 9, r"sampling.p must lie in \[1e-20, 1\]"),
-    "p and sizes": (5, {"scheme": "poisson", "p": 0.5, "batch_size": 4, "dataset_size": 9}, 9, "not both"),
+    "p and sizes": (5, {"scheme": "poisson", "p": 0.5, "batch_size": 4, "dataset_size": 9}, 9,
+                    "sampling.p must be 0.4444444444444444, which follows from the sizes"),
     "no data set": (5, {"scheme": "poisson", "p": 0.5}, None, "dataset_size is required"),
     "another data set": (5, {"scheme": "poisson", "batch_size": 4, "dataset_size": 10}, 9,
                          "dataset_size must equal sampling.dataset_size, 10"),
@@ -599,6 +606,14 @@ def test_users_need_a_limit():
     assert len(list(batches({"scheme": "poisson", "p": 0.5, "examples_per_user": 2}, 5, 2, users=[1, 1]))) == 5
 
 
+@pytest.mark.parametrize("size", [3, "4", math.nan])
+def test_a_wrong_figure(size):
+    sampling = {"scheme": "poisson", "p": 0.5}
+    assert len(batches(dict(sampling, expected_batch_size=4), 5, 8)) == 5
+    with pytest.raises(ValueError, match="sampling.expected_batch_size is"):
+        batches(dict(sampling, expected_batch_size=size), 5, 8)
+
+
 @pytest.mark.parametrize("change", [
     {"sampling": {"scheme": "poisson", "batch_size": 50, "dataset_size": 1003}},
     {"sampling": {"scheme": "poisson", "p": 0.1, "last_iterate": True}},
@@ -611,9 +626,11 @@ def test_users_need_a_limit():
     {"sampling": {"scheme": "none", "epochs": 2, "schema": "shuffled"}},
 ])
 def test_the_sampling_of_an_answer(server, change):
-    """Taken as returned; p and bins follow from the sizes to the last bit."""
+    """Taken as returned, or from the mechanism; p and bins follow from the sizes to the last bit."""
     job = server.solve({"n": 40, "noise_multiplier": 1, "delta": 1e-6, **change})
-    former = batches(job["job"]["sampling"], 40, 1003)
+    former = batches(job["job"]["sampling"], 40, 1003, key=key(10))
+    mechanism = Client(server.url).mechanism(job, spend=False)
+    assert mechanism.batches(1003, key(10)).state_dict() == former.state_dict()  # its figures are checked
     figures = job["result"]["sampling"]
     resolved = former.state_dict()["sampling"]
     assert resolved["p"] == figures["p"] and resolved["bins"] == (figures.get("bins") or 0)

@@ -1,6 +1,6 @@
 """
-The sampling of a job as batches are formed from it: the member `sampling` of a job that the service returned, checked
-by the service's rules for forming batches, and what follows from it.
+The sampling of a job as batches are formed from it: the member `sampling` of a job that the service returned, or of its
+mechanism, which also has the figures that follow, checked by the service's rules for forming batches.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -52,6 +52,17 @@ class Sampling:
     last_iterate: bool = False
     max_batch_size: int = 0
     examples_per_user: int = 1
+
+    def expected_batch_size(self) -> float:
+        """In the steady state; NaN if it is unknown."""
+        if self.scheme == "none":
+            return float(self.batch_size) if self.batch_size else math.nan
+        if self.scheme == "balls_in_bins":
+            return self.examples / self.bins
+        drawn = self.p * self.examples
+        if self.scheme == "b_min_sep":
+            return drawn / (1 + self.p * (self.separation - 1))
+        return drawn / (self.groups or 1)
 
     def document(self) -> dict[str, Any]:
         """As JSON, for a checkpoint: two that are equal form the same batches of one key."""
@@ -112,7 +123,7 @@ class _Reader:
         scheme = given["scheme"]
         allowed = ("scheme", "batch_size", "dataset_size", *MEMBERS[scheme])
         for name, value in given.items():
-            if name not in allowed and value is not None:
+            if name not in allowed and name != "expected_batch_size" and value is not None:
                 self.fail(f"sampling.{name}", f"is no member of {scheme}; its members are {', '.join(allowed)}")
         counts = {name: self.counted(given, name)
                   for name in ("batch_size", "dataset_size", "epochs", "separation", "groups", "bins")}
@@ -148,14 +159,10 @@ class _Reader:
 
 def _derived(read: Sampling, reader: _Reader, instead: str) -> bool:
     """Whether p or bins (`instead`) follows from the sizes, and these are right."""
-    value = getattr(read, instead)
-    given = not math.isnan(value) if instead == "p" else value > 0
     if read.batch_size == 0:
-        if not given:
+        if not getattr(read, instead) > 0:
             reader.fail(f"sampling.{instead}",
                         "is required, or batch_size with dataset_size, from which it is derived")
-    elif given:
-        reader.fail(f"sampling.{instead}", f"give {instead}, or batch_size with dataset_size, not both")
     elif read.batch_size > read.dataset_size:
         reader.fail("sampling.batch_size", f"must be at most dataset_size, {read.dataset_size}")
     else:
@@ -163,9 +170,17 @@ def _derived(read: Sampling, reader: _Reader, instead: str) -> bool:
     return False
 
 
+def _follow(read: Sampling, reader: _Reader, name: str, value: float) -> None:
+    """Sets what follows from the sizes."""
+    if getattr(read, name) > 0 and getattr(read, name) != value:
+        reader.fail(f"sampling.{name}", f"must be {value!r}, which follows from the sizes: leave it out, or leave out "
+                                        f"the sizes")
+    setattr(read, name, value)
+
+
 def _poisson(read: Sampling, reader: _Reader) -> None:
     if _derived(read, reader, "p"):
-        read.p = read.batch_size / read.dataset_size
+        _follow(read, reader, "p", read.batch_size / read.dataset_size)
 
 
 def _cyclic_poisson(read: Sampling, reader: _Reader) -> None:
@@ -181,12 +196,12 @@ def _cyclic_poisson(read: Sampling, reader: _Reader) -> None:
             reader.fail("sampling.batch_size",
                         f"makes p = groups * batch_size/dataset_size exceed 1: use at most "
                         f"{read.dataset_size // read.groups} with {read.groups} groups")
-        read.p = float(read.groups) * read.batch_size / read.dataset_size
+        _follow(read, reader, "p", float(read.groups) * read.batch_size / read.dataset_size)
 
 
 def _balls_in_bins(read: Sampling, reader: _Reader) -> None:
     if _derived(read, reader, "bins"):
-        read.bins = read.dataset_size // read.batch_size
+        _follow(read, reader, "bins", read.dataset_size // read.batch_size)
     if read.n and read.bins and read.n % read.bins:
         nearest = max(1, round(read.n / read.bins)) * read.bins
         reader.fail("sampling.bins", f"are {read.bins}, which do not divide n = {read.n}; the nearest n that works is "
@@ -210,7 +225,8 @@ def _b_min_sep(read: Sampling, reader: _Reader) -> None:
                         f"must be at most {most} with separation {read.separation}: with p0 = "
                         f"batch_size/dataset_size, p = p0/(1 - p0 (separation-1)) must lie in (0, 1]")
         else:
-            read.p = read.batch_size / (read.dataset_size - float(read.batch_size) * (read.separation - 1))
+            waiting = read.dataset_size - float(read.batch_size) * (read.separation - 1)
+            _follow(read, reader, "p", read.batch_size / waiting)
 
 
 def _none(read: Sampling, reader: _Reader) -> None:
@@ -232,11 +248,8 @@ def _none(read: Sampling, reader: _Reader) -> None:
 def _turns(read: Sampling, reader: _Reader) -> None:
     times = -(-read.n * read.batch_size // read.dataset_size)
     apart, left = divmod(read.dataset_size, read.batch_size)
-    for name, value in (("epochs", times), ("separation", apart)):
-        if getattr(read, name) not in (0, value):
-            reader.fail(f"sampling.{name}", f"must be {value}, which follows from n and the sizes: leave it out, or "
-                                            f"leave out the sizes")
-        setattr(read, name, value)
+    _follow(read, reader, "epochs", times)
+    _follow(read, reader, "separation", apart)
     if read.schema == "shuffled" and left:
         reader.fail("sampling.schema", f"shuffled requires dataset_size to be a multiple of batch_size: drop the last "
                                        f"{left} examples of every epoch, in the job as well")
@@ -280,6 +293,12 @@ def resolve(sampling: Mapping[str, Any], n: int, dataset_size: int | None) -> Sa
                                            f"known for both; leave out one of them")
     if read.examples_per_user * read.n > 1 << 52:
         reader.fail("sampling.examples_per_user", "times n must be at most 2^52")
+    size = sampling.get("expected_batch_size")
+    if not reader.errors and size is not None:
+        follows = read.expected_batch_size()
+        if not isinstance(size, (int, float)) or not abs(size - follows) <= 1e-9 * follows:
+            reader.fail("sampling.expected_batch_size", f"is {size!r}, but {follows!r} follows from the other members "
+                                                        f"and the data set: leave it out")
     if reader.errors:
         raise ValueError("; ".join(reader.errors))
     return read
