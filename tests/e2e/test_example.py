@@ -1,5 +1,5 @@
 """
-Runs the example of api/python as described in its first lines. JAX and scikit-learn are installed from PyPI into
+Runs the examples of api/python as described in their first lines. JAX and scikit-learn are installed from PyPI into
 build/; if PyPI is not reachable, the test is skipped with a message.
 
 SPDX-License-Identifier: GPL-3.0-or-later
@@ -54,3 +54,16 @@ def test_a_network_is_trained_and_its_privacy_is_stated(server, python):
     assert float(sigma) == pytest.approx(job["result"]["noise_multiplier"], rel=1e-3)
     assert float(accuracy) > 0.8  # observed: 0.9 to 0.94; chance: 0.1
     assert said.endswith(server.get(job["links"]["statement"]).text + "\n")
+
+
+def test_a_network_is_trained_without_the_service(server, python, tmp_path):
+    """Once it has the answer; test_training_run.py kills it."""
+    command = [str(PACKAGE / "examples" / "train_digits_local.py"), "--run", str(tmp_path / "run"), "--url"]
+    said = run(python, *command, server.url)
+    print(said)
+    accuracy = float(re.search(r"^accuracy (\S+) on 360", said, re.M)[1])
+    assert accuracy > 0.8  # observed: 0.92 to 0.96; chance: 0.1
+    job = server.get("/v1/jobs?label=digits%20local&limit=1").json()["items"][0]
+    assert said.endswith(server.get(job["links"]["statement"]).text + "\n")
+    again = run(python, *command, "http://127.0.0.1:9")  # nobody listens there
+    assert "resumed after 400 steps" in again and again.endswith(said[said.index("accuracy"):])

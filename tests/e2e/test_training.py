@@ -1,7 +1,7 @@
 """
 epsilond.training in NumPy: the noise that a trainer draws itself has the covariance that was accounted, whatever the
-strategy; its bits do not depend on how parameters are divided, nor on interruptions; and a state is only loaded where it
-belongs.
+strategy; its bits do not depend on how parameters are divided, nor on interruptions; and a state is only loaded where
+it belongs.
 """
 import json
 import math
@@ -140,7 +140,8 @@ def test_drawn_noise_is_the_recurrence_of_its_white_noise(server, client, matrix
 
 @pytest.mark.parametrize("matrix", [
     {"family": "banded", "bands": 8}, {"family": "banded", "bands": 8, "column_normalize": True},
-    {"family": "blt", "buffers": 4}, {"family": "banded_inverse", "bands": 8}, {"family": "inverse_square_root", "bands": 4}],
+    {"family": "blt", "buffers": 4}, {"family": "banded_inverse", "bands": 8},
+    {"family": "inverse_square_root", "bands": 4}],
     ids=lambda matrix: "-".join(map(str, matrix.values())))
 def test_a_thousand_steps_are_right_lag_by_lag(server, client, matrix):
     """The covariances at each lag, summed over the steps, are those of sigma^2 C^-1 C^-T."""
@@ -321,7 +322,8 @@ def test_what_was_spent(client):
 
 def test_phases_and_costs(client):
     phases = [{"n": 8, "matrix": {"family": "tree"}, "sampling": {"scheme": "none"}},
-              {"n": 4, "matrix": {"family": "square_root", "bands": 2}, "noise_scale": 2, "sampling": {"scheme": "none"}}]
+              {"n": 4, "matrix": {"family": "square_root", "bands": 2}, "noise_scale": 2,
+               "sampling": {"scheme": "none"}}]
     document = client.solve({"phases": phases, "noise_multiplier": 8, "delta": 1e-6})
     tree, banded = (client.mechanism(document, phase=phase) for phase in (0, 1))
     assert (tree.n, banded.n, banded.noise_multiplier) == (8, 4, 16)

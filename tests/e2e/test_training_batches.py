@@ -464,7 +464,8 @@ def test_a_state_is_of_one_sampling_and_key():
     former = batches(sampling, 9, 50, key=key(1))
     state = former.state_dict()
     assert key(1).hex() not in json.dumps(state)
-    for other, what in ((batches(sampling, 9, 50, key=key(2)), "key"), (batches(sampling, 8, 50, key=key(1)), "sampling"),
+    for other, what in ((batches(sampling, 9, 50, key=key(2)), "key"),
+                        (batches(sampling, 8, 50, key=key(1)), "sampling"),
                         (batches(sampling, 9, 51, key=key(1)), "sampling"),
                         (batches(dict(sampling, p=0.2), 9, 50, key=key(1)), "sampling")):
         with pytest.raises(ValueError, match=f"its {what} differ"):

@@ -103,7 +103,7 @@ def words(start: tuple[Any, Any, Any, Any], on: Arithmetic,
 
 
 def normals(high: Any, low: Any, angles: Any, on: Arithmetic) -> Any:
-    """The normals of the three parts of blocks, 32 x blocks of them: the transpose is in the order of the coordinates."""
+    """The normals of the three parts of blocks, 32 x blocks of them; transposed, in the order of the coordinates."""
     below = on.leading(low) + (on.trailing(low) + 0.5) * 2.0**-8
     u = on.leading(high) * 2.0**-24 + (on.trailing(high) + below * 2.0**-24) * 2.0**-32
     radius, angle = on.sqrt(-2.0 * on.log(u)), (on.leading(angles) - 2.0**23) * ANGLE

@@ -32,7 +32,7 @@ class Words:
         self._calls = 0
 
     def raw(self, count: int) -> Any:
-        """The next words. Each call has an output of its own, because the beginning of a longer one is a shorter one."""
+        """The next words. Each call has an output of its own: the beginning of a longer one is a shorter one."""
         output = hashlib.shake_128(self._name + self._calls.to_bytes(8, "little")).digest(8 * count)
         self._calls += 1
         return numpy.frombuffer(output, dtype="<u8").astype(numpy.uint64)

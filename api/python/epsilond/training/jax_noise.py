@@ -131,8 +131,8 @@ FUNCTIONS: dict[type[Recurrence], Any] = {Identity: identity_row, Toeplitz: band
 
 class JaxNoise:
     """
-    The noise of one run as a pure function: state, x = noise(state), from state = noise.init() on. Nothing is changed in
-    place, so it may be jitted, scanned, and a part of a training step. x is NaN from step n on.
+    The noise of one run as a pure function: state, x = noise(state), from state = noise.init() on. Nothing is changed
+    in place, so it may be jitted, scanned, and a part of a training step. x is NaN from step n on.
 
     The state holds the key and noise of the last steps, and is as secret as they are. Nothing but the caller can see
     that a state is used twice: a step whose result was seen must not be repeated from an older state with other

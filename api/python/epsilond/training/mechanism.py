@@ -142,8 +142,8 @@ class Mechanism:
         raise ValueError(f"the training has only {self.spend[-1]['step']} steps")
 
     def cost(self, coordinates: int) -> dict[str, int]:
-        """What a step costs for so many parameters: `bytes` that are kept, and `draws`, the rows of z that are drawn, at
-        most."""
+        """What a step costs for so many parameters: `bytes` that are kept, and `draws`, the most rows of z that are
+        drawn."""
         return {"bytes": 4 * self.recurrence.kept * coordinates, "draws": self.recurrence.draws()}
 
 

@@ -167,15 +167,15 @@ class Noise:
     def _warn(self) -> None:
         cost = self.mechanism.cost(sum(self._sizes()))
         if self._recurrence.kept > MANY or cost["draws"] > MANY:
-            warnings.warn(f"this strategy keeps {cost['bytes'] / 2**30:.2g} GiB and draws up to {cost['draws']} rows of "
-                          "white noise for each step; one with few bands, or a blt, costs less", stacklevel=4)
+            warnings.warn(f"this strategy keeps {cost['bytes'] / 2**30:.2g} GiB and draws up to {cost['draws']} rows "
+                          "of white noise for each step; one with few bands, or a blt, costs less", stacklevel=4)
 
     # ------------------------------------------------------------ steps
 
     def step(self) -> Any:
         """
-        The noise of the next step, clip_norm * noise_multiplier * (C^-1 z)_t, shaped like the parameters. Add it once to
-        the sum of the clipped gradients, and divide by the expected batch size.
+        The noise of the next step, clip_norm * noise_multiplier * (C^-1 z)_t, shaped like the parameters. Add it once
+        to the sum of the clipped gradients, and divide by the expected batch size.
         """
         self._advance_check()
         scale = self.clip_norm * self.mechanism.noise_multiplier
@@ -260,8 +260,8 @@ class Noise:
 
     def load_state_dict(self, state: Mapping[str, Any], *, allow_replay: bool = False) -> None:
         """
-        Returns to a state of state_dict(), of the same mechanism, key, clip norm and shapes. Raises ReplayError if later
-        steps were drawn, by this object or, as the journal says, by an earlier process.
+        Returns to a state of state_dict(), of the same mechanism, key, clip norm and shapes. Raises ReplayError if
+        later steps were drawn, by this object or, as the journal says, by an earlier process.
 
         allow_replay: draw them again. Of the two sums of a step that were noised alike, the difference is known without
         noise to anyone who sees both results, and with correlated noise so is every later difference. Allow it only if
@@ -281,8 +281,8 @@ class Noise:
             raise ValueError(f"the state is damaged: it says that {steps} of {self.mechanism.n} steps were drawn")
         if steps < self._released and not allow_replay:
             raise ReplayError(
-                f"the state is that after {steps} steps, but {self._released} were drawn: to repeat them with other sums "
-                "would reveal the differences. advance() after loading a later state, or see allow_replay")
+                f"the state is that after {steps} steps, but {self._released} were drawn: to repeat them with other "
+                "sums would reveal the differences. advance() after loading a later state, or see allow_replay")
         for group in self._groups:
             for index, part in group.slices.items():
                 group.rows[:, part] = self._backend.rows_of(state["rows"][index], group.device)

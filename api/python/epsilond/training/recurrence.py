@@ -1,6 +1,6 @@
 """
-How x = C^-1 z is computed row by row: the kinds of recurrence that GET /v1/jobs/{id}/mechanism describes (api/DRAWING.md).
-A recurrence keeps a few rows of its own; z is not kept, because each of its rows can be drawn again.
+How x = C^-1 z is computed row by row: the kinds of recurrence that GET /v1/jobs/{id}/mechanism describes
+(api/DRAWING.md). A recurrence keeps a few rows of its own; z is not kept, because each of its rows can be drawn again.
 
 One class a kind. `row` computes a row of a block for any number of coordinates, on arrays of NumPy or PyTorch, which it
 only adds and multiplies by numbers; jax_noise.py has the same as pure functions. Sums go term by term, not through
@@ -19,8 +19,8 @@ Draw = Callable[[int], Any]  # the row of z with this number within the block
 
 
 class Recurrence:
-    """`block`: the steps after which everything starts anew; `block_rows`: the rows of z for them; `kept`: the rows that
-    are kept from step to step."""
+    """`block`: the steps after which everything starts anew; `block_rows`: the rows of z for them; `kept`: the rows
+    that are kept from step to step."""
 
     kept = 0
 

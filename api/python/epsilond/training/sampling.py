@@ -32,8 +32,8 @@ MEMBERS = {
 class Sampling:
     """
     The members that batches depend on, with the service's defaults for what is absent. 0 stands for a count that the
-    scheme does not have or that is unknown, and NaN for such a p. `examples` is the size of the data set, `dataset_size`
-    the member of the sampling.
+    scheme does not have or that is unknown, and NaN for such a p. `examples` is the size of the data set,
+    `dataset_size` the member of the sampling.
     """
 
     scheme: str
