@@ -125,7 +125,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo example test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
+.PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
         format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -256,6 +256,19 @@ example:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) all
 	@EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -p no:cacheprovider -q -s -rs tests/e2e/test_example.py
+
+# The noise of the Python client in PyTorch and JAX, from PyPI. The wheels of PyTorch for the CPU alone, which are a tenth
+# as large, are on an index of their own; where that is not reachable, those of PyPI do.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+trainers: build/trainers/installed
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) all
+	@EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 build/trainers/bin/python -m pytest -p no:cacheprovider -q -rs tests/trainers
+
+build/trainers/installed: tests/trainers/requirements.txt
+	$(PYTHON) -m venv --clear build/trainers
+	build/trainers/bin/pip install -q --extra-index-url $(TORCH_INDEX) -r $<
+	cp $< $@
 
 bench:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_BENCH)"
@@ -396,7 +409,8 @@ help:
 	    'deps       install the missing Debian packages (root)' \
 	    'demo       run a server and send it three questions' \
 	    'example    train a small network with noise from the service (needs PyPI)' \
-	    'test       run all tests; ends with "N passed, N failed"' \
+	    'trainers   test the noise of the Python client in PyTorch and JAX (needs PyPI)' \
+    'test       run all tests; ends with "N passed, N failed"' \
 	    'bench      compare with dp_accounting, and measure requests per second' \
 	    'reproduce  compare with the numbers of papers, and random mechanisms with true values' \
 	    'soak       hostile clients, and a hundred thousand random jobs with sanitizers' \

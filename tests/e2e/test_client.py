@@ -685,7 +685,7 @@ def use_it_all(client):
     job = client.wait(client.submit(PHASES, wait=9))
     client.get(job), list(client.events(job)), client.cancel(job)
     client.curve(job), client.spend(job), client.error(job, phase=0), client.statement(job)
-    client.matrix(job, "encoder", form="bands", phase=1)
+    client.matrix(job, "encoder", form="bands", phase=1), client.mechanism(job, phase=1)
     list(client.batches({"n": 2, "sampling": {"scheme": "poisson", "p": 0.5}, "dataset_size": 4}))
     assert len(list(client.batches(job=job, phase=1, dataset_size=9, seed=2))) == 10
     list(client.noise(client.solve(TOEPLITZ), dimensions=1)), list(client.noise(job, dimensions=1, phase=1))
@@ -745,7 +745,7 @@ def test_pip_installs_the_folder(server, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     program = """if True:
-        import pathlib, sys, epsilond
+        import pathlib, sys, epsilond, epsilond.training
         folder = pathlib.Path(epsilond.__file__).parent
         print(folder, (folder / "py.typed").exists(), epsilond.Client(sys.argv[1]).healthy())
         """

@@ -1,8 +1,8 @@
 """
 Noise in pytrees of JAX arrays: a pure function of a state, for jit and scan.
 
-The recurrences are those of recurrence.py, as functions: the step is traced, so a ring is indexed by it, and what lies
-before the first step of a block is zero because the rows are.
+The recurrences are those of recurrence.py, as functions. The step is traced, so the weights of the rows in a ring are
+computed from it; those of rows from before the block are 0.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -17,7 +17,7 @@ import numpy
 
 from .chacha import (CONSTANTS, COORDINATES, DOUBLE_ROUNDS, MOST_BLOCKS, PARTS, checked_key, double_round, key_words,
                      normals, words)
-from .noise import FORMAT, ReplayError, fingerprint
+from .noise import ReplayError, checked_steps, described, fingerprint
 from .recurrence import Bands, Blt, Columns, Identity, Inverse, Recurrence, Rows, Toeplitz
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
         return words((spread(constants), spread(key), spread(key), counters), JaxArithmetic, looped_rounds)
 
     high, low, angles = map(bits, range(PARTS))
-    return normals(high, low, angles, JaxArithmetic).T.reshape(-1)[:size].reshape(shape)
+    drawn = normals(high, low, angles, JaxArithmetic).T.reshape(-1)[:size].reshape(shape)
+    return jax.lax.optimization_barrier(drawn)  # otherwise it is drawn again for every use
 
 
 def weighted(start: Any, weights: Any, rows: Any) -> Any:
@@ -94,11 +95,12 @@ def bands_row(r: Bands, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
     else:
         coefficients = jnp.asarray(r.coefficients, dtype=jnp.float32)  # type: ignore[attr-defined]
         weights, divisor = coefficients[distance], coefficients[0]
-    x = weighted(z(t), weights, rows) / divisor
+    x = jax.lax.optimization_barrier(weighted(z(t), jnp.where(distance <= t, weights, 0), rows) / divisor)
     return x, (rows.at[t % kept].set(x) if kept else rows)
 
 
 def blt_row(r: Blt, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
+    rows = jnp.where(t == 0, 0, rows)
     y = weighted(z(t), jnp.asarray(r.scale, dtype=jnp.float32), rows)
     less = jnp.asarray([decay - 1 for decay in r.decay], dtype=jnp.float32).reshape(-1, *[1] * y.ndim)
     return y / jnp.float32(r.divisor), rows + (less * rows + y)
@@ -170,7 +172,6 @@ class JaxNoise:
             def z(row: Any, parameter: int = parameter, shape: tuple[int, ...] = shape) -> Any:
                 return draw(key, parameter, above + row, shape)
 
-            kept = jnp.where(t == 0, jnp.zeros_like(kept), kept)
             x, after = FUNCTIONS[type(r)](r, t, z, kept)
             rows.append(after)
             out.append((scale * x).astype(dtype))
@@ -182,12 +183,11 @@ class JaxNoise:
 
     def state_dict(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """A checkpoint of a state, without the key, as NumPy arrays."""
-        return {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
-                "clip_norm": self.clip_norm, "steps": int(state["step"]), "arrays": self._described(),
-                "rows": [numpy.asarray(rows) for rows in state["rows"]]}
+        return {**self._described(int(state["step"])), "rows": [numpy.asarray(rows) for rows in state["rows"]]}
 
-    def _described(self) -> list[list[Any]]:
-        return [[index, 0, list(shape)] for index, (shape, _) in enumerate(self._shapes)]
+    def _described(self, steps: int) -> dict[str, Any]:
+        arrays = [[index, 0, list(shape)] for index, (shape, _) in enumerate(self._shapes)]
+        return described(self.mechanism, self._mark, self.clip_norm, steps, arrays)
 
     def load_state_dict(self, saved: Mapping[str, Any], *, released: int = 0,
                         allow_replay: bool = False) -> dict[str, Any]:
@@ -196,15 +196,10 @@ class JaxNoise:
         results were computed, as the training log says; later than the checkpoint, it raises ReplayError unless
         allow_replay is given. Noise.load_state_dict() says what that costs.
         """
-        expected = {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
-                    "clip_norm": self.clip_norm, "arrays": self._described()}
-        names = {"format": "version of this client", "mechanism": "mechanism", "run": "key", "clip_norm": "clip norm",
-                 "arrays": "shapes"}
-        for name, value in expected.items():
-            if saved[name] != value:
-                raise ValueError(f"the state is of another {names[name]}: it was {saved[name]}, and here it is {value}")
-        if saved["steps"] < released and not allow_replay:
-            raise ReplayError(f"the state is that after {saved['steps']} steps, but {released} were drawn: to repeat "
+        steps = checked_steps(saved, self._described(0), self.mechanism.n)
+        if steps < released and not allow_replay:
+            raise ReplayError(f"the state is that after {steps} steps, but {released} were drawn: to repeat "
                               "them with other sums would reveal the differences")
-        return {**self.init(), "step": jnp.asarray(saved["steps"], dtype=jnp.int32),
-                "rows": [jnp.asarray(rows, dtype=jnp.float32) for rows in saved["rows"]]}
+        rows = [jnp.asarray(rows, dtype=jnp.float32).reshape(self.mechanism.recurrence.kept, *shape)
+                for rows, (shape, _) in zip(saved["rows"], self._shapes)]
+        return {**self.init(), "step": jnp.asarray(steps, dtype=jnp.int32), "rows": rows}

@@ -125,7 +125,7 @@ class Mechanism:
             raise ValueError(f"step must lie in [0, {self.n - 1}]")
         if self._norms is None:
             self._norms = self.recurrence.norms()
-        return float(clip_norm * self.noise_multiplier * self._norms[step % self.recurrence.block])
+        return clip_norm * float(self.noise_multiplier) * float(self._norms[step % self.recurrence.block])
 
     def spent(self, steps: int) -> float:
         """
@@ -142,8 +142,8 @@ class Mechanism:
         raise ValueError(f"the training has only {self.spend[-1]['step']} steps")
 
     def cost(self, coordinates: int) -> dict[str, int]:
-        """What a step costs for so many parameters: `bytes` that are kept, and `draws`, the most rows of z that are
-        drawn."""
+        """What a step costs for so many parameters: `bytes` that are kept, and `draws`, the rows of z that are drawn,
+        at most."""
         return {"bytes": 4 * self.recurrence.kept * coordinates, "draws": self.recurrence.draws()}
 
 

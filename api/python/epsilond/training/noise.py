@@ -87,6 +87,26 @@ def fingerprint(mechanism: Mechanism, key: bytes) -> bytes:
     return hashlib.blake2b(mechanism.hash.encode(), key=key, digest_size=16, person=b"epsilond run").digest()
 
 
+def described(mechanism: Mechanism, mark: bytes, clip_norm: float, steps: int,
+              arrays: list[list[Any]]) -> dict[str, Any]:
+    """A state without its rows."""
+    return {"format": FORMAT, "mechanism": mechanism.hash, "run": mark.hex(), "clip_norm": clip_norm, "steps": steps,
+            "arrays": arrays}
+
+
+def checked_steps(state: Mapping[str, Any], here: Mapping[str, Any], n: int) -> int:
+    """The steps of a state that belongs `here`, which is described() likewise."""
+    names = {"format": "version of this client", "mechanism": "mechanism", "run": "key", "clip_norm": "clip norm",
+             "arrays": "shapes or places"}
+    for name, what in names.items():
+        if state[name] != here[name]:
+            raise ValueError(f"the state is of another {what}: it was {state[name]}, and here it is {here[name]}")
+    steps = int(state["steps"])
+    if not 0 <= steps <= n:
+        raise ValueError(f"the state is damaged: it says that {steps} of {n} steps were drawn")
+    return steps
+
+
 class Journal:
     """A file with the fingerprint of a run and the number of steps that were drawn."""
 
@@ -115,8 +135,8 @@ class Journal:
 class Noise:
     """
     The noise of one run. `step()` returns the noise of the next step, to be added to the sum of its clipped gradients;
-    `steps` is the number of those that were drawn. The state is as secret as the noise, and the key more so. Not for
-    several threads at once.
+    `steps` is the number of the next step, and `released` that of the steps that were drawn at any time. The state is as
+    secret as the noise, and the key more so. Not for several threads at once.
     """
 
     def __init__(self, mechanism: Mechanism, backend: Backend, like: Any, key: bytes | None, clip_norm: float,
@@ -130,12 +150,12 @@ class Noise:
         self._words = key_words(self.key)
         self._leaves, self._build = backend.leaves(like)
         self._places = self._checked_places(places)
-        self._released = 0
+        self.released = 0
         self._replays = False
         self._mark = fingerprint(mechanism, self.key)
         self._journal = None if journal is None else Journal(journal, self._mark)
         if self._journal:
-            self._released = self._journal.released
+            self.released = self._journal.released
         self._groups = self._grouped()
         self._warn()
 
@@ -202,7 +222,7 @@ class Noise:
             for group in self._groups:
                 self._flat(group, 1.0)
             self.steps += 1
-        self._released = max(self._released, steps)
+        self.released = max(self.released, steps)
 
     def stddev(self, step: int) -> float:
         """The standard deviation of a coordinate of the noise of a step; see Mechanism.stddev()."""
@@ -211,14 +231,14 @@ class Noise:
     def _advance_check(self) -> None:
         if self.steps >= self.mechanism.n:
             raise ValueError(f"all {self.mechanism.n} steps were drawn: the guarantee covers no more")
-        if self.steps < self._released and not self._replays:
+        if self.steps < self.released and not self._replays:
             raise ReplayError(
-                f"step {self.steps} was drawn before ({self._released} steps were): added to another sum, its noise "
-                "would reveal the difference. advance() to there, or see load_state_dict(allow_replay=True)")
+                f"step {self.steps} was drawn before ({self.released} steps were): added to another sum, its noise "
+                "would reveal the difference; advance() to there, or see load_state_dict()")
 
     def _drawn(self) -> None:
         self.steps += 1
-        self._released = max(self._released, self.steps)
+        self.released = max(self.released, self.steps)
         if self._journal:
             self._journal.record(self.steps)
 
@@ -251,12 +271,12 @@ class Noise:
         for group in self._groups:
             for index, part in group.slices.items():
                 rows[index] = self._backend.rows_of(group.rows[:, part], None)
-        return {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
-                "clip_norm": self.clip_norm, "steps": self.steps, "arrays": self._described(), "rows": rows}
+        return {**self._described(), "rows": rows}
 
-    def _described(self) -> list[list[Any]]:
-        return [[parameter, first, list(self._backend.shape(leaf))]
-                for leaf, (parameter, first) in zip(self._leaves, self._places)]
+    def _described(self) -> dict[str, Any]:
+        arrays = [[parameter, first, list(self._backend.shape(leaf))]
+                  for leaf, (parameter, first) in zip(self._leaves, self._places)]
+        return described(self.mechanism, self._mark, self.clip_norm, self.steps, arrays)
 
     def load_state_dict(self, state: Mapping[str, Any], *, allow_replay: bool = False) -> None:
         """
@@ -267,25 +287,17 @@ class Noise:
         noise to anyone who sees both results, and with correlated noise so is every later difference. Allow it only if
         nothing that was computed from the steps since the checkpoint left the machine, was kept, or influenced a
         decision; or if the steps are repeated with exactly the same sums, bit for bit. Otherwise there is no guarantee
-        any more. advance() is the way without this risk.
+        any more. There is no risk if advance(noise.released) follows at once.
         """
-        expected = {"format": FORMAT, "mechanism": self.mechanism.hash, "run": self._mark.hex(),
-                    "clip_norm": self.clip_norm, "arrays": self._described()}
-        names = {"format": "version of this client", "mechanism": "mechanism", "run": "key", "clip_norm": "clip norm",
-                 "arrays": "shapes or places"}
-        for name, value in expected.items():
-            if state[name] != value:
-                raise ValueError(f"the state is of another {names[name]}: it was {state[name]}, and here it is {value}")
-        steps = int(state["steps"])
-        if not 0 <= steps <= self.mechanism.n:
-            raise ValueError(f"the state is damaged: it says that {steps} of {self.mechanism.n} steps were drawn")
-        if steps < self._released and not allow_replay:
+        steps = checked_steps(state, self._described(), self.mechanism.n)
+        if steps < self.released and not allow_replay:
             raise ReplayError(
-                f"the state is that after {steps} steps, but {self._released} were drawn: to repeat them with other "
-                "sums would reveal the differences. advance() after loading a later state, or see allow_replay")
+                f"the state is that after {steps} steps, but {self.released} were drawn: to repeat them with other "
+                "sums would reveal the differences; allow_replay says what that costs, and how to avoid it")
         for group in self._groups:
             for index, part in group.slices.items():
-                group.rows[:, part] = self._backend.rows_of(state["rows"][index], group.device)
+                rows = self._backend.rows_of(state["rows"][index], group.device)
+                group.rows[:, part] = rows.reshape(group.rows[:, part].shape)
         self.steps = steps
-        self._replays = self._replays or steps < self._released
-        self._released = max(self._released, steps)
+        self._replays = self._replays or steps < self.released
+        self.released = max(self.released, steps)

@@ -65,7 +65,7 @@ class NumpyBackend:
         leaves, build = flatten(like)
         arrays = [numpy.asarray(leaf) for leaf in leaves]
         for array in arrays:
-            if array.dtype.kind not in "fV":  # V: bfloat16 and others of ml_dtypes
+            if not array.dtype.name.startswith(("float", "bfloat")):  # also those of ml_dtypes
                 raise TypeError(f"noise is added to floating-point arrays, not to {array.dtype}")
         return arrays, build
 

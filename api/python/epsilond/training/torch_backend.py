@@ -7,7 +7,6 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Callable
 
 import torch
@@ -50,8 +49,6 @@ class TorchBackend:
         """Of a module, its parameters that need a gradient."""
         if isinstance(like, torch.nn.Module):
             like = [parameter for parameter in like.parameters() if parameter.requires_grad]
-        elif isinstance(like, Iterator):
-            like = list(like)
         leaves, build = flatten(like)
         for leaf in leaves:
             if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():

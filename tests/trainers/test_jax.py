@@ -1,0 +1,103 @@
+"""
+Noise in pytrees of JAX arrays: that of NumPy up to the last digits, as a pure function that is jitted, scanned and
+sharded.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import os
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
+
+import numpy  # noqa: E402
+import pytest  # noqa: E402
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+from epsilond.training import ReplayError, chacha  # noqa: E402
+from epsilond.training.jax_noise import JaxArithmetic, looped_rounds  # noqa: E402
+from epsilond.training.numpy_backend import NumpyArithmetic  # noqa: E402
+
+KEY = bytes(range(16))
+
+
+def test_words_are_those_of_numpy():
+    start = numpy.random.Generator(numpy.random.Philox(key=1)).integers(2**32, size=(4, 4, 1000), dtype=numpy.uint32)
+    expected = chacha.words(tuple(start), NumpyArithmetic)
+    words = jax.jit(lambda start: chacha.words(tuple(start), JaxArithmetic, looped_rounds))(jnp.asarray(start))
+    assert numpy.array_equal(words, expected)
+    for name in "leading", "trailing":
+        assert numpy.array_equal(getattr(JaxArithmetic, name)(words), getattr(NumpyArithmetic, name)(expected))
+
+
+def test_noise_is_that_of_numpy(mechanism):
+    like = {"a": numpy.zeros((20, 30), "f4"), "b": (numpy.zeros(7, "f4"), numpy.zeros((), "f4"))}
+    one = mechanism.noise(like, KEY, clip_norm=2)
+    two = mechanism.noise(jax.tree.map(jnp.asarray, like), KEY, clip_norm=2)
+    state, step = two.init(), jax.jit(two)
+    for t in range(mechanism.n):
+        state, found = step(state)
+        expected = one.step()
+        assert jax.tree.structure(found) == jax.tree.structure(expected)
+        for x, y in zip(jax.tree.leaves(expected), jax.tree.leaves(found)):
+            assert x.shape == y.shape and y.dtype == jnp.float32
+            assert numpy.abs(x - y).max() < 2e-5 * one.stddev(t)
+    assert numpy.isnan(step(state)[1]["a"]).all()  # all steps were drawn
+
+
+def test_it_is_scanned(mechanism):
+    noise = mechanism.noise([jnp.zeros(33)], KEY, clip_norm=1)
+    last, (scanned,) = jax.lax.scan(lambda now, _: noise(now), noise.init(), None, mechanism.n)
+    state, step = noise.init(), jax.jit(noise)
+    for t in range(mechanism.n):
+        state, (x,) = step(state)
+        assert numpy.allclose(scanned[t], x, rtol=0, atol=2e-5 * noise.stddev(t))
+    assert int(last["step"]) == mechanism.n
+
+
+def test_sharding_changes_no_value(mechanism):
+    mesh = jax.sharding.Mesh(numpy.array(jax.devices()), "d")
+    assert len(jax.devices()) == 4
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    noise = mechanism.noise([jnp.zeros((64, 48))], KEY, clip_norm=1)
+    plain = jax.jit(noise)
+    sharded = jax.jit(lambda state: noise(state), out_shardings=(None, [sharding]))
+    one, two = noise.init(), noise.init()
+    for t in range(5):
+        (one, (x,)), (two, (y,)) = plain(one), sharded(two)
+        assert len(y.sharding.device_set) == 4
+        assert numpy.abs(numpy.asarray(x) - numpy.asarray(y)).max() < 2e-5 * noise.stddev(t)
+
+
+def test_a_checkpoint_resumes_bit_for_bit(mechanism):
+    noise = mechanism.noise([jnp.zeros((3, 5), jnp.bfloat16)], KEY, clip_norm=1)
+    state, step = noise.init(), jax.jit(noise)
+    for _ in range(5):
+        state, _ = step(state)
+    saved = noise.state_dict(state)
+    assert saved["steps"] == 5 and "key" not in saved
+    resumed = noise.load_state_dict(saved, released=5)
+    for _ in range(7):
+        (state, (x,)), (resumed, (y,)) = step(state), step(resumed)
+        assert x.dtype == jnp.bfloat16 and numpy.array_equal(x, y)
+
+
+def test_a_state_is_loaded_only_where_it_belongs(solved):
+    mechanism = solved({"family": "banded", "bands": 3})
+    noise = mechanism.noise([jnp.zeros(8)], KEY, clip_norm=1)
+    saved = noise.state_dict(noise.init())
+    for other, word in ((solved({"family": "banded", "bands": 4}).noise([jnp.zeros(8)], KEY, clip_norm=1), "mechanism"),
+                        (mechanism.noise([jnp.zeros(8)], bytes(16), clip_norm=1), "key"),
+                        (mechanism.noise([jnp.zeros(8)], KEY, clip_norm=2), "clip norm"),
+                        (mechanism.noise([jnp.zeros(9)], KEY, clip_norm=1), "shapes")):
+        with pytest.raises(ValueError, match=word):
+            other.load_state_dict(saved)
+    with pytest.raises(ReplayError, match="3 were drawn"):
+        noise.load_state_dict(saved, released=3)
+    noise.load_state_dict(saved, released=3, allow_replay=True)
+    with pytest.raises(ValueError, match="not for JAX"):
+        mechanism.noise([jnp.zeros(8)], KEY, clip_norm=1, places=[(0, 0)])
+    with pytest.raises(TypeError, match="floating-point"):
+        mechanism.noise([jnp.zeros(8, int)], KEY, clip_norm=1)
+    with pytest.raises(ValueError, match="no array"):
+        mechanism.noise([], KEY, clip_norm=1, backend="jax")
