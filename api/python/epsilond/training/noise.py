@@ -135,8 +135,8 @@ class Journal:
 class Noise:
     """
     The noise of one run. `step()` returns the noise of the next step, to be added to the sum of its clipped gradients;
-    `steps` is the number of the next step, and `released` that of the steps that were drawn at any time. The state is as
-    secret as the noise, and the key more so. Not for several threads at once.
+    `steps` is the number of the next step, and `released` that of the steps that were drawn at any time. The state is
+    as secret as the noise, and the key more so. Not for several threads at once.
     """
 
     def __init__(self, mechanism: Mechanism, backend: Backend, like: Any, key: bytes | None, clip_norm: float,
