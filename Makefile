@@ -257,17 +257,18 @@ example:
 	@+$(SUB) $(PARALLEL) all
 	@EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -p no:cacheprovider -q -s -rs tests/e2e/test_example.py
 
-# The noise of the Python client in PyTorch and JAX, from PyPI. The wheels of PyTorch for the CPU alone, which are a tenth
-# as large, are on an index of their own; where that is not reachable, those of PyPI do.
+# The noise that the Python client draws in PyTorch and JAX, from PyPI. The wheels of PyTorch for the CPU alone, a tenth
+# as large, have an index of their own; where it does not answer, those of PyPI do.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-trainers: build/trainers/installed
+trainers:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
-	@+$(SUB) $(PARALLEL) all
+	@+$(SUB) $(PARALLEL) all build/trainers/installed
 	@EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 build/trainers/bin/python -m pytest -p no:cacheprovider -q -rs tests/trainers
 
 build/trainers/installed: tests/trainers/requirements.txt
 	$(PYTHON) -m venv --clear build/trainers
-	build/trainers/bin/pip install -q --extra-index-url $(TORCH_INDEX) -r $<
+	index=; ! curl -sfIo /dev/null --max-time 20 $(TORCH_INDEX)/torch/ || index='--extra-index-url $(TORCH_INDEX)'; \
+	    build/trainers/bin/pip install -q $$index -r $<
 	cp $< $@
 
 bench:
