@@ -38,16 +38,25 @@ static json_t *refuse_phase(size_t phase, size_t phases_len, const char *instanc
     return problem;
 }
 
-/* The members of the result; the stored core lacks only the last brace. NULL: out of memory. */
-static json_t *result_members(const struct result_record *result)
+static json_t *parse(const char *text, const char *end)
 {
     char message[256];
-    struct text text = {0};
-    text_puts(&text, result->core);
-    text_puts(&text, "}");
-    json_t *json = text.failed ? NULL : api_json_parse(text.data, text.len, message, sizeof message);
-    text_clear(&text);
+    struct text whole = {0};
+    text_puts(&whole, text);
+    text_puts(&whole, end);
+    json_t *json = whole.failed ? NULL : api_json_parse(whole.data, whole.len, message, sizeof message);
+    text_clear(&whole);
     return json;
+}
+
+json_t *job_members(const struct job_record *record)
+{
+    return parse(record->brief ? record->brief : record->job, "");
+}
+
+json_t *result_members(const struct result_record *result)
+{
+    return parse(result->core, "}"); /* which is all that the stored core lacks */
 }
 
 /* If the job asked for the largest number, replaces "max" by the answer. Returns false if that is 0. */

@@ -32,6 +32,11 @@ struct answered {
 bool answered_read(struct answered *answered, struct eps_job *job, const struct result_record *result, size_t phase,
                    bool required, const char *instance, json_t **problem);
 
+/* The members of a stored job, without its large arrays, and of a stored result. The caller owns them. NULL: out of
+ * memory. */
+json_t *job_members(const struct job_record *record);
+json_t *result_members(const struct result_record *result);
+
 /* For tables of query parameters: ?phase, an index. */
 bool query_is_phase(const char *value);
 #define PHASE_MUST "must be the index of a phase, from 0"

@@ -23,23 +23,11 @@ struct about {
     const json_t *asked, *answered; /* the phase of them, or the whole; borrowed */
 };
 
-static json_t *parse(const char *text, const char *end)
-{
-    char message[160];
-    struct text whole = {0};
-    text_puts(&whole, text);
-    text_puts(&whole, end);
-    json_t *json = whole.failed ? NULL : api_json_parse(whole.data, whole.len, message, sizeof message);
-    text_clear(&whole);
-    return json;
-}
-
 /* False: out of memory. Release it with about_clear(), also then. */
 static bool about_read(struct about *about, const struct drawing *drawing)
 {
-    const struct job_record *record = &drawing->record;
-    about->job = parse(record->brief ? record->brief : record->job, "");
-    about->result = parse(drawing->result->core, "}");
+    about->job = job_members(&drawing->record);
+    about->result = result_members(drawing->result);
     about->asked = about->job;
     about->answered = about->result;
     if (drawing->phase != NO_PHASE) {

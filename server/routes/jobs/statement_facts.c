@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
+#include "server/routes/jobs/answered.h"
 #include "server/routes/jobs/statement.h"
 
 struct parts {
@@ -60,17 +61,6 @@ static json_int_t examples_per_user(const struct parts *parts)
         most = examples > most ? examples : most;
     }
     return most;
-}
-
-static json_t *parse(const char *text, const char *end)
-{
-    char message[160];
-    struct text whole = {0};
-    text_puts(&whole, text);
-    text_puts(&whole, end);
-    json_t *json = whole.failed ? NULL : api_json_parse(whole.data, whole.len, message, sizeof message);
-    text_clear(&whole);
-    return json;
 }
 
 /* Appends the item, or frees the whole array if memory runs out, so that no sentence is left out silently. */
@@ -322,9 +312,7 @@ static json_t *gather(const struct parts *parts, const struct job_record *record
 
 json_t *statement_facts(const struct job_record *record, const struct result_record *result)
 {
-    struct parts parts = {.job = parse(record->brief ? record->brief : record->job, ""),
-                          .result = parse(result->core, "}"),
-                          .record = result};
+    struct parts parts = {.job = job_members(record), .result = result_members(result), .record = result};
     json_t *facts = parts.job && parts.result ? gather(&parts, record) : NULL;
     json_decref(parts.job);
     json_decref(parts.result);

@@ -494,7 +494,7 @@ TEST(no_answer_is_under_the_least_noise)
             }
             free(c);
         }
-    assert_true(known > 8);
+    assert_true(known > (getenv("REPRODUCE") ? 20 : 8));
 }
 
 /* DP-SGD's bins are orthogonal, and pld's answer is the truth. */
@@ -564,7 +564,7 @@ TEST(no_answer_is_under_the_least_noise_of_poisson)
             }
             free(c);
         }
-    assert_true(known > 12);
+    assert_true(known > (getenv("REPRODUCE") ? 30 : 12));
 }
 
 static double least_of_poisson(const struct eps_job *job)

@@ -70,7 +70,7 @@ class Group:
         for index, parameter, first, size in leaves:
             low, high = first // COORDINATES, -(-(first + size) // COORDINATES)
             if high > MOST_BLOCKS or parameter >= 2**31:
-                raise ValueError("a parameter has more than 2^35 coordinates: divide it into several")
+                raise ValueError("a parameter has more than 2^36 coordinates: divide it into several")
             start = at + first - low * COORDINATES
             self.slices[index] = slice(start, start + size)
             blocks.append(numpy.arange(low, high, dtype=numpy.int64))
