@@ -19,7 +19,8 @@ sys.path.insert(0, str(ROOT / "api" / "python"))
 
 from epsilond import Client  # noqa: E402
 from epsilond.training import Mechanism, ReplayError, chacha, load_key  # noqa: E402
-from epsilond.training.numpy_backend import NumpyArithmetic, NumpyBackend  # noqa: E402
+from epsilond.training.noise import cipher_key  # noqa: E402
+from epsilond.training.numpy_backend import NumpyArithmetic, NumpyDraws  # noqa: E402
 from test_mechanism import FAMILIES, inverse, job_of  # noqa: E402
 
 KEY = bytes(range(16))
@@ -38,23 +39,27 @@ def solved(client, matrix, **job):
 # ---------------------------------------------------------------- the generator
 
 
+CIPHER_KEY = bytes(range(32))
+
+
 def test_chacha_gives_the_bits_of_others():
-    """Key 0 and counter 0, 12 rounds, 128 bits: draft-strombergson-chacha-test-vectors-01, TC1, the first block."""
-    zero = numpy.zeros((4, 1), dtype=numpy.uint32)
-    start = (numpy.array(chacha.CONSTANTS, dtype=numpy.uint32)[:, None], zero, zero, zero)
+    """RFC 8439, 2.3.2: the block function with the key 00 01 02 .. 1f, block 1 of a nonce."""
+    column = lambda *values: numpy.array(values, dtype=numpy.uint32)[:, None]
+    key = chacha.key_words(CIPHER_KEY)
+    start = (column(*chacha.CONSTANTS), column(*key[:4]), column(*key[4:]), column(1, 0x09000000, 0x4a000000, 0))
     bits = chacha.words(start, NumpyArithmetic)[:, 0].astype("<u4").tobytes().hex()
-    assert bits == ("e1047ba9476bf8ff312c01b4345a7d8ca5792b0ad467313f1dc412b5fdce3241"
-                    "0dea8b68bd774c36a920f092a04d3f95274fbeff97bc8491fcef37f85970b450")
+    assert bits == ("10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+                    "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e")
 
 
-def reference_block(key, counter):
-    """ChaCha with 12 rounds in Python's integers."""
+def reference_block(counter):
+    """ChaCha20 in Python's integers."""
     def rotate(x, bits):
         return (x << bits | x >> 32 - bits) & 0xffffffff
 
-    start = [*chacha.CONSTANTS, *key, *key, *counter]
+    start = [*chacha.CONSTANTS, *chacha.key_words(CIPHER_KEY), *counter]
     x = list(start)
-    for _ in range(6):
+    for _ in range(10):
         for a, b, c, d in [(i, 4 + i, 8 + i, 12 + i) for i in range(4)] + \
                           [(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i in range(4)]:
             for p, q, r, bits in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
@@ -64,11 +69,11 @@ def reference_block(key, counter):
 
 
 def test_normals_are_those_of_box_and_muller():
-    key, row = [1, 2, 3, 0xffffffff], 77
-    z = NumpyBackend().draw(key, numpy.array([0, 9, 2**31 - 1], dtype=numpy.uint32),
-                            numpy.array([5, 6, 7], dtype=numpy.uint32), row)
-    for at, (block, parameter) in enumerate([(0, 5), (9, 6), (2**31 - 1, 7)]):
-        high, low, angles = (reference_block(key, [block, parameter, row, part]) for part in range(3))
+    row = 77
+    z = NumpyDraws().draw(CIPHER_KEY, numpy.array([0, 9, 10, 2**31 - 1], dtype=numpy.uint32),
+                          numpy.array([5, 6, 6, 7], dtype=numpy.uint32), row)
+    for at, (block, parameter) in enumerate([(0, 5), (9, 6), (10, 6), (2**31 - 1, 7)]):
+        high, low, angles = (reference_block([block, parameter, row, part]) for part in range(3))
         for i in range(16):
             radius = math.sqrt(-2 * math.log((high[i] + (low[i] + 0.5) / 2**32) / 2**32))
             angle = 2 * math.pi * ((angles[i] >> 8) / 2**24 - 0.5)
@@ -80,7 +85,7 @@ def test_the_tail_reaches_beyond_nine_deviations():
     """The least and largest radii, and those that the second word decides."""
     words = lambda *values: numpy.array(values, dtype=numpy.uint32)[:, None]
     z = chacha.normals(words(0, 0, 1, 255, 2**32 - 1), words(0, 2**31, 0, 7, 2**32 - 1), words(*[2**31] * 5),
-                       NumpyArithmetic)[:5, 0]
+                       NumpyArithmetic)[0][:, 0]
     for value, u in zip(z, (2**-65, 2**-33, 2**-32, 255 * 2**-32, 1)):
         assert abs(value - math.sqrt(-2 * math.log(u))) < 4e-6 and numpy.isfinite(value)
     assert 9.4 < z[0] < 9.6
@@ -90,7 +95,7 @@ def test_normals_are_normal():
     """A million of them: moments, and the counts in 64 cells of equal probability. Seeded, so it always passes."""
     from statistics import NormalDist
     blocks = numpy.arange(2**15, dtype=numpy.uint32)
-    z = NumpyBackend().draw([1, 2, 3, 4], blocks, blocks * 0, 0).astype(float)
+    z = NumpyDraws().draw(CIPHER_KEY, blocks, blocks * 0, 0).astype(float)
     assert z.size == 2**20
     for power, expected, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert abs((z**power).mean() - expected) < 4 * math.sqrt(variance / z.size)
@@ -132,7 +137,7 @@ def test_drawn_noise_is_the_recurrence_of_its_white_noise(server, client, matrix
     x = numpy.stack([noise.step() for _ in range(mechanism.n)])
     factor = inverse(server, f"/v1/jobs/{mechanism.job}/matrix?part=noise")
     blocks = numpy.arange(3, dtype=numpy.uint32)
-    z = numpy.stack([NumpyBackend().draw(chacha.key_words(KEY), blocks, blocks * 0, row)[:40]
+    z = numpy.stack([NumpyDraws().draw(cipher_key(mechanism, KEY), blocks, blocks * 0, row)[:40]
                      for row in range(factor.shape[1])])
     expected = mechanism.noise_multiplier * factor @ z.astype(float)
     assert numpy.abs(x - expected).max() < 3e-6 * numpy.abs(expected).max()
@@ -219,9 +224,34 @@ def test_keys_are_secret_and_new(client, tmp_path):
             mechanism.noise(numpy.zeros(16), wrong, clip_norm=1)
     key = load_key(tmp_path / "key")
     assert load_key(tmp_path / "key") == key and stat.S_IMODE(os.stat(tmp_path / "key").st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["key"]  # nothing else is left
     (tmp_path / "bad").write_bytes(b"x")
     with pytest.raises(ValueError, match="not a key"):
         load_key(tmp_path / "bad")
+
+
+def test_a_key_is_made_once(tmp_path):
+    """Processes that start together get the same key, and the file is whole from the beginning."""
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); from epsilond.training import load_key; "
+            "print(load_key(sys.argv[2]).hex())")
+    started = [subprocess.Popen([sys.executable, "-c", code, str(ROOT / "api" / "python"), str(tmp_path / "key")],
+                                stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    keys = {process.communicate()[0] for process in started}
+    assert keys == {(tmp_path / "key").read_bytes().hex() + "\n"} and os.listdir(tmp_path) == ["key"]
+
+
+def test_phases_share_a_key(client):
+    """Two phases alike have noise and batches of their own."""
+    phases = [{"n": 6, "sampling": {"scheme": "poisson", "batch_size": 30, "dataset_size": 100}}] * 2
+    document = client.solve({"phases": phases, "noise_multiplier": 8, "delta": 1e-6})
+    one, two = (client.mechanism(document, phase=phase) for phase in (0, 1))
+    assert one.hash == two.hash
+    assert not numpy.intersect1d(*(mechanism.noise(numpy.zeros(64), KEY, clip_norm=1).step()
+                                   for mechanism in (one, two))).size
+    first, second = ([batch.tolist() for batch in mechanism.batches(100, KEY)] for mechanism in (one, two))
+    assert first != second and first == [batch.tolist() for batch in one.batches(100, KEY)]
+    with pytest.raises(ValueError, match="key"):
+        two.batches(100, KEY).load_state_dict(one.batches(100, KEY).state_dict())
 
 
 # ---------------------------------------------------------------- states and files
@@ -280,11 +310,19 @@ def test_a_journal_outlives_the_process(client, tmp_path):
     with pytest.raises(ReplayError, match="7 were drawn"):
         noise.load_state_dict(state)
     noise.advance(7)
+    with pytest.raises(ValueError, match="in use by another"):
+        mechanism.noise(numpy.zeros(8), KEY, clip_norm=1, journal=tmp_path / "journal")
     plain = mechanism.noise(numpy.zeros(8), KEY, clip_norm=1)
     plain.advance(7)
     assert numpy.array_equal(noise.step(), plain.step())
+    noise.advance(10)
+    del noise
+    assert mechanism.noise(numpy.zeros(8), KEY, clip_norm=1, journal=tmp_path / "journal").released == 10
     with pytest.raises(ValueError, match="another mechanism or key"):
         mechanism.noise(numpy.zeros(8), bytes(16), clip_norm=1, journal=tmp_path / "journal")
+    (tmp_path / "journal").write_bytes(bytes(30))
+    with pytest.raises(ValueError, match="another mechanism or key"):
+        mechanism.noise(numpy.zeros(8), KEY, clip_norm=1, journal=tmp_path / "journal")
 
 
 def test_a_mechanism_is_kept_in_a_file(client, tmp_path):

@@ -15,7 +15,7 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 from epsilond.training import ReplayError, chacha  # noqa: E402
-from epsilond.training.jax_noise import JaxArithmetic, looped_rounds  # noqa: E402
+from epsilond.training.jax_noise import JaxArithmetic, words as words_of  # noqa: E402
 from epsilond.training.numpy_backend import NumpyArithmetic  # noqa: E402
 
 KEY = bytes(range(16))
@@ -24,7 +24,7 @@ KEY = bytes(range(16))
 def test_words_are_those_of_numpy():
     start = numpy.random.Generator(numpy.random.Philox(key=1)).integers(2**32, size=(4, 4, 1000), dtype=numpy.uint32)
     expected = chacha.words(tuple(start), NumpyArithmetic)
-    words = jax.jit(lambda start: chacha.words(tuple(start), JaxArithmetic, looped_rounds))(jnp.asarray(start))
+    words = jax.jit(words_of)(list(jnp.asarray(start).reshape(16, 1000)))
     assert numpy.array_equal(words, expected)
     for name in "leading", "trailing":
         assert numpy.array_equal(getattr(JaxArithmetic, name)(words), getattr(NumpyArithmetic, name)(expected))
@@ -82,6 +82,31 @@ def test_a_checkpoint_resumes_bit_for_bit(mechanism):
         assert x.dtype == jnp.bfloat16 and numpy.array_equal(x, y)
 
 
+@pytest.mark.parametrize("matrix", [{"family": "square_root", "bands": 3}, {"family": "banded_inverse", "bands": 3}])
+def test_a_journal_knows_what_was_drawn(solved, tmp_path, matrix):
+    mechanism = solved(matrix)
+    noise = mechanism.noise([jnp.zeros(8)], KEY, clip_norm=1, journal=tmp_path / "journal")
+    state, step = noise.init(), jax.jit(noise)
+    saved = noise.state_dict(state)
+    for _ in range(7):
+        state, _ = step(state)
+    noise.record(state)
+    _, (expected,) = step(state)
+    del noise, step
+    noise = mechanism.noise([jnp.zeros(8)], KEY, clip_norm=1, journal=tmp_path / "journal")
+    assert noise.released == 7
+    for again in (noise.init, lambda: noise.load_state_dict(saved)):
+        with pytest.raises(ReplayError, match="7 were drawn"):
+            again()
+    for state in noise.init(allow_replay=True), noise.load_state_dict(saved, allow_replay=True):
+        state = noise.advance(state, noise.released)
+        assert numpy.array_equal(noise(state)[1][0], expected) and int(state["step"]) == 7
+    noise.advance(state, 9)
+    assert noise.released == 9
+    with pytest.raises(ValueError, match="steps must lie in"):
+        noise.advance(state, 13)
+
+
 def test_a_state_is_loaded_only_where_it_belongs(solved):
     mechanism = solved({"family": "banded", "bands": 3})
     noise = mechanism.noise([jnp.zeros(8)], KEY, clip_norm=1)
@@ -95,6 +120,8 @@ def test_a_state_is_loaded_only_where_it_belongs(solved):
     with pytest.raises(ReplayError, match="3 were drawn"):
         noise.load_state_dict(saved, released=3)
     noise.load_state_dict(saved, released=3, allow_replay=True)
+    with pytest.raises(ValueError, match="no journal"):
+        noise.record(noise.init())
     with pytest.raises(ValueError, match="not for JAX"):
         mechanism.noise([jnp.zeros(8)], KEY, clip_norm=1, places=[(0, 0)])
     with pytest.raises(TypeError, match="floating-point"):

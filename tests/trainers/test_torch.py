@@ -11,16 +11,32 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from epsilond.training import chacha  # noqa: E402
+from epsilond.training import chacha, numpy_backend  # noqa: E402
 from epsilond.training.numpy_backend import NumpyArithmetic  # noqa: E402
-from epsilond.training.torch_backend import TorchArithmetic  # noqa: E402
+from epsilond.training.torch_backend import TorchArithmetic, TorchBackend, TorchDraws  # noqa: E402
 
 KEY = bytes(range(240, 256))
-DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-devices = pytest.mark.parametrize("device", DEVICES)
+DEVICES = ["numpy", "cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 
 
-@devices
+@pytest.fixture(params=DEVICES)
+def device(request, monkeypatch):
+    """The processor, where NumPy draws; the same with the tensors that a GPU has; and a GPU."""
+    if request.param == "cpu":
+        monkeypatch.setattr(TorchBackend, "draws", lambda self, device: TorchDraws(device))
+    return "cpu" if request.param == "numpy" else request.param
+
+
+def test_openssl_gives_the_words_of_numpy():
+    draw = numpy.random.Generator(numpy.random.Philox(key=1))
+    blocks = numpy.concatenate([numpy.arange(7), numpy.arange(3, 50), [2**31 - 2, 2**31 - 1], numpy.arange(5)])
+    parameters = numpy.repeat([0, 0, 1, 2**31 - 1], [7, 47, 2, 5])
+    blocks, parameters = blocks.astype(numpy.uint32), parameters.astype(numpy.uint32)
+    for row, part in ((0, 0), (2**32 - 1, 2), (77, 1)):
+        given = draw.bytes(32), blocks, parameters, row, part
+        assert numpy.array_equal(numpy_backend.openssl_stream(*given), numpy_backend.computed_stream(*given))
+
+
 def test_words_are_those_of_numpy(device):
     start = numpy.random.Generator(numpy.random.Philox(key=1)).integers(2**32, size=(4, 4, 1000), dtype=numpy.uint32)
     expected = chacha.words(tuple(start), NumpyArithmetic)
@@ -31,7 +47,6 @@ def test_words_are_those_of_numpy(device):
                                  getattr(NumpyArithmetic, name)(expected))
 
 
-@devices
 def test_noise_is_that_of_numpy(mechanism, device):
     like = [numpy.zeros((20, 30), "f4"), numpy.zeros(7, "f4")]
     one = mechanism.noise(like, KEY, clip_norm=2)
@@ -42,7 +57,6 @@ def test_noise_is_that_of_numpy(mechanism, device):
             assert numpy.abs(found.cpu().numpy() - expected).max() < 2e-5 * one.stddev(step)
 
 
-@devices
 def test_bits_do_not_depend_on_how_parameters_are_divided(mechanism, device):
     size, cuts = 70000, [0, 1, 5, 21, 1000, 4096 * 16 + 3, 70000]
     whole = mechanism.noise([torch.zeros(700, 100, device=device)], KEY, clip_norm=1)
@@ -52,7 +66,6 @@ def test_bits_do_not_depend_on_how_parameters_are_divided(mechanism, device):
         assert torch.equal(torch.cat([part.step() for part in parts]), whole.step()[0].reshape(size))
 
 
-@devices
 def test_a_checkpoint_resumes_bit_for_bit(mechanism, device):
     noise = mechanism.noise(torch.nn.Linear(5, 3).to(device), KEY, clip_norm=1)
     for _ in range(5):

@@ -13,7 +13,8 @@ It requires NumPy; noise on tensors requires PyTorch, and on pytrees JAX.
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 from .batches import Batches
+from .journal import ReplayError
 from .mechanism import Mechanism, load_key
-from .noise import Noise, ReplayError
+from .noise import Noise
 
 __all__ = ["Batches", "Mechanism", "Noise", "ReplayError", "load_key"]

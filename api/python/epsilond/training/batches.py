@@ -252,8 +252,10 @@ def _former(sampling: Sampling, key: bytes, users: Users | None) -> _Former:
 
 # ---------------------------------------------------------------- batches
 
-def _derive(key: bytes, purpose: bytes) -> bytes:
-    return hashlib.blake2b(key=key, digest_size=KEY, person=purpose).digest()
+def _derive(key: bytes, purpose: bytes, phase: int | None) -> bytes:
+    """A key for a purpose; each phase of a job has its own, so that its batches are independent of the others'."""
+    place = b"" if phase is None else phase.to_bytes(8, "little")
+    return hashlib.blake2b(place, key=key, digest_size=KEY, person=purpose).digest()
 
 
 class Batches(Iterator[Any]):
@@ -263,13 +265,15 @@ class Batches(Iterator[Any]):
     secret key. len() is the number of steps that are left.
     """
 
-    def __init__(self, sampling: Sampling, key: bytes, users: Users | None, first_step: int) -> None:
+    def __init__(self, sampling: Sampling, key: bytes, users: Users | None, first_step: int,
+                 phase: int | None) -> None:
         self.key = key
+        self._phase = phase
         self.step = first_step - 1
         self.truncated = 0
         self._sampling = sampling
         self._users = users.digest() if users else None
-        self._key = _derive(key, b"epsilond batches")  # not that of the noise, which may be drawn from the same key
+        self._key = _derive(key, b"epsilond batches", phase)  # not that of the noise, which may be drawn from the same key
         self._former = _former(sampling, self._key, users if sampling.scheme == "b_min_sep" else None)
         self._sought = False
 
@@ -296,7 +300,7 @@ class Batches(Iterator[Any]):
     def _identity(self) -> dict[str, Any]:
         """What decides about every batch. The key is told by a hash, which does not give it away."""
         return {"format": FORMAT, "sampling": self._sampling.document(), "users": self._users,
-                "key": _derive(self.key, b"batches key id").hex()}
+                "key": _derive(self.key, b"batches key id", self._phase).hex()}
 
     def state_dict(self) -> dict[str, Any]:
         """
@@ -347,7 +351,7 @@ class BatchSampler:
 
 
 def batches(sampling: Mapping[str, Any], n: int, dataset_size: int | None = None, key: bytes | None = None,
-            users: Iterable[Any] | None = None, first_step: int = 0) -> Batches:
+            users: Iterable[Any] | None = None, first_step: int = 0, phase: int | None = None) -> Batches:
     """
     The batches of n steps, drawn as the answer of a job assumes. `sampling` is the `sampling` of the job as the service
     returned it, and dataset_size the number of examples, which may be left out if the sampling has it. Raises
@@ -356,6 +360,8 @@ def batches(sampling: Mapping[str, Any], n: int, dataset_size: int | None = None
     key: 16 secret bytes; None draws them from the operating system. With the same key a training can be resumed, at
     first_step or by a state; who knows the key knows who took part in which step, which voids the guarantee. It may be
     the key of the noise.
+
+    phase: the phase of the job that these are the batches of, if it has phases. A key then gives each its own batches.
 
     users: with examples_per_user over 1, for each example its user or a list of its users, as integers or strings.
 
@@ -374,4 +380,4 @@ def batches(sampling: Mapping[str, Any], n: int, dataset_size: int | None = None
     if users is not None and resolved.examples_per_user < 2:
         raise ValueError("users requires examples_per_user over 1: give it in the sampling, as in the job")
     graph = None if users is None else Users(users, resolved.examples, resolved.examples_per_user)
-    return Batches(resolved, key, graph, first_step)
+    return Batches(resolved, key, graph, first_step, phase)

@@ -1,12 +1,12 @@
 """
-White noise that can be drawn again: standard normals in float32, each a function of a secret key of 128 bits, the row,
-the parameter and the coordinate, so that they do not depend on how parameters are divided among devices or processes.
+White noise that can be drawn again: standard normals in float32, each a function of a secret key, the row, the
+parameter and the coordinate, so that they do not depend on how parameters are divided among devices or processes.
 
-The bits are those of ChaCha with 12 rounds and a key of 128 bits (Bernstein 2008), in counter mode: block b of a
-parameter, its coordinates 32 b to 32 b + 31, has 16 words of each of three parts, with the counters (b, parameter, row,
-part). It consists of additions, rotations and exclusive ors of 32-bit words, which NumPy, PyTorch and JAX compute alike
-on every device. (Of Philox and Threefry, which frameworks use, only Threefry4x32 takes such a key on 32-bit words. It
-costs as much and was never meant to withstand an attacker, who here is assumed to know the noise of all other steps.)
+The bits are those of ChaCha20 (RFC 8439): block b of a parameter, its coordinates 32 b to 32 b + 31, has 16 words of
+each of three parts, with b as the block counter and (parameter, row, part) as the nonce. ChaCha20 consists of
+additions, rotations and exclusive ors of 32-bit words, which NumPy, PyTorch and JAX compute alike on every device, and
+OpenSSL faster than all of them. (Philox and Threefry, which frameworks use, were never meant to withstand an attacker,
+who here is assumed to know the noise of all other steps.)
 
 Parts 0 and 1 give the radii and part 2 the angles of 16 pairs by Box and Muller: the cosines are coordinates 0 to 15,
 the sines 16 to 31. A radius comes from two words, u = (high + (low + 1/2) / 2^32) / 2^32 rounded to float32, so that
@@ -20,14 +20,13 @@ SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
 import math
-import secrets
-from typing import Any, Callable, Protocol
+from typing import Any, Protocol
 
-KEY_BYTES = 16
+KEY_BYTES = 32
 COORDINATES = 32  # of a block
 PARTS = 3  # of a block: leading and trailing words of the radii, and words of the angles
-DOUBLE_ROUNDS = 6
-CONSTANTS = tuple(int.from_bytes(b"expand 16-byte k"[i:i + 4], "little") for i in range(0, 16, 4))
+DOUBLE_ROUNDS = 10
+CONSTANTS = tuple(int.from_bytes(b"expand 32-byte k"[i:i + 4], "little") for i in range(0, 16, 4))
 ANGLE = 2 * math.pi / 2**24
 MOST_BLOCKS = 2**31  # of a parameter: its blocks are counted in an int32
 
@@ -53,58 +52,43 @@ class Arithmetic(Protocol):
     def sin(self, x: Any) -> Any: ...
 
 
-def checked_key(key: bytes | None) -> bytes:
-    """The key, or a new one from the operating system."""
-    if key is None:
-        return secrets.token_bytes(KEY_BYTES)
-    if not isinstance(key, (bytes, bytearray)) or len(key) != KEY_BYTES:
-        raise ValueError(f"the key must be {KEY_BYTES} bytes that nobody can guess, such as secrets.token_bytes(16)")
-    return bytes(key)
-
-
 def key_words(key: bytes) -> list[int]:
+    """The words of a key of 32 bytes."""
     return [int.from_bytes(key[i:i + 4], "little") for i in range(0, KEY_BYTES, 4)]
 
 
-def double_round(state: tuple[Any, Any, Any, Any], on: Arithmetic) -> tuple[Any, Any, Any, Any]:
-    """Quarter rounds of the four columns, then of the four diagonals. The state is four rows of four words."""
-    def quarters(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, Any, Any, Any]:
-        a = a + b
-        d = on.rotate(d ^ a, 16)
-        c = c + d
-        b = on.rotate(b ^ c, 12)
-        a = a + b
-        d = on.rotate(d ^ a, 8)
-        c = c + d
-        b = on.rotate(b ^ c, 7)
-        return a, b, c, d
+def quarter_round(a: Any, b: Any, c: Any, d: Any, on: Arithmetic) -> tuple[Any, Any, Any, Any]:
+    a = a + b
+    d = on.rotate(d ^ a, 16)
+    c = c + d
+    b = on.rotate(b ^ c, 12)
+    a = a + b
+    d = on.rotate(d ^ a, 8)
+    c = c + d
+    b = on.rotate(b ^ c, 7)
+    return a, b, c, d
 
+
+def words(start: tuple[Any, Any, Any, Any], on: Arithmetic) -> Any:
+    """
+    16 words for each block, 16 x blocks of them. `start`: four arrays of 4 x blocks words: the constants, the key in
+    two halves, and the block counter with the nonce. Four quarter rounds at a time: of the columns, then of the
+    diagonals.
+    """
     def turn(row: Any, places: int) -> Any:
         return on.join([row[places:], row[:places]])
 
-    a, b, c, d = quarters(*state)
-    a, b, c, d = quarters(a, turn(b, 1), turn(c, 2), turn(d, 3))
-    return a, turn(b, 3), turn(c, 2), turn(d, 1)
-
-
-def repeat_rounds(state: tuple[Any, Any, Any, Any], on: Arithmetic) -> tuple[Any, Any, Any, Any]:
+    a, b, c, d = start
     for _ in range(DOUBLE_ROUNDS):
-        state = double_round(state, on)
-    return state
+        a, b, c, d = quarter_round(a, b, c, d, on)
+        a, b, c, d = quarter_round(a, turn(b, 1), turn(c, 2), turn(d, 3), on)
+        b, c, d = turn(b, 3), turn(c, 2), turn(d, 1)
+    return on.join([end + begin for end, begin in zip((a, b, c, d), start)])
 
 
-def words(start: tuple[Any, Any, Any, Any], on: Arithmetic,
-          rounds: Callable[..., tuple[Any, Any, Any, Any]] = repeat_rounds) -> Any:
-    """
-    16 words for each block, 16 x blocks of them. `start`: four arrays of 4 x blocks words: the constants, the key, the
-    key again, and the counters.
-    """
-    return on.join([end + begin for end, begin in zip(rounds(start, on), start)])
-
-
-def normals(high: Any, low: Any, angles: Any, on: Arithmetic) -> Any:
-    """The normals of the three parts of blocks, 32 x blocks of them; transposed, in the order of the coordinates."""
+def normals(high: Any, low: Any, angles: Any, on: Arithmetic) -> tuple[Any, Any]:
+    """The normals of the words of the three parts, in their shape: the cosines and the sines."""
     below = on.leading(low) + (on.trailing(low) + 0.5) * 2.0**-8
     u = on.leading(high) * 2.0**-24 + (on.trailing(high) + below * 2.0**-24) * 2.0**-32
     radius, angle = on.sqrt(-2.0 * on.log(u)), (on.leading(angles) - 2.0**23) * ANGLE
-    return on.join([radius * on.cos(angle), radius * on.sin(angle)])
+    return radius * on.cos(angle), radius * on.sin(angle)

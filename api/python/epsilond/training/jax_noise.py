@@ -8,6 +8,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,15 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from .chacha import (CONSTANTS, COORDINATES, DOUBLE_ROUNDS, MOST_BLOCKS, PARTS, checked_key, double_round, key_words,
-                     normals, words)
-from .noise import ReplayError, checked_steps, described, fingerprint
+from .chacha import CONSTANTS, COORDINATES, DOUBLE_ROUNDS, MOST_BLOCKS, PARTS, key_words, normals, quarter_round
+from .journal import Journal, ReplayError, checked_key, cipher_key, fingerprint
+from .noise import checked_steps, described
 from .recurrence import Bands, Blt, Columns, Identity, Inverse, Recurrence, Rows, Toeplitz
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
 
-UNROLLED = 16  # rows that are summed without a loop
+TILE = 2048  # blocks
 
 
 class JaxArithmetic:
@@ -44,9 +45,31 @@ class JaxArithmetic:
         return (x & jnp.uint32(255)).astype(jnp.float32)
 
 
-def looped_rounds(state: Any, on: Any) -> Any:
-    """A loop, which is compiled once."""
-    return jax.lax.fori_loop(0, DOUBLE_ROUNDS, lambda _, now: double_round(now, on), state)
+COLUMNS = [(i, 4 + i, 8 + i, 12 + i) for i in range(4)]
+DIAGONALS = [(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i in range(4)]
+
+
+def words(start: list[Any]) -> Any:
+    """chacha.words() with an array for each word, which XLA computes faster, in a loop, which is compiled once."""
+    def double_round(_: Any, state: list[Any]) -> list[Any]:
+        for places in COLUMNS + DIAGONALS:
+            a, b, c, d = (state[place] for place in places)
+            for place, word in zip(places, quarter_round(a, b, c, d, JaxArithmetic)):
+                state[place] = word
+        return state
+
+    return jnp.stack([end + begin for end, begin in
+                      zip(jax.lax.fori_loop(0, DOUBLE_ROUNDS, double_round, list(start)), start)])
+
+
+def draw_blocks(key: Any, blocks: Any, parameter: int, row: Any) -> Any:
+    """The normals of blocks, 32 each."""
+    def bits(part: int) -> Any:
+        return words([jnp.broadcast_to(jnp.asarray(word, dtype=jnp.uint32), blocks.shape)
+                      for word in (*CONSTANTS, *key, blocks, parameter, row, part)])
+
+    high, low, angles = map(bits, range(PARTS))
+    return JaxArithmetic.join(normals(high, low, angles, JaxArithmetic)).T.reshape(-1)
 
 
 def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
@@ -56,28 +79,21 @@ def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
     if count > MOST_BLOCKS:
         raise ValueError("a parameter has more than 2^36 coordinates: divide it into several")
 
-    def spread(numbers: Any) -> Any:
-        return jnp.broadcast_to(jnp.asarray(numbers, dtype=jnp.uint32)[:, None], (4, count))
+    def whole() -> Any:
+        return draw_blocks(key, jnp.arange(count, dtype=jnp.uint32), parameter, row)[:size]
 
-    blocks = jnp.arange(count, dtype=jnp.uint32)
-    constants = numpy.array(CONSTANTS, dtype=numpy.uint32)
+    def tiled() -> Any:
+        """In tiles that fit into the cache of a processor."""
+        first = jnp.arange(-(-count // TILE), dtype=jnp.uint32) * TILE
+        blocks = jnp.arange(TILE, dtype=jnp.uint32)
+        return jax.lax.map(lambda at: draw_blocks(key, at + blocks, parameter, row), first).reshape(-1)[:size]
 
-    def bits(part: int) -> Any:
-        counters = jnp.stack([blocks, jnp.full_like(blocks, parameter),
-                              jnp.broadcast_to(row.astype(jnp.uint32), (count,)), jnp.full_like(blocks, part)])
-        return words((spread(constants), spread(key), spread(key), counters), JaxArithmetic, looped_rounds)
-
-    high, low, angles = map(bits, range(PARTS))
-    drawn = normals(high, low, angles, JaxArithmetic).T.reshape(-1)[:size].reshape(shape)
-    return jax.lax.optimization_barrier(drawn)  # otherwise it is drawn again for every use
+    drawn = whole() if count <= TILE else jax.lax.platform_dependent(cpu=tiled, default=whole)
+    return jax.lax.optimization_barrier(drawn.reshape(shape))  # otherwise it is drawn again for every use
 
 
 def weighted(start: Any, weights: Any, rows: Any) -> Any:
-    """start less the rows times their weights."""
-    if len(rows) <= UNROLLED:
-        for i in range(len(rows)):
-            start = start - weights[i] * rows[i]
-        return start
+    """start less the rows times their weights. Not unrolled, or XLA copies all rows before one of them is replaced."""
     return jax.lax.fori_loop(0, len(rows), lambda i, x: x - weights[i] * rows[i], start)
 
 
@@ -138,10 +154,12 @@ class JaxNoise:
 
     The state holds the key and noise of the last steps, and is as secret as they are. Nothing but the caller can see
     that a state is used twice: a step whose result was seen must not be repeated from an older state with other
-    gradients; see Noise.load_state_dict() on what it costs.
+    gradients; see Noise.load_state_dict() on what it costs. With a journal, the loop calls record(state) after each
+    step (or each scan), before anything that came of it is kept or seen.
     """
 
-    def __init__(self, mechanism: Mechanism, like: Any, key: bytes | None, clip_norm: float) -> None:
+    def __init__(self, mechanism: Mechanism, like: Any, key: bytes | None, clip_norm: float,
+                 journal: str | os.PathLike[str] | None = None) -> None:
         self.mechanism = mechanism
         self.key = checked_key(key)
         self.clip_norm = float(clip_norm)
@@ -153,11 +171,48 @@ class JaxNoise:
                 raise TypeError(f"noise is added to floating-point arrays, not to {leaf.dtype}")
         self._shapes = [(tuple(leaf.shape), leaf.dtype) for leaf in leaves]
         self._mark = fingerprint(mechanism, self.key)
+        self._cipher = cipher_key(mechanism, self.key)
+        self._journal = None if journal is None else Journal(journal, self._mark)
 
-    def init(self) -> dict[str, Any]:
-        """The state before step 0."""
+    @property
+    def released(self) -> int:
+        """The number of steps that were drawn at any time, as the journal knows."""
+        return self._journal.released if self._journal else 0
+
+    def record(self, state: Mapping[str, Any]) -> None:
+        """Writes into the journal that the steps before this state were drawn. Waits for the state."""
+        if self._journal is None:
+            raise ValueError("there is no journal: give one to mechanism.noise()")
+        self._journal.record(int(state["step"]))
+
+    def init(self, *, allow_replay: bool = False) -> dict[str, Any]:
+        """The state before step 0. A ReplayError if the journal knows of later ones, unless allow_replay is given; see
+        load_state_dict()."""
+        self._check_replay(0, self.released, allow_replay)
+        return self._start()
+
+    def advance(self, state: Mapping[str, Any], steps: int) -> dict[str, Any]:
+        """The state after so many steps, whose noise is not returned; see Noise.advance()."""
+        now = int(state["step"])
+        if not now <= steps <= self.mechanism.n:
+            raise ValueError(f"steps must lie in [{now}, {self.mechanism.n}]")
+        if self.mechanism.recurrence.kept:
+            after: dict[str, Any] = jax.lax.fori_loop(now, steps, lambda _, state: self(state)[0], dict(state))
+        else:
+            after = {**state, "step": jnp.asarray(steps, dtype=jnp.int32)}
+        if self._journal:
+            self._journal.record(steps)
+        return after
+
+    def _check_replay(self, steps: int, released: int, allow_replay: bool) -> None:
+        if steps < released and not allow_replay:
+            raise ReplayError(f"the state is that after {steps} steps, but {released} were drawn: to repeat them with "
+                              "other sums would reveal the differences; advance() past them with allow_replay, or see "
+                              "Noise.load_state_dict() on what it costs")
+
+    def _start(self) -> dict[str, Any]:
         kept = self.mechanism.recurrence.kept
-        return {"key": jnp.asarray(key_words(self.key), dtype=jnp.uint32), "step": jnp.zeros((), dtype=jnp.int32),
+        return {"key": jnp.asarray(key_words(self._cipher), dtype=jnp.uint32), "step": jnp.zeros((), dtype=jnp.int32),
                 "rows": [jnp.zeros((kept, *shape), dtype=jnp.float32) for shape, _ in self._shapes]}
 
     def __call__(self, state: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -192,14 +247,12 @@ class JaxNoise:
     def load_state_dict(self, saved: Mapping[str, Any], *, released: int = 0,
                         allow_replay: bool = False) -> dict[str, Any]:
         """
-        The state of a checkpoint, of the same mechanism, key, clip norm and shapes. released: the number of steps whose
-        results were computed, as the training log says; later than the checkpoint, it raises ReplayError unless
-        allow_replay is given. Noise.load_state_dict() says what that costs.
+        The state of a checkpoint, of the same mechanism, key, clip norm and shapes. A ReplayError if later steps were
+        drawn, as the journal says, or `released` for a loop without a journal, unless allow_replay is given.
+        Noise.load_state_dict() says what that costs; advance(state, noise.released) at once costs nothing.
         """
         steps = checked_steps(saved, self._described(0), self.mechanism.n)
-        if steps < released and not allow_replay:
-            raise ReplayError(f"the state is that after {steps} steps, but {released} were drawn: to repeat "
-                              "them with other sums would reveal the differences")
+        self._check_replay(steps, max(released, self.released), allow_replay)
         rows = [jnp.asarray(rows, dtype=jnp.float32).reshape(self.mechanism.recurrence.kept, *shape)
                 for rows, (shape, _) in zip(saved["rows"], self._shapes)]
-        return {**self.init(), "step": jnp.asarray(steps, dtype=jnp.int32), "rows": rows}
+        return {**self._start(), "step": jnp.asarray(steps, dtype=jnp.int32), "rows": rows}

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy
 
+from .journal import KEY_BYTES, sync_folder
 from .recurrence import Recurrence, recurrence_of
 
 FORMAT = "epsilond mechanism 1"
@@ -43,11 +45,17 @@ class Mechanism:
         self._norms: Any = None
 
     job = property(lambda self: str(self.document["job"]), doc="The id of the job.")
+    phase = property(lambda self: self.document["phase"], doc="The phase of the job; None without phases.")
     hash = property(lambda self: str(self.document["hash"]), doc="The content hash, the same for equal mechanisms.")
     n = property(lambda self: int(self.document["n"]), doc="The number of steps.")
     noise_multiplier = property(lambda self: float(self.document["noise_multiplier"]),
                                 doc="The standard deviation of z at clip norm 1.")
     sampling = property(lambda self: dict(self.document["sampling"]), doc="How examples take part.")
+
+    @property
+    def identity(self) -> bytes:
+        """What random numbers are derived from beside the key: the mechanism, and its place among the phases."""
+        return f"{self.hash} {self.phase}".encode()
 
     # ------------------------------------------------------------ kept in a file
 
@@ -84,7 +92,8 @@ class Mechanism:
         those of a dictionary by its sorted keys.
 
         key: 16 secret bytes; by default new ones from the operating system. A run that is resumed needs them again: see
-        load_key(). Whoever knows the key can remove the noise. Use a key for one run of one mechanism.
+        load_key(). Whoever knows the key can remove the noise. Use a key for one run of a job, whose phases may share
+        it; of a phase that is run several times (`count`), each run needs a key of its own.
 
         backend: "numpy", "torch" or "jax"; by default that of `like`.
 
@@ -92,8 +101,10 @@ class Mechanism:
         part of, and the index of its first coordinate in the whole parameter, flattened. An array is then a contiguous
         part of that. The values are the same however parameters are divided. Not for JAX, where arrays may be sharded.
 
-        journal: a file in which step() records, before it returns, how many steps were drawn with this key. A run that
-        starts again from a checkpoint older than that finds out. Not for JAX.
+        journal: a file that remembers how many steps were drawn with this key, even if the machine loses its power. A
+        run that starts again from a checkpoint older than that finds out. step() writes it before it returns, which
+        takes what the disk needs to sync; in JAX the loop calls record(). One process at a time may use it, so
+        processes that share the parameters of a run have a file each.
         """
         like = list(like) if isinstance(like, Iterator) else like
         backend = backend or _backend_of(like)
@@ -101,9 +112,9 @@ class Mechanism:
             raise ValueError("clip_norm must be positive: the largest norm of an example's contribution")
         if backend == "jax":
             from .jax_noise import JaxNoise
-            if places is not None or journal is not None:
-                raise ValueError("places and journal are not for JAX: shard the arrays, and keep the state's step")
-            return JaxNoise(self, like, key, clip_norm)
+            if places is not None:
+                raise ValueError("places are not for JAX: shard the arrays")
+            return JaxNoise(self, like, key, clip_norm, journal)
         from .noise import Noise
         if backend == "numpy":
             from .numpy_backend import NumpyBackend
@@ -116,7 +127,7 @@ class Mechanism:
     def batches(self, dataset_size: int, key: bytes | None = None, **options: Any) -> Any:
         """The batches of the steps, from the law that was accounted; see epsilond.training.batches."""
         from .batches import batches
-        return batches(self.sampling, self.n, dataset_size, key, **options)
+        return batches(self.sampling, self.n, dataset_size, key, phase=self.phase, **options)
 
     def stddev(self, step: int, clip_norm: float = 1.0) -> float:
         """The standard deviation of each coordinate of the noise of a step, which an optimizer like Adam may subtract,
@@ -168,16 +179,22 @@ def load_key(path: str | os.PathLike[str]) -> bytes:
     The key in a file that only its owner may read; a new one from the operating system if there is no such file. For a
     run that may have to be resumed. Delete the file after the run: nobody needs the key again.
     """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        key = Path(path).read_bytes()
-        if len(key) != 16:
-            raise ValueError(f"{os.fspath(path)} is not a key of 16 bytes") from None
-        return key
-    with os.fdopen(descriptor, "wb") as file:
-        key = os.urandom(16)
-        file.write(key)
-        file.flush()
-        os.fsync(file.fileno())
+    if not os.path.exists(path):
+        part = f"{os.fspath(path)}.{secrets.token_hex(8)}"
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(part, path)  # whole or not at all, and not over the key of another process
+            except FileExistsError:
+                pass
+        finally:
+            os.unlink(part)
+        sync_folder(path)
+    key = Path(path).read_bytes()
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"{os.fspath(path)} is not a key of {KEY_BYTES} bytes")
     return key

@@ -11,7 +11,6 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,21 +18,40 @@ from typing import TYPE_CHECKING, Any, Callable, Protocol
 
 import numpy
 
-from .chacha import COORDINATES, MOST_BLOCKS, checked_key, key_words
+from .chacha import COORDINATES, MOST_BLOCKS
+from .journal import Journal, ReplayError, checked_key, cipher_key, fingerprint
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
 
-FORMAT = 1
+FORMAT = 2  # of a state; changes whenever a key would give other noise
 MANY = 64  # rows kept or drawn for each step, from which on a user is warned
 
 
-class ReplayError(ValueError):
-    """A step would be drawn again."""
+class Draws(Protocol):
+    """Draws on a device, in arrays of its own kind."""
+
+    tile: int  # the blocks that are drawn together
+
+    def counters(self, numbers: Any) -> Any:
+        """An array of 32-bit words."""
+
+    def zeros(self, rows: int, width: int) -> Any: ...
+
+    def empty(self, width: int) -> Any: ...
+
+    def draw(self, key: bytes, blocks: Any, parameters: Any, row: int) -> Any:
+        """The flat row of normals of these blocks."""
+
+    def saved(self, rows: Any) -> Any:
+        """Rows for a checkpoint."""
+
+    def loaded(self, saved: Any) -> Any:
+        """Rows of a checkpoint."""
 
 
 class Backend(Protocol):
-    tile: int  # blocks
+    """A kind of arrays."""
 
     def leaves(self, like: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
         """The arrays in `like`, and what puts others in their place."""
@@ -43,27 +61,16 @@ class Backend(Protocol):
     def device(self, array: Any) -> Any:
         """Arrays with equal devices are drawn together."""
 
-    def counters(self, numbers: Any, device: Any) -> Any:
-        """An array of 32-bit words on the device."""
-
-    def zeros(self, rows: int, width: int, device: Any) -> Any: ...
-
-    def empty(self, width: int, device: Any) -> Any: ...
-
-    def draw(self, key: list[int], blocks: Any, parameters: Any, row: int) -> Any:
-        """The flat row of normals of these blocks."""
+    def draws(self, device: Any) -> Draws: ...
 
     def like(self, values: Any, array: Any) -> Any:
         """float32 values in the shape and type of an array."""
-
-    def rows_of(self, saved: Any, device: Any) -> Any:
-        """Saved rows on the device."""
 
 
 class Group:
     """The parameters on one device: where they are in the flat row, and what is kept for them."""
 
-    def __init__(self, backend: Backend, device: Any, leaves: Sequence[tuple[int, int, int, int]], kept: int) -> None:
+    def __init__(self, draws: Draws, leaves: Sequence[tuple[int, int, int, int]], kept: int) -> None:
         """leaves: for each its index in the list of all, its parameter, the first coordinate and their number."""
         self.slices: dict[int, slice] = {}
         blocks, parameters, at = [], [], 0
@@ -76,15 +83,10 @@ class Group:
             blocks.append(numpy.arange(low, high, dtype=numpy.int64))
             parameters.append(numpy.full(high - low, parameter, dtype=numpy.int64))
             at += (high - low) * COORDINATES
-        self.device, self.width = device, at
-        self.blocks = backend.counters(numpy.concatenate(blocks), device)
-        self.parameters = backend.counters(numpy.concatenate(parameters), device)
-        self.rows = backend.zeros(kept, at, device)
-
-
-def fingerprint(mechanism: Mechanism, key: bytes) -> bytes:
-    """Tells runs apart without telling the key."""
-    return hashlib.blake2b(mechanism.hash.encode(), key=key, digest_size=16, person=b"epsilond run").digest()
+        self.draws, self.width = draws, at
+        self.blocks, self.parameters = draws.counters(numpy.concatenate(blocks)), draws.counters(
+            numpy.concatenate(parameters))
+        self.rows = draws.zeros(kept, at)
 
 
 def described(mechanism: Mechanism, mark: bytes, clip_norm: float, steps: int,
@@ -107,31 +109,6 @@ def checked_steps(state: Mapping[str, Any], here: Mapping[str, Any], n: int) -> 
     return steps
 
 
-class Journal:
-    """A file with the fingerprint of a run and the number of steps that were drawn."""
-
-    SIZE = 24
-
-    def __init__(self, path: str | os.PathLike[str], mark: bytes) -> None:
-        self.path = os.fspath(path)
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        found = os.pread(self.descriptor, self.SIZE, 0)
-        if found and (len(found) != self.SIZE or found[:16] != mark):
-            raise ValueError(f"{self.path} is the journal of a run with another mechanism or key")
-        self.mark = mark
-        self.released = int.from_bytes(found[16:], "little")
-
-    def record(self, released: int) -> None:
-        """Survives the death of the process, though not a loss of power."""
-        if released > self.released:
-            os.pwrite(self.descriptor, self.mark + released.to_bytes(8, "little"), 0)
-            self.released = released
-
-    def __del__(self) -> None:
-        if hasattr(self, "descriptor"):  # open() may have failed
-            os.close(self.descriptor)
-
-
 class Noise:
     """
     The noise of one run. `step()` returns the noise of the next step, to be added to the sum of its clipped gradients;
@@ -147,7 +124,7 @@ class Noise:
         self.steps = 0
         self._backend = backend
         self._recurrence = mechanism.recurrence
-        self._words = key_words(self.key)
+        self._cipher = cipher_key(mechanism, self.key)
         self._leaves, self._build = backend.leaves(like)
         self._places = self._checked_places(places)
         self.released = 0
@@ -182,7 +159,8 @@ class Noise:
         by_device: dict[Any, list[tuple[int, int, int, int]]] = {}
         for index, (leaf, place, size) in enumerate(zip(self._leaves, self._places, self._sizes())):
             by_device.setdefault(self._backend.device(leaf), []).append((index, *place, size))
-        return [Group(self._backend, device, leaves, self._recurrence.kept) for device, leaves in by_device.items()]
+        return [Group(self._backend.draws(device), leaves, self._recurrence.kept)
+                for device, leaves in by_device.items()]
 
     def _warn(self) -> None:
         cost = self.mechanism.cost(sum(self._sizes()))
@@ -200,6 +178,7 @@ class Noise:
         self._advance_check()
         scale = self.clip_norm * self.mechanism.noise_multiplier
         flats = [self._flat(group, scale) for group in self._groups]
+        self.steps += 1
         self._drawn()
         out: list[Any] = [None] * len(self._leaves)
         for group, flat in zip(self._groups, flats):
@@ -222,7 +201,7 @@ class Noise:
             for group in self._groups:
                 self._flat(group, 1.0)
             self.steps += 1
-        self.released = max(self.released, steps)
+        self._drawn()
 
     def stddev(self, step: int) -> float:
         """The standard deviation of a coordinate of the noise of a step; see Mechanism.stddev()."""
@@ -237,26 +216,25 @@ class Noise:
                 "would reveal the difference; advance() to there, or see load_state_dict()")
 
     def _drawn(self) -> None:
-        self.steps += 1
         self.released = max(self.released, self.steps)
         if self._journal:
             self._journal.record(self.steps)
 
     def _flat(self, group: Group, scale: float) -> Any:
         """The row of a group, and what is kept goes on to the next step."""
-        backend, block = self._backend, self._recurrence.block
+        draws, block = group.draws, self._recurrence.block
         t, above = self.steps % block, self.steps // block * self._recurrence.block_rows
-        out = backend.empty(group.width, group.device)
+        out = draws.empty(group.width)
         if t == 0 and self._recurrence.kept:
             group.rows[:] = 0
         blocks = group.width // COORDINATES
-        for low in range(0, blocks, backend.tile):
-            high = min(blocks, low + backend.tile)
+        for low in range(0, blocks, draws.tile):
+            high = min(blocks, low + draws.tile)
             numbers, parameters = group.blocks[low:high], group.parameters[low:high]
             part = slice(low * COORDINATES, high * COORDINATES)
 
             def draw(row: int) -> Any:
-                return backend.draw(self._words, numbers, parameters, above + row)
+                return draws.draw(self._cipher, numbers, parameters, above + row)
 
             out[part] = self._recurrence.row(t, draw, group.rows[:, part])
             out[part] *= scale
@@ -270,7 +248,7 @@ class Noise:
         rows: list[Any] = [None] * len(self._leaves)
         for group in self._groups:
             for index, part in group.slices.items():
-                rows[index] = self._backend.rows_of(group.rows[:, part], None)
+                rows[index] = group.draws.saved(group.rows[:, part])
         return {**self._described(), "rows": rows}
 
     def _described(self) -> dict[str, Any]:
@@ -296,7 +274,7 @@ class Noise:
                 "sums would reveal the differences; allow_replay says what that costs, and how to avoid it")
         for group in self._groups:
             for index, part in group.slices.items():
-                rows = self._backend.rows_of(state["rows"][index], group.device)
+                rows = group.draws.loaded(state["rows"][index])
                 group.rows[:, part] = rows.reshape(group.rows[:, part].shape)
         self.steps = steps
         self._replays = self._replays or steps < self.released

@@ -5,12 +5,19 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any, Callable
 
 import numpy
 
-from .chacha import CONSTANTS, PARTS, normals, words
+from .chacha import CONSTANTS, PARTS, key_words, normals, words
+
+ciphers: Any
+try:
+    from cryptography.hazmat.primitives import ciphers
+except ImportError:
+    ciphers = None
 
 
 class NumpyArithmetic:
@@ -57,10 +64,55 @@ def flatten(like: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     return [leaf for inner, _ in parts for leaf in inner], build
 
 
-class NumpyBackend:
-    tile = 2048
-    counters = staticmethod(lambda numbers, device: numbers.astype(numpy.uint32))
+class NumpyDraws:
+    """In NumPy arrays, with the key stream of OpenSSL where the package `cryptography` is installed."""
 
+    tile = 2048
+
+    def counters(self, numbers: Any) -> Any:
+        return numbers.astype(numpy.uint32)
+
+    def zeros(self, rows: int, width: int) -> Any:
+        return numpy.zeros((rows, width), dtype=numpy.float32)
+
+    def empty(self, width: int) -> Any:
+        return numpy.empty(width, dtype=numpy.float32)
+
+    def draw(self, key: bytes, blocks: Any, parameters: Any, row: int) -> Any:
+        stream = computed_stream if ciphers is None else openssl_stream
+        high, low, angles = (stream(key, blocks, parameters, row, part) for part in range(PARTS))
+        return numpy.concatenate(normals(high, low, angles, NumpyArithmetic), axis=1).reshape(-1)
+
+    def saved(self, rows: Any) -> Any:
+        return numpy.array(rows, dtype=numpy.float32)
+
+    def loaded(self, saved: Any) -> Any:
+        return numpy.array(saved, dtype=numpy.float32)
+
+
+def computed_stream(key: bytes, blocks: Any, parameters: Any, row: int, part: int) -> Any:
+    """The words of a part, blocks x 16 of them."""
+    def spread(numbers: Any) -> Any:
+        return numpy.repeat(numpy.array(numbers, dtype=numpy.uint32)[:, None], len(blocks), axis=1)
+
+    counters = numpy.stack([blocks, parameters, numpy.full_like(blocks, row), numpy.full_like(blocks, part)])
+    of_key = key_words(key)
+    return words((spread(CONSTANTS), spread(of_key[:4]), spread(of_key[4:]), counters), NumpyArithmetic).T
+
+
+def openssl_stream(key: bytes, blocks: Any, parameters: Any, row: int, part: int) -> Any:
+    """The same: a key stream for each run of consecutive blocks of a parameter."""
+    out = numpy.empty((len(blocks), 16), dtype="<u4")
+    breaks = (numpy.diff(blocks) != 1) | (numpy.diff(parameters) != 0)
+    cuts = [0, *(numpy.flatnonzero(breaks) + 1).tolist(), len(blocks)]
+    for low, high in zip(cuts, cuts[1:]):
+        start = struct.pack("<4I", blocks[low], parameters[low], row, part)
+        cipher = ciphers.Cipher(ciphers.algorithms.ChaCha20(key, start), None).encryptor()
+        cipher.update_into(bytes(64 * (high - low)), out[low:high].data.cast("B"))
+    return out
+
+
+class NumpyBackend:
     def leaves(self, like: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
         leaves, build = flatten(like)
         arrays = [numpy.asarray(leaf) for leaf in leaves]
@@ -75,25 +127,8 @@ class NumpyBackend:
     def device(self, array: Any) -> Any:
         return None
 
-    def zeros(self, rows: int, width: int, device: Any) -> Any:
-        return numpy.zeros((rows, width), dtype=numpy.float32)
-
-    def empty(self, width: int, device: Any) -> Any:
-        return numpy.empty(width, dtype=numpy.float32)
-
-    def draw(self, key: list[int], blocks: Any, parameters: Any, row: int) -> Any:
-        def spread(numbers: Any) -> Any:
-            return numpy.repeat(numpy.array(numbers, dtype=numpy.uint32)[:, None], len(blocks), axis=1)
-
-        def bits(part: int) -> Any:
-            counters = numpy.stack([blocks, parameters, numpy.full_like(blocks, row), numpy.full_like(blocks, part)])
-            return words((spread(CONSTANTS), spread(key), spread(key), counters), NumpyArithmetic)
-
-        high, low, angles = map(bits, range(PARTS))
-        return normals(high, low, angles, NumpyArithmetic).T.reshape(-1)
+    def draws(self, device: Any) -> NumpyDraws:
+        return NumpyDraws()
 
     def like(self, values: Any, array: Any) -> Any:
         return values.reshape(array.shape).astype(array.dtype)
-
-    def rows_of(self, saved: Any, device: Any) -> Any:
-        return numpy.array(saved, dtype=numpy.float32)
