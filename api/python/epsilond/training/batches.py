@@ -273,7 +273,7 @@ class Batches(Iterator[Any]):
         self.truncated = 0
         self._sampling = sampling
         self._users = users.digest() if users else None
-        self._key = _derive(key, b"epsilond batches", phase)  # not that of the noise, which may be drawn from the same key
+        self._key = _derive(key, b"epsilond batches", phase)  # not that of the noise, which may come from the same key
         self._former = _former(sampling, self._key, users if sampling.scheme == "b_min_sep" else None)
         self._sought = False
 
