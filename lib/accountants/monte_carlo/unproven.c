@@ -204,7 +204,7 @@ static enum eps_status find_epsilon(struct eps__mc_unproven *out, bool *told, st
     size_t at = isnan(other) ? 0 : (size_t)fmin(floor(other / grid.step), CELLS - 1);
     for (bool aimed = !isnan(other);;) {
         struct eps__mc_estimator estimator;
-        struct crossing crossing;
+        struct crossing crossing = {0};
         bool again = false;
         enum eps_status status = draw(&estimator, told, quest, query->noise_multiplier, aim, &grid);
         if (*told && (isnan(other) || !is_below(quest, &estimator, at, query->delta))) {
