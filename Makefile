@@ -274,6 +274,7 @@ build/trainers/installed: tests/trainers/requirements.txt
 bench:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_BENCH)"
 	@+$(SUB) $(PARALLEL) all $(BENCHES)
+	-@+$(SUB) build/trainers/installed
 	@$(PYTHON) tests/bench/bench.py --build $(BIN) --objects $(B)
 
 # Compares our numbers with those of the papers, and random mechanisms with the true values: these tests in full, and

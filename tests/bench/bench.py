@@ -14,18 +14,17 @@ long they took, as the server counted them: whether a slow run was the disk's do
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import argparse
-import contextlib
 import http.client
 import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 
 from peers import ask_peer
+from served import server
 
 PEER = "dp-accounting==0.6.0"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -42,25 +41,6 @@ def time_library(objects, case, peer_epsilon, repeat):
     done = subprocess.run([os.path.join(objects, "tests/bench/bench_solve"), *map(str, arguments)], text=True,
                           check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
-
-
-@contextlib.contextmanager
-def server(build):
-    """A fresh epsilond with a fresh database, on the build folder's disk: /tmp may be memory. Yields the port."""
-    with tempfile.TemporaryDirectory(prefix="bench.", dir=build) as folder:
-        with open(os.path.join(folder, "log"), "w") as log:
-            process = subprocess.Popen(
-                [os.path.join(build, "epsilond"), "serve", "--listen", "127.0.0.1:0", "--db",
-                 os.path.join(folder, "bench.db")], stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            line = process.stdout.readline()
-            match = re.match(r"listening on http://127\.0\.0\.1:(\d+)", line)
-            if not match:
-                raise SystemExit(f"bench: the server said {line!r}")
-            yield int(match.group(1))
-        finally:
-            process.terminate()
-            process.wait(30)
 
 
 def post(connection, job):
@@ -177,7 +157,7 @@ def main():
         print(f"  {case['name']:<32}{peer['epsilon']:>13.8f}{1e3 * peer['seconds']:>11.3f}{ours['epsilon']:>13.8f}"
               f"{ours['tolerance']:>12.1e}{1e3 * ours['seconds']:>11.3f}{1e3 * web['seconds']:>14.3f}"
               f"{peer['seconds'] / ours['seconds']:>10.0f}{verdict}", flush=True)
-    for part in ("strategies.py", "mmcc.py", "balls_in_bins.py", "draws.py", "phases.py"):
+    for part in ("strategies.py", "mmcc.py", "balls_in_bins.py", "draws.py", "phases.py", "trainers.py"):
         subprocess.run([sys.executable, os.path.join(HERE, part), "--build", options.build, "--objects",
                         options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
     subprocess.run([sys.executable, os.path.join(HERE, "costs.py"), "--objects", options.objects], check=True)
