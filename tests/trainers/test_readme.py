@@ -1,6 +1,6 @@
 """
-The training loops of api/python/README.md, with gradients of 0: what they do to the parameters is the noise of their
-steps over the expected batch size.
+The training loops of README.md, with gradients of 0: what they do to the parameters is the noise of their steps over
+the expected batch size.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -17,7 +17,8 @@ jax = pytest.importorskip("jax")
 
 def test_the_loops_scale_the_noise_as_it_is_accounted(server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = (TESTS.parent / "api" / "python" / "README.md").read_text().replace("http://localhost:8080", server.url)
+    text = (TESTS.parent / "README.md").read_text().replace("http://localhost:8080", server.url)
+    text = text.replace("mechanism.batches(50000, key)", "batches")
     in_torch, in_jax = re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S)
     model = torch.nn.Linear(30, 40)
     before = [parameter.detach().clone() for parameter in model.parameters()]
@@ -30,11 +31,10 @@ def test_the_loops_scale_the_noise_as_it_is_accounted(server, tmp_path, monkeypa
     for old, new, one, two in zip(before, model.parameters(), *steps):
         assert torch.allclose(old - new, (one + two) / 500, rtol=0, atol=1e-6)
 
-    params = {"w": jax.numpy.zeros((30, 40))}
-    given = {"jax": jax, "params": params, "mechanism": mechanism, "learning_rate": 2.0,
-             "load_key": lambda path: (tmp_path / path).read_bytes(),
+    given = {"jax": jax, "params": {"w": jax.numpy.zeros((30, 40))}, "mechanism": mechanism, "key": key,
+             "learning_rate": 2.0, "batches": [[], [1, 2]], "padded": lambda indices: (None, None),
              "clipped_sum": lambda params, *_: jax.tree.map(jax.numpy.zeros_like, params)}
     exec(compile(in_jax, "README.md", "exec"), given)  # pylint: disable=exec-used
-    after, _ = given["train_step"](params, given["state"], None, None)
-    expected = mechanism.noise(numpy.zeros((30, 40)), key, clip_norm=1.0).step()
-    assert numpy.allclose(after["w"], -2 * expected / 500, rtol=0, atol=1e-6)
+    one = mechanism.noise(numpy.zeros((30, 40)), key, clip_norm=1.0)
+    assert numpy.allclose(given["params"]["w"], -2 * (one.step() + one.step()) / 500, rtol=0, atol=1e-6)
+    assert given["noise"].released == 2
