@@ -27,17 +27,12 @@ from epsilond.training import ReplayError  # noqa: E402
 KEY = bytes(range(16))
 CLIP, DELTA, EXAMPLES, STEPS = 0.5, 1e-5, 24, 12
 # The options of make_private for every way to clip that is supported.
-CLIPPINGS = {"flat": {}, "functorch": {"grad_sample_mode": "functorch"}, "per_layer": {"clipping": "per_layer"},
-             "ghost": {"grad_sample_mode": "ghost"}, "hooks": {"wrap_model": False},
-             "ghost_hooks": {"grad_sample_mode": "ghost", "wrap_model": False}}
+CLIPPINGS = {"flat": {}, "per_layer": {"clipping": "per_layer"}, "ghost": {"grad_sample_mode": "ghost"},
+             "hooks": {"wrap_model": False}, "ghost_hooks": {"grad_sample_mode": "ghost", "wrap_model": False}}
 clippings = pytest.mark.parametrize("clipping", CLIPPINGS)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Secure RNG|Full backward hook")
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore:Secure RNG", "ignore:Full backward hook")
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +66,18 @@ def examples():
                          torch.randint(0, 3, (EXAMPLES,), generator=draw))
 
 
-def network():
+def network(width=2):
     torch.manual_seed(2)
-    return torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(32, 3))
+    return torch.nn.Sequential(torch.nn.Conv2d(1, width, 3), torch.nn.Tanh(), torch.nn.Flatten(),
+                               torch.nn.Linear(16 * width, 3))
 
 
 class Training:
     """One run, as a program has it."""
 
-    def __init__(self, mechanism, clipping="flat", *, key=KEY, loader=None, norm=CLIP, optimizer=None, **attached):
-        self.network = network()
-        optimizer = optimizer or torch.optim.SGD(self.network.parameters(), lr=0.5, momentum=0.9)
+    def __init__(self, mechanism, clipping="flat", *, key=KEY, loader=None, norm=CLIP, width=2, **attached):
+        self.network = network(width)
+        optimizer = torch.optim.SGD(self.network.parameters(), lr=0.5, momentum=0.9)
         self.engine = attach(PrivacyEngine(), mechanism, key, **attached)
         self.norm = [norm] * 4 if clipping == "per_layer" else norm
         self.module, self.optimizer, *criterion, self.loader = self.engine.make_private(
@@ -131,11 +127,8 @@ def test_without_gradients_a_step_is_its_noise_over_the_expected_batch_size(band
 
 
 def test_parameters_move_by_the_noise(banded):
-    torch.manual_seed(0)
-    start = network()
     training = Training(banded)
     before = [parameter.detach().clone() for parameter in training.network.parameters()]
-    assert all(torch.equal(one, other) for one, other in zip(before, start.parameters()))
     training.train(1, weight=0.0)
     for old, new, x in zip(before, training.network.parameters(), noises(banded)[0]):
         assert torch.allclose(old - new, 0.5 * x / 4, rtol=0, atol=1e-6)
@@ -163,22 +156,23 @@ def test_it_is_added_to_the_clipped_sum(banded, clipping):
 
 
 @pytest.mark.parametrize("matrix", [{"family": "banded", "bands": 3, "column_normalize": True},
-                                    {"family": "blt", "buffers": 2}, {"family": "tree"}],
-                         ids=lambda matrix: matrix["family"])
+                                    {"family": "banded", "bands": 3, "toeplitz": False},
+                                    {"family": "blt", "buffers": 2}, {"family": "banded_inverse", "bands": 3}],
+                         ids=str)
 def test_the_covariance_is_that_of_the_mechanism(accounted, matrix):
-    """Of 60 runs with as many keys. Whitened by C, x is white: the entries of its Gram matrix are then nearly normal."""
+    """Of several runs with as many keys. Whitened by C, x is white: the entries of its Gram matrix are then nearly normal."""
     mechanism, encoder = accounted(matrix, {"scheme": "none"}, n=6)
-    inverse = numpy.linalg.pinv(dense(encoder, 6))
+    inverse = numpy.linalg.inv(dense(encoder, 6))
     rows = [[] for _ in range(6)]
-    for run in range(60):
-        training = Training(mechanism, key=run.to_bytes(16, "little"))
+    for run in range(8):
+        training = Training(mechanism, key=run.to_bytes(16, "little"), width=60)
         for row, gradients in zip(rows, training.train(weight=0.0), strict=True):
             row.append(4 * torch.cat([gradient.reshape(-1) for gradient in gradients]).numpy())
     x = numpy.array([numpy.concatenate(row) for row in rows], dtype=float)
     root = numpy.linalg.cholesky(inverse @ inverse.T) * mechanism.noise_multiplier * CLIP
     white = numpy.linalg.solve(root, x)
     gram, count = white @ white.T, white.shape[1]
-    assert count > 7000
+    assert count > 20000
     off = gram[numpy.triu_indices(6, 1)] / count ** 0.5
     on = (numpy.diag(gram) - count) / (2 * count) ** 0.5
     squares = (off ** 2).sum() + (on ** 2).sum()
@@ -333,8 +327,7 @@ def test_an_old_pass_over_the_loader_ends(banded):
         next(passes)
     training.train()
     assert training.noise.steps == STEPS
-    (batch,) = examples()[:1], examples()[:1]
-    training.backward(batch[0])
+    training.backward(examples()[:1])
     with pytest.raises(RuntimeError, match="all 12 steps"):
         training.optimizer.step()
 
@@ -422,19 +415,17 @@ def test_a_checkpoint_within_a_batch_begins_it_again(banded, tmp_path):
         whole.train(1000, loader)
     with split(first) as loader:
         parts = iter(loader)
-        while first.noise.steps < 4 or first.bond_examples() == 0:
+        while first.noise.steps < 4 or first.optimizer.bond.examples == 0:
             first.backward(next(parts))
             first.optimizer.step()
     load = engine_checkpoint(first, tmp_path / "checkpoint")
-    for other in (first, Training(banded, journal=tmp_path / "journal")):  # the same process, and another one
-        load(other)
-        with split(other) as loader:
-            other.train(1000, loader)
-        assert torch.equal(other.parameters(), whole.parameters())
-        break
-
-
-Training.bond_examples = lambda self: self.optimizer.bond.examples
+    other = Training(banded, journal=tmp_path / "journal")  # of a process that is started again
+    load(other)
+    load(first)
+    for training in (first, other):
+        with split(training) as loader:
+            training.train(1000, loader)
+        assert torch.equal(training.parameters(), whole.parameters())
 
 
 @checkpoints
@@ -448,8 +439,10 @@ def test_lost_steps(banded, tmp_path, checkpoint):
     refused = Training(banded, journal=tmp_path / "journal")
     with pytest.raises(ReplayError, match="8 were drawn.*lost_steps, 'skip'"):
         load(refused)
-    with pytest.raises(ReplayError, match="step 0 was drawn before"):
+    with pytest.raises((ReplayError, RuntimeError), match="step 0"):
         refused.train(1)
+    with pytest.raises(ReplayError, match="step 0 was drawn before"):  # begun again without the checkpoint
+        Training(banded, journal=tmp_path / "journal", lost_steps="skip").train(1)
 
     repeated = Training(banded, journal=tmp_path / "journal", lost_steps="repeat")
     load(repeated)
@@ -507,7 +500,7 @@ def test_epsilon_is_that_of_the_job(sparse, tmp_path):
     training.train(3)
     assert training.engine.get_epsilon(DELTA) == training.engine.engine.get_epsilon(DELTA) == sparse.spent(3) > 0
     training.train()
-    assert 3.9 < training.engine.get_epsilon(DELTA) <= 4
+    assert training.engine.get_epsilon(DELTA) == pytest.approx(4, rel=1e-3)
     with pytest.raises(ValueError, match="accounts for delta = 1e-05, not for 1e-06"):
         training.engine.get_epsilon(1e-6)
 
@@ -616,7 +609,7 @@ def test_engines_that_are_refused(banded, accounted, server):
         with pytest.raises((TypeError, ValueError), match=message):
             attach(engine, banded, KEY)
     client = Client(server.url)
-    phases = client.solve({"phases": [{"n": 4, "sampling": {"scheme": "poisson", "p": 0.1}, "noise_multiplier": 2}] * 2,
+    phases = client.solve({"phases": [{"n": 4, "sampling": {"scheme": "poisson", "p": 0.1}}] * 2, "noise_multiplier": 2,
                            "delta": DELTA})
     with pytest.raises(ValueError, match="one phase of a job"):
         attach(PrivacyEngine(), client.mechanism(phases, phase=1), KEY)

@@ -40,7 +40,7 @@ LOST_STEPS = ("refuse", "skip", "repeat")
 # The options of PrivacyEngine.make_private that are passed on, and those that have no meaning here.
 OPTIONS = ("criterion", "batch_first", "loss_reduction", "clipping", "grad_sample_mode", "wrap_model")
 CLIPPINGS = ("flat", "per_layer")
-MODES = ("hooks", "functorch", "ghost")
+MODES = ("hooks", "ghost")  # functorch cannot differentiate every layer on an empty batch
 REFUSED = {
     "noise_multiplier": "it is that of the mechanism",
     "poisson_sampling": "batches are formed as the job's sampling says: change it there",
