@@ -18,7 +18,8 @@ import pytest
 from conftest import ROOT
 
 PACKAGE = ROOT / "api" / "python"
-PROGRAM = str(PACKAGE / "examples" / "train_digits_local.py")
+EXAMPLES = PACKAGE / "examples"
+PROGRAM = str(EXAMPLES / "train_digits_local.py")
 STEPS = 120
 CHECKPOINT = 9  # steps
 
@@ -52,7 +53,7 @@ def run_program(run, data, *options, url="http://127.0.0.1:9", death=None):
     return subprocess.run(
         [sys.executable, *start, PROGRAM, "--run", str(run), "--data", str(data), "--url", url, "--steps", str(STEPS),
          "--checkpoint-every", str(CHECKPOINT), "--learning-rate", "0.5", *options], capture_output=True, text=True,
-        timeout=120, check=False, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
+        timeout=120, check=False, env={**os.environ, "PYTHONPATH": f"{PACKAGE}:{EXAMPLES}"})
 
 
 def end(*arguments, **options):

@@ -9,7 +9,7 @@ started again gives the same network, bit for bit. It
 3. writes a checkpoint every few steps, and goes on from the last one when it is started again;
 4. prints the accuracy and the privacy statement of the run.
 
-NumPy computes the network, to show every step; no part is particular to it.
+NumPy computes the network, to show every step; no part is particular to it. The folder of the run is in runs.py.
 
     pip install ./api/python numpy scikit-learn
     epsilond serve &
@@ -20,15 +20,13 @@ SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from epsilond import Client
+import runs
 from epsilond.training import Batches, Mechanism, Noise, load_key
 
 HIDDEN = 32
@@ -66,54 +64,13 @@ def clipped_sum(parameters: dict[str, Any], images: Any, labels: Any, clip: floa
             "w2": hidden.T @ by_output, "b2": by_output.sum(axis=0)}
 
 
-# ---------------------------------------------------------------- the run and its folder
-
-def put(path: Path, write: Any) -> None:
-    """Replaces a file as a whole: after a crash it is the old one or the new one."""
-    part = path.with_name(path.name + ".part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # a checkpoint is as secret as the noise
-    with os.fdopen(descriptor, "wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def check_options(run: Path, options: argparse.Namespace, images: Any, labels: Any) -> None:
-    """A run is that of its first options and data."""
-    path = run / "options.json"
-    told = {name: value for name, value in vars(options).items()
-            if name not in ("run", "url", "data", "checkpoint_every")}
-    told["data"] = hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
-    if not path.exists():
-        put(path, lambda file: file.write(json.dumps(told).encode()))
-    first = json.loads(path.read_text())
-    differ = [name for name in told if first.get(name) != told[name]]
-    if differ:
-        raise SystemExit(f"{run} is a run with another {' and '.join(differ)}: give the same again, or another --run")
-
-
-def mechanism_of(run: Path, options: argparse.Namespace, examples: int) -> Mechanism:
-    """That of the run; of a new run, the one that the service accounts for."""
-    path = run / "mechanism.json"
-    if not path.exists():
-        client = Client(options.url)
-        job = client.solve({"n": options.steps, "matrix": {"family": "banded", "bands": options.bands},
-                            "sampling": {"scheme": "b_min_sep", "separation": options.bands,
-                                         "batch_size": options.batch_size, "dataset_size": examples},
-                            "epsilon": options.epsilon, "delta": options.delta, "label": "digits local"})
-        fresh = run / "mechanism.json.new"
-        client.mechanism(job).save(fresh)
-        put(path, lambda file: file.write(fresh.read_bytes()))
-        fresh.unlink()
-    return Mechanism.load(path)
-
+# ---------------------------------------------------------------- the run
 
 def save(path: Path, parameters: dict[str, Any], noise: Noise, batches: Batches) -> None:
     state = noise.state_dict()
     rows = {f"row{i}": row for i, row in enumerate(state.pop("rows"))}
     told = json.dumps({"noise": state, "batches": batches.state_dict()})
-    put(path, lambda file: numpy.savez(file, told=numpy.array(told), **parameters, **rows))
+    runs.put(path, lambda file: numpy.savez(file, told=numpy.array(told), **parameters, **rows))
 
 
 def resume(path: Path, parameters: dict[str, Any], noise: Noise, batches: Batches) -> None:
@@ -154,43 +111,10 @@ def train(run: Path, mechanism: Mechanism, options: argparse.Namespace, images: 
     return parameters
 
 
-# ---------------------------------------------------------------- the data
-
-def digits() -> tuple[Any, Any, Any, Any]:
-    """Images and labels to train on, and to test."""
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-    data = load_digits()
-    images, test_images, labels, test_labels = train_test_split(data.data / 16, data.target, test_size=0.2,
-                                                                random_state=0)
-    return images, labels, test_images, test_labels
-
-
 def main() -> None:
-    arguments = argparse.ArgumentParser(description="Differentially private training that can be killed and resumed")
-    arguments.add_argument("--run", type=Path, required=True, help="folder of the run, which is resumed if it exists")
-    arguments.add_argument("--url", default="http://localhost:8080")
-    arguments.add_argument("--data", type=Path, help="a .npz file with images of 64 pixels in [0, 1], labels, "
-                                                     "test_images and test_labels, in place of scikit-learn's digits")
-    arguments.add_argument("--epsilon", type=float, default=4.0)
-    arguments.add_argument("--delta", type=float, default=1e-4)
-    arguments.add_argument("--steps", type=int, default=400)
-    arguments.add_argument("--bands", type=int, default=8)
-    arguments.add_argument("--batch-size", type=int, default=96)
-    arguments.add_argument("--learning-rate", type=float, default=1.0)
-    arguments.add_argument("--clip", type=float, default=1.0)
-    arguments.add_argument("--checkpoint-every", type=int, default=20)
-    options = arguments.parse_args()
-
-    if options.data:
-        with numpy.load(options.data) as file:
-            images, labels, test_images, test_labels = (
-                file[name] for name in ("images", "labels", "test_images", "test_labels"))
-    else:
-        images, labels, test_images, test_labels = digits()
-    options.run.mkdir(mode=0o700, exist_ok=True)
-    check_options(options.run, options, images, labels)
-    mechanism = mechanism_of(options.run, options, len(images))
+    options = runs.parser("Differentially private training that can be killed and resumed").parse_args()
+    images, labels, test_images, test_labels = runs.digits(options.data)
+    mechanism = runs.open_run(options.run, options, images, labels)
     print(f"noise multiplier {mechanism.noise_multiplier:.4f}, p = {mechanism.sampling['p']:.4f}", flush=True)
     parameters = train(options.run, mechanism, options, images, labels)
     right = forward(parameters, test_images)[1].argmax(axis=1) == test_labels
