@@ -76,7 +76,7 @@ def open_run(run: Path, options: argparse.Namespace, images: Any, labels: Any) -
         job = client.solve({"n": options.steps, "matrix": {"family": "banded", "bands": options.bands},
                             "sampling": {"scheme": "b_min_sep", "separation": options.bands,
                                          "batch_size": options.batch_size, "dataset_size": len(images)},
-                            "epsilon": options.epsilon, "delta": options.delta, "label": "digits local"})
+                            "epsilon": options.epsilon, "delta": options.delta, "label": "digits"})
         fresh = run / "mechanism.json.new"
         client.mechanism(job).save(fresh)
         put(path, lambda file: file.write(fresh.read_bytes()))

@@ -33,10 +33,8 @@ from epsilond.training import Mechanism, load_key
 def network() -> torch.nn.Module:
     """Independent of the data, so any seed is allowed."""
     torch.manual_seed(1)
-    return torch.nn.Sequential(
-        torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.Tanh(), torch.nn.AvgPool2d(2),
-        torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.Tanh(), torch.nn.AvgPool2d(2),
-        torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    return torch.nn.Sequential(torch.nn.Conv2d(1, 16, 3), torch.nn.Tanh(), torch.nn.MaxPool2d(2), torch.nn.Flatten(),
+                               torch.nn.Linear(144, 10))
 
 
 def as_tensors(images: Any, labels: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -67,7 +65,7 @@ class CorrectedAdam(torch.optim.Optimizer):
     """
 
     def __init__(self, parameters: Any, lr: float, betas: tuple[float, float] = (0.9, 0.999),
-                 floor: float = 1e-4) -> None:
+                 floor: float = 1e-3) -> None:
         super().__init__(parameters, {"lr": lr, "betas": betas, "floor": floor, "steps": 0, "variance": 0.0})
 
     @torch.no_grad()
@@ -145,10 +143,13 @@ def main() -> None:
     arguments.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd")
     arguments.add_argument("--lost-steps", choices=("skip", "repeat"), default="skip",
                            help="what becomes of steps that were drawn after the last checkpoint; repeat requires sums "
-                                "that are the same to the last bit: the same machine, library and number of threads")
+                                "that are the same to the last bit: the same machine and library")
+    arguments.set_defaults(bands=4)
     arguments.add_argument("--compare", action="store_true", help="train DP-SGD too, in a folder in that of the run")
     options = arguments.parse_args()
     torch.use_deterministic_algorithms(True)
+    if options.lost_steps == "repeat":  # the order of sums depends on these
+        options.torch = f"{torch.__version__} with {torch.get_num_threads()} threads"
 
     images, labels, *test = runs.digits(options.data)
     statement = None
