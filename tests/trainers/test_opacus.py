@@ -311,6 +311,13 @@ def test_ghost_clipping_requires_its_criterion(banded):
     torch.nn.functional.cross_entropy(training.module(images), labels).backward()
     with pytest.raises(RuntimeError, match="not clipped"):
         training.optimizer.step()
+    training.backward((images, labels))
+    training.optimizer.step()
+    training.optimizer.zero_grad()
+    ((images, labels),) = itertools.islice(training.loader, 1)
+    torch.nn.functional.cross_entropy(training.module(images), labels).backward()
+    with pytest.raises(RuntimeError, match="not clipped"):
+        training.optimizer.step()
     training.module.max_grad_norm = 2 * CLIP
     training.backward((images, labels))
     with pytest.raises(RuntimeError, match="the module clips to norm 1.0"):
@@ -421,10 +428,13 @@ def test_a_checkpoint_within_a_batch_begins_it_again(banded, tmp_path):
     load = engine_checkpoint(first, tmp_path / "checkpoint")
     other = Training(banded, journal=tmp_path / "journal")  # of a process that is started again
     load(other)
-    load(first)
+    load(first)  # whose optimizer has a part of the sum
     for training in (first, other):
         with split(training) as loader:
-            training.train(1000, loader)
+            for images, labels in loader:
+                training.criterion(training.module(images), labels).backward()
+                training.optimizer.step()
+                training.optimizer.zero_grad()
         assert torch.equal(training.parameters(), whole.parameters())
 
 
@@ -499,6 +509,11 @@ def test_epsilon_is_that_of_the_job(sparse, tmp_path):
     assert training.engine.get_epsilon(DELTA) == 0
     training.train(3)
     assert training.engine.get_epsilon(DELTA) == training.engine.engine.get_epsilon(DELTA) == sparse.spent(3) > 0
+    load = torch_checkpoint(training, tmp_path / "checkpoint")
+    training.train(2)
+    again = Training(sparse, journal=tmp_path / "journal", lost_steps="repeat")
+    load(again)
+    assert again.noise.steps == 3 and again.engine.get_epsilon(DELTA) == sparse.spent(5) > sparse.spent(3)
     training.train()
     assert training.engine.get_epsilon(DELTA) == pytest.approx(4, rel=1e-3)
     with pytest.raises(ValueError, match="accounts for delta = 1e-05, not for 1e-06"):
