@@ -160,7 +160,7 @@ def test_it_is_added_to_the_clipped_sum(banded, clipping):
                                     {"family": "blt", "buffers": 2}, {"family": "banded_inverse", "bands": 3}],
                          ids=str)
 def test_the_covariance_is_that_of_the_mechanism(accounted, matrix):
-    """Of several runs with as many keys. Whitened by C, x is white: the entries of its Gram matrix are then nearly normal."""
+    """Of several runs with as many keys. Whitened by C, x has a Gram matrix of nearly normal entries."""
     mechanism, encoder = accounted(matrix, {"scheme": "none"}, n=6)
     inverse = numpy.linalg.inv(dense(encoder, 6))
     rows = [[] for _ in range(6)]
@@ -596,7 +596,8 @@ class Stream(IterableDataset):
 @pytest.mark.parametrize("options, message", [
     ({"noise_multiplier": 1.0}, "that of the mechanism"), ({"poisson_sampling": True}, "as the job's sampling says"),
     ({"noise_generator": torch.Generator()}, "drawn from the key"), ({"rand_on_empty": True}, "made-up example"),
-    ({"clipping": "adaptive"}, "clipping must be one of flat, per_layer"), ({"grad_sample_mode": "ew"}, "must be one of"),
+    ({"clipping": "adaptive"}, "clipping must be one of flat, per_layer"),
+    ({"grad_sample_mode": "ew"}, "grad_sample_mode must be one of hooks, ghost"),
     ({"target_unclipped_quantile": 0.5}, "no option target_unclipped_quantile"),
     ({"data_loader": DataLoader(TensorDataset(torch.zeros(EXAMPLES + 1, 1, 6, 6)))}, "dataset_size"),
     ({"data_loader": DataLoader(Stream())}, "must have a length"),

@@ -5,9 +5,9 @@ Opacus with the noise and the batches of a job's mechanism.
     model, optimizer, loader = engine.make_private(module=model, optimizer=optimizer, data_loader=loader,
                                                    max_grad_norm=1.0)
 
-Opacus clips, sums and averages; what it adds to the sums is x_t = clip_norm * noise_multiplier * (C^-1 z)_t, and what it
-sums are the batches that were accounted for. One invariant carries the guarantee: step t adds x_t, once and unscaled,
-to the clipped sum of batch t. Every step checks it, and a run that would break it ends with an error:
+Opacus clips, sums and averages; what it adds to the sums is x_t = clip_norm * noise_multiplier * (C^-1 z)_t, and what
+it sums are the batches that were accounted for. One invariant carries the guarantee: step t adds x_t, once and
+unscaled, to the clipped sum of batch t. Every step checks it, and a run that would break it ends with an error:
 
 - the optimizer, its parameters, clip norm and multiplier are those that the noise was made for;
 - the sum is of one backward pass, or of the parts into which BatchMemoryManager splits one batch;
@@ -112,7 +112,7 @@ class _Sampler:
         self._pass: object = None
 
     def __len__(self) -> int:
-        return self.noise.mechanism.n - self.noise.steps
+        return int(self.noise.mechanism.n) - self.noise.steps
 
     def __iter__(self) -> Iterator[list[int]]:
         mine = self._pass = object()
@@ -157,8 +157,8 @@ class _Collate:
         """The batch of one example without it."""
         if isinstance(batch, torch.Tensor):
             if batch.dim() <= dimension or batch.shape[dimension] != 1:
-                raise ValueError(f"the collate_fn makes a tensor of shape {tuple(batch.shape)} of one example: dimension "
-                                 f"{dimension} must be that of the batch")
+                raise ValueError(f"the collate_fn makes a tensor of shape {tuple(batch.shape)} of one example: "
+                                 f"dimension {dimension} must be that of the batch")
             return batch.narrow(dimension, 0, 0).clone()
         if isinstance(batch, Mapping):
             return {name: self._emptied(part, dimension) for name, part in batch.items()}
@@ -181,8 +181,8 @@ def _checked_loader(loader: Any) -> None:
     plain = type(sampler) is SequentialSampler or (
         type(sampler) is RandomSampler and not sampler.replacement and sampler.num_samples == len(loader.dataset))
     if type(batches) is not BatchSampler or not plain:
-        raise ValueError("the loader has a sampler of its own, which the batches of the mechanism would replace: give a "
-                         "plain DataLoader of the examples that the job accounted for")
+        raise ValueError("the loader has a sampler of its own, which the batches of the mechanism would replace: give "
+                         "a plain DataLoader of the examples that the job accounted for")
 
 
 # ---------------------------------------------------------------- the optimizer
@@ -216,6 +216,7 @@ class _Attached:
     kind: Any
     noise: Noise
     bond: _Bond
+    noise_multiplier: float
 
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any:
@@ -246,9 +247,9 @@ class _Attached:
         if noise.steps >= noise.mechanism.n:
             raise RuntimeError(f"all {noise.mechanism.n} steps were taken: the guarantee covers no more")
         if bond.ghost is None and self.accumulated_iterations != 1:
-            raise RuntimeError(f"{self.accumulated_iterations} backward passes were accumulated, in which an example may "
-                               "count twice: call optimizer.step() and zero_grad() after each; BatchMemoryManager splits "
-                               "large batches")
+            raise RuntimeError(f"{self.accumulated_iterations} backward passes were accumulated, in which an example "
+                               "may count twice: call optimizer.step() and zero_grad() after each; BatchMemoryManager "
+                               "splits large batches")
 
     def _examples(self) -> int:
         """In the backward pass."""
@@ -287,8 +288,9 @@ class _Attached:
         if STATE not in state:
             raise ValueError("the checkpoint has no state of the noise: save that of the attached optimizer")
         if not bond.journal and bond.lost_steps != "repeat":
-            raise ValueError("without a journal nobody knows whether steps were lost since the checkpoint: attach() with "
-                             "a journal from the first step on, or with lost_steps='repeat' after reading what it means")
+            raise ValueError("without a journal nobody knows whether steps were lost since the checkpoint: attach() "
+                             "with a journal from the first step on, or with lost_steps='repeat' after reading what it "
+                             "means")
         try:
             noise.load_state_dict(state.pop(STATE), allow_replay=bond.lost_steps != "refuse")
         except ReplayError as lost:
@@ -334,7 +336,7 @@ def _attach_optimizer(optimizer: Any, source: _Source) -> Any:
     params = optimizer.params
     if len({id(parameter) for parameter in params}) != len(params):
         raise ValueError("the optimizer has a parameter twice")
-    if any(getattr(parameter, name, None) is not None for parameter in params for name in ("summed_grad", "grad_sample")):
+    if any(getattr(p, name, None) is not None for p in params for name in ("summed_grad", "grad_sample")):
         raise ValueError("the optimizer has gradients: call zero_grad() before attach()")
     optimizer.noise = mechanism.noise(params, source.key, clip_norm=optimizer.max_grad_norm, journal=source.journal)
     optimizer.bond = _Bond(source.lost_steps, source.journal is not None, params, _settings(optimizer))
@@ -465,8 +467,8 @@ class Engine:
                 raise TypeError(f"make_private() has no option {name} here; its options are {', '.join(OPTIONS)}")
         for name, supported in (("clipping", CLIPPINGS), ("grad_sample_mode", MODES)):
             if options.get(name, supported[0]) not in supported:
-                raise ValueError(f"{name} must be one of {', '.join(supported)}: nothing is known about the noise under "
-                                 f"{options[name]}")
+                raise ValueError(f"{name} must be one of {', '.join(supported)}: the noise under {options[name]} "
+                                 "was not derived")
         if isinstance(optimizer, DPOptimizer):
             raise TypeError("give the optimizer of PyTorch, which make_private() wraps")
 

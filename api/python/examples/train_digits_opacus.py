@@ -73,7 +73,7 @@ def main() -> None:
     arguments.add_argument("--lost-steps", choices=("skip", "repeat"), default="skip",
                            help="what becomes of steps that were drawn after the last checkpoint; repeat requires sums "
                                 "that are the same to the last bit: the same machine and library")
-    arguments.set_defaults(bands=4)
+    arguments.set_defaults(epsilon=8.0)
     options = arguments.parse_args()
     torch.use_deterministic_algorithms(True)
     if options.lost_steps == "repeat":  # the order of sums depends on these

@@ -144,7 +144,7 @@ def main() -> None:
     arguments.add_argument("--lost-steps", choices=("skip", "repeat"), default="skip",
                            help="what becomes of steps that were drawn after the last checkpoint; repeat requires sums "
                                 "that are the same to the last bit: the same machine and library")
-    arguments.set_defaults(bands=4)
+    arguments.set_defaults(epsilon=8.0)
     arguments.add_argument("--compare", action="store_true", help="train DP-SGD too, in a folder in that of the run")
     options = arguments.parse_args()
     torch.use_deterministic_algorithms(True)
