@@ -658,6 +658,12 @@ def test_one_engine_is_for_one_optimizer(banded):
             module=other, optimizer=training.optimizer, data_loader=DataLoader(examples()), max_grad_norm=CLIP)
 
 
+def test_another_opacus_is_refused(banded, monkeypatch):
+    monkeypatch.setattr(opacus, "__version__", "1.60.0")
+    with pytest.raises(RuntimeError, match="install opacus==1.6"):
+        attach(plain(banded)[0], banded, KEY)
+
+
 def test_several_processes_are_refused(banded, monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)

@@ -15,7 +15,7 @@ unscaled, to the clipped sum of batch t. Every step checks it, and a run that wo
   after the step of the one before, and the sum must have as many examples as the batch of its step. Workers fetch
   batches ahead, so that only the number of examples tells whether a step was left out or taken twice.
 
-It is written for Opacus 1.6.
+Where Opacus clips, adds noise and divides differs from version to version: this was derived for 1.6.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -27,6 +27,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
+import opacus
 import torch
 from opacus import PrivacyEngine
 from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
@@ -34,6 +35,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from .training import Batches, Mechanism, Noise, ReplayError
 
+VERSION = "1.6"  # of Opacus
 STATE = "epsilond"  # the member of the optimizer's state
 LOST_STEPS = ("refuse", "skip", "repeat")
 
@@ -72,6 +74,9 @@ def attach(target: Any, mechanism: Mechanism, key: bytes, *, journal: str | os.P
 
     users: as in mechanism.batches(), for a PrivacyEngine.
     """
+    if opacus.__version__.split(".")[:2] != VERSION.split("."):
+        raise RuntimeError(f"Opacus {opacus.__version__} may add noise elsewhere than {VERSION}: install "
+                           f"opacus=={VERSION}.*")
     if lost_steps not in LOST_STEPS:
         raise ValueError(f"lost_steps must be one of {', '.join(LOST_STEPS)}, not {lost_steps!r}")
     if lost_steps == "skip" and journal is None:

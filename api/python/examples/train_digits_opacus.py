@@ -3,7 +3,7 @@ Trains a small convolutional network on the digits of scikit-learn with Opacus, 
 batches and the noise of a banded mechanism, for which the service accounts. It writes a checkpoint every few steps by
 Opacus's save_checkpoint(), and goes on from the last one when it is started again after a crash.
 
-    pip install ./api/python[torch] opacus scikit-learn
+    pip install ./api/python[torch] opacus==1.6.* scikit-learn
     epsilond serve &
     python api/python/examples/train_digits_opacus.py --run opacus-run
 
