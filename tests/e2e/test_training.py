@@ -333,6 +333,8 @@ def test_a_mechanism_is_kept_in_a_file(client, tmp_path):
     assert again.document == mechanism.document and again.hash == mechanism.hash and again.job == document["id"]
     assert again.statement == client.statement(document) and again.spend == client.spend(document)
     assert numpy.array_equal(again.recurrence.rows, mechanism.recurrence.rows)
+    result = document["result"]
+    assert (again.epsilon, again.delta) == (mechanism.epsilon, mechanism.delta) == (result["epsilon"], result["delta"])
     whole = json.loads((tmp_path / "mechanism").read_text())
     whole["document"] = whole["document"].replace('"n":12', '"n":13')
     (tmp_path / "mechanism").write_text(json.dumps(whole))

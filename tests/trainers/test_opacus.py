@@ -5,6 +5,7 @@ the noise of its step, checkpoints, and what is refused.
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import itertools
+import shutil
 import warnings
 
 import numpy
@@ -70,6 +71,14 @@ def network(width=2):
     torch.manual_seed(2)
     return torch.nn.Sequential(torch.nn.Conv2d(1, width, 3), torch.nn.Tanh(), torch.nn.Flatten(),
                                torch.nn.Linear(16 * width, 3))
+
+
+COPIES = itertools.count()
+
+
+def found(journal):
+    """The journal as a process that is started again finds it, while the object that stands for the old one holds it."""
+    return shutil.copy(journal, journal.with_name(f"journal-{next(COPIES)}"))
 
 
 class Training:
@@ -405,7 +414,7 @@ def test_a_checkpoint_resumes_bit_for_bit(banded, tmp_path, clipping, checkpoint
     first = Training(banded, clipping, journal=tmp_path / "journal")
     first.train(5)
     load = checkpoint(first, tmp_path / "checkpoint")
-    second = Training(banded, clipping, journal=tmp_path / "journal")
+    second = Training(banded, clipping, journal=found(tmp_path / "journal"))
     load(second)
     assert second.noise.steps == 5 and len(second.loader) == STEPS - 5
     second.train()
@@ -426,7 +435,7 @@ def test_a_checkpoint_within_a_batch_begins_it_again(banded, tmp_path):
             first.backward(next(parts))
             first.optimizer.step()
     load = engine_checkpoint(first, tmp_path / "checkpoint")
-    other = Training(banded, journal=tmp_path / "journal")  # of a process that is started again
+    other = Training(banded, journal=found(tmp_path / "journal"))  # of a process that is started again
     load(other)
     load(first)  # whose optimizer has a part of the sum
     for training in (first, other):
@@ -446,21 +455,21 @@ def test_lost_steps(banded, tmp_path, checkpoint):
     load = checkpoint(killed, tmp_path / "checkpoint")
     killed.train(3, weight=0.0)
 
-    refused = Training(banded, journal=tmp_path / "journal")
+    refused = Training(banded, journal=found(tmp_path / "journal"))
     with pytest.raises(ReplayError, match="8 were drawn.*lost_steps, 'skip'"):
         load(refused)
     with pytest.raises((ReplayError, RuntimeError), match="step 0"):
         refused.train(1)
     with pytest.raises(ReplayError, match="step 0 was drawn before"):  # begun again without the checkpoint
-        Training(banded, journal=tmp_path / "journal", lost_steps="skip").train(1)
+        Training(banded, journal=found(tmp_path / "journal"), lost_steps="skip").train(1)
 
-    repeated = Training(banded, journal=tmp_path / "journal", lost_steps="repeat")
+    repeated = Training(banded, journal=found(tmp_path / "journal"), lost_steps="repeat")
     load(repeated)
     assert repeated.noise.steps == 5 and repeated.engine.get_epsilon(DELTA) == banded.spent(8)
     repeated.train(3, weight=0.0)
     assert torch.equal(repeated.parameters(), killed.parameters())
 
-    skipping = Training(banded, journal=tmp_path / "journal", lost_steps="skip")
+    skipping = Training(banded, journal=found(tmp_path / "journal"), lost_steps="skip")
     load(skipping)
     assert skipping.noise.steps == 8 and len(skipping.loader) == STEPS - 8
     assert torch.equal(*(torch.cat([p.reshape(-1) for p in row]) for row in (
@@ -511,7 +520,7 @@ def test_epsilon_is_that_of_the_job(sparse, tmp_path):
     assert training.engine.get_epsilon(DELTA) == training.engine.engine.get_epsilon(DELTA) == sparse.spent(3) > 0
     load = torch_checkpoint(training, tmp_path / "checkpoint")
     training.train(2)
-    again = Training(sparse, journal=tmp_path / "journal", lost_steps="repeat")
+    again = Training(sparse, journal=found(tmp_path / "journal"), lost_steps="repeat")
     load(again)
     assert again.noise.steps == 3 and again.engine.get_epsilon(DELTA) == sparse.spent(5) > sparse.spent(3)
     training.train()

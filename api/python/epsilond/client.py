@@ -279,7 +279,8 @@ class Client:
             points = self.spend(job) if spend else None
         except (Conflict, Unsupported, TooCostly):  # the mechanism does without
             pass
-        return Mechanism(text, rows=rows, spend=points, statement=self.statement(job))
+        return Mechanism(text, rows=rows, spend=points, statement=self.statement(job),
+                         guarantee=self.statement_facts(job)["guarantee"])
 
     def batches(self, request: Mapping[str, Any] | None = None, users: Iterable[Sequence[int]] | None = None, *,
                 job: Resource | None = None, dataset_size: int | None = None, seed: int | None = None,

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -351,14 +350,6 @@ def _attach_optimizer(optimizer: Any, source: _Source) -> Any:
 
 # ---------------------------------------------------------------- the engine
 
-def _delta(mechanism: Mechanism) -> float:
-    """The delta of the job, which the statement names."""
-    found = re.search(r"^\| delta \| (\S+) \|$", mechanism.statement or "", re.MULTILINE)
-    if found is None:
-        raise ValueError("the mechanism has no statement that names its delta: get it by client.mechanism(job)")
-    return float(found[1])
-
-
 class Accountant:
     """
     In place of the engine's: the job's epsilon for the steps whose noise was drawn. For the rest of Opacus it is an
@@ -367,7 +358,6 @@ class Accountant:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.job = mechanism
-        self.delta = _delta(mechanism)
         self.optimizer: Any = None
 
     def attached(self) -> Any:
@@ -385,8 +375,8 @@ class Accountant:
 
     def get_epsilon(self, delta: float) -> float:
         released = self.attached().noise.released
-        if delta != self.delta:
-            raise ValueError(f"the job accounts for delta = {self.delta}, not for {delta}: ask the service for its "
+        if delta != self.job.delta:
+            raise ValueError(f"the job accounts for delta = {self.job.delta}, not for {delta}: ask the service for its "
                              "curve, or submit a job with that delta")
         return self.job.spent(released)
 

@@ -26,12 +26,12 @@ FORMAT = "epsilond mechanism 1"
 class Mechanism:
     """
     Made by Client.mechanism(job), or by Mechanism.load(path) from what save(path) wrote. `document` is what the service
-    sent; `statement` the privacy statement for a model card, `spend` the points of epsilon in the course of training,
-    which may be missing.
+    sent; `statement` the privacy statement for a model card; `guarantee` what it claims, of all phases together;
+    `spend` the points of epsilon in the course of training, which may be missing.
     """
 
     def __init__(self, text: str, *, rows: Any = None, spend: Sequence[Mapping[str, Any]] | None = None,
-                 statement: str | None = None) -> None:
+                 statement: str | None = None, guarantee: Mapping[str, Any] | None = None) -> None:
         """text: the document, as the service sent it; its hash is checked. rows: C^-1, for kind rows."""
         self.text = text
         self.document: dict[str, Any] = json.loads(text)
@@ -39,6 +39,7 @@ class Mechanism:
         if hashlib.blake2b(content.encode(), digest_size=32).hexdigest() != self.document["hash"]:
             raise ValueError("the mechanism does not have the hash that it names: it was changed or damaged")
         self.statement = statement
+        self.guarantee = dict(guarantee or {})
         self.spend = None if spend is None else [dict(point) for point in spend]
         self.recurrence: Recurrence = recurrence_of(self.document["noise"], rows)
         self._rows = rows
@@ -50,6 +51,8 @@ class Mechanism:
     n = property(lambda self: int(self.document["n"]), doc="The number of steps.")
     noise_multiplier = property(lambda self: float(self.document["noise_multiplier"]),
                                 doc="The standard deviation of z at clip norm 1.")
+    epsilon = property(lambda self: self.guarantee.get("epsilon"), doc="That of the job; None if it has a curve only.")
+    delta = property(lambda self: self.guarantee.get("delta"), doc="That of the job; None if it has a curve only.")
     sampling = property(lambda self: dict(self.document["sampling"]), doc="How examples take part.")
 
     @property
@@ -62,7 +65,7 @@ class Mechanism:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the mechanism to a file, which contains no secret."""
         whole: dict[str, Any] = {"format": FORMAT, "document": self.text, "spend": self.spend,
-                                 "statement": self.statement}
+                                 "statement": self.statement, "guarantee": self.guarantee}
         if self._rows is not None:
             rows = numpy.ascontiguousarray(self._rows, dtype="<f8")
             whole["rows"] = {"shape": rows.shape, "float64": base64.b64encode(rows.tobytes()).decode()}
@@ -77,7 +80,8 @@ class Mechanism:
         rows = whole.get("rows")
         if rows is not None:
             rows = numpy.frombuffer(base64.b64decode(rows["float64"]), dtype="<f8").reshape(rows["shape"])
-        return cls(whole["document"], rows=rows, spend=whole["spend"], statement=whole["statement"])
+        return cls(whole["document"], rows=rows, spend=whole["spend"], statement=whole["statement"],
+                   guarantee=whole["guarantee"])
 
     # ------------------------------------------------------------ for a training
 
