@@ -376,6 +376,22 @@ def test_what_the_noise_was_made_for_does_not_change(banded, change, message):
     assert training.noise.steps == 1 and torch.equal(before, training.parameters())
 
 
+def test_learning_rates_change(banded):
+    """Schedulers wrap the step() of the optimizer that they hold, before and after attach()."""
+    optimizer, module = plain(banded)
+    before = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    attach(optimizer, banded, KEY)
+    after = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    for expected in noises(banded)[:3]:
+        optimizer.zero_grad()
+        (0 * module(examples()[:3][0])).sum().backward()
+        optimizer.step()
+        before.step()
+        after.step()
+        assert all(torch.equal(parameter.grad, x / 4) for parameter, x in zip(optimizer.params, expected))
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 / 64)
+
+
 def test_the_norms_of_layers_do_not_change(banded):
     training = Training(banded, "per_layer")
     (batch,) = itertools.islice(training.loader, 1)
