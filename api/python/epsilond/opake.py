@@ -16,10 +16,9 @@ the norms of its columns: it is multiplied and divided by nothing. With one max_
 (PerGroup), opake gives group i the factor sqrt(max_norm_i * their sum) in place of max_norm. An example's gradient,
 each group over its factor, then has norm 1 at most, so the noise multiplier is the same.
 
-Keys. opake draws each step with a torch.Generator on the CPU, which takes 32 bits of its seed: the noise of a step is
-one of 2^32, and whoever knows some coordinates of it, such as those of parameters without a gradient, finds the others
-in minutes, whatever the key. Where that matters, which is wherever the model or a checkpoint is shown, use add_noise(),
-whose key has 128 bits.
+Keys. opake draws each step with a torch.Generator on the CPU, which takes 32 bits of its seed. So the noise of a step
+is one of 2^32, whatever the key, and whoever knows some coordinates of it, such as those of a parameter without a
+gradient, finds the others by trying. Where somebody may try, use add_noise(), whose key has 128 bits.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """

@@ -73,8 +73,10 @@ def correlated_noise(mechanism: Mechanism, key: bytes | None, *, clip_norm: floa
 
 
 class CorrectedAdamState(NamedTuple):
-    """The number of steps, the averages of the gradients and of their squares, and that of the noise's variance."""
+    """The number of updates that were averaged, the next step of the mechanism, which is another number only where a run
+    goes on after lost steps, the averages of the gradients and of their squares, and that of the noise's variance."""
     count: Any
+    step: Any
     mu: Any
     nu: Any
     variance: Any
@@ -113,11 +115,12 @@ def scale_by_adam_corrected(mechanism: Mechanism, *, clip_norm: float, expected_
         def zeros() -> Any:
             return jax.tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), params)
 
-        return CorrectedAdamState(jnp.zeros((), jnp.int32), zeros(), zeros(), jnp.zeros((), jnp.float32))
+        none = jnp.zeros((), jnp.int32)
+        return CorrectedAdamState(none, none, zeros(), zeros(), jnp.zeros((), jnp.float32))
 
     def update(updates: Any, state: CorrectedAdamState, params: Any = None) -> tuple[Any, CorrectedAdamState]:
         del params
-        variance = jnp.where(state.count < mechanism.n, jnp.asarray(variances)[state.count % block],
+        variance = jnp.where(state.step < mechanism.n, jnp.asarray(variances)[state.step % block],
                              jnp.float32(numpy.nan))
 
         def average(decay: float, old: Any, new: Any) -> Any:
@@ -129,11 +132,12 @@ def scale_by_adam_corrected(mechanism: Mechanism, *, clip_norm: float, expected_
         steps = count.astype(jnp.float32)
         first, second = (-jnp.expm1(steps * math.log(decay)) if decay else 1 for decay in (b1, b2))
 
-        def step(g: Any, m: Any, v: Any) -> Any:
+        def scaled(g: Any, m: Any, v: Any) -> Any:
             own = jnp.maximum(v - noise, floor * noise) / second
             return (m / first / (jnp.sqrt(own) + eps)).astype(g.dtype)
 
-        return jax.tree_util.tree_map(step, updates, mu, nu), CorrectedAdamState(count, mu, nu, noise)
+        return (jax.tree_util.tree_map(scaled, updates, mu, nu),
+                CorrectedAdamState(count, state.step + 1, mu, nu, noise))
 
     return optax.GradientTransformation(init, update)
 
