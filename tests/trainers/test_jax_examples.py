@@ -1,6 +1,7 @@
 """
-The examples in JAX and with opake, on data made here: train_digits_jax.py, killed again and again, ends with the network
-of a run that was left alone, bit for bit; what it leaves out when it may not repeat steps; and the accuracy of all.
+The examples in JAX and with opake, on data made here: train_digits_jax.py, killed again and again, ends with the
+network of a run that was left alone, bit for bit; what it leaves out when it may not repeat steps; and the accuracy of
+all.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -168,3 +169,69 @@ def test_opake_trains_with_a_mechanism(server, data, drawn_by):
     out = end("noise_with_opake.py", "--url", server.url, "--data", data, "--steps", STEPS, "--bands", 4,
               "--drawn-by", drawn_by)
     assert accuracy(out) > FLOOR and "# Privacy statement" in out
+
+
+# ---------------------------------------------------------------- the pages
+
+
+def lines_of(page, server):
+    """The programs of a page, for fewer steps."""
+    text = (EXAMPLES / page).read_text().replace("http://localhost:8080", server.url).replace('"n": 2000', '"n": 32')
+    return [compile(block, page, "exec") for block in re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S)]
+
+
+def run_lines(program, given):
+    exec(program, given)  # pylint: disable=exec-used
+
+
+@needs["jax"]
+@needs["optax"]
+def test_the_lines_of_the_page_on_jax_run(server, tmp_path, monkeypatch):
+    """With sums of 0: what is left in the parameters is the noise, as it is accounted."""
+    jax, jnp = importlib.import_module("jax"), importlib.import_module("jax.numpy")
+    monkeypatch.chdir(tmp_path)
+    sgd, adam, resuming = lines_of("JAX.md", server)
+    given = {"params": {"w": jnp.zeros(7)}, "padded": lambda indices: (len(indices), None),
+             "clipped_sum": lambda params, *_: jax.tree.map(jnp.zeros_like, params)}
+    run_lines(sgd, given)
+    mechanism, drawn = given["mechanism"], given["mechanism"].noise(numpy.zeros(7), given["key"], clip_norm=1.0)
+    expected = -0.5 / 500 * sum(drawn.step() for _ in range(mechanism.n))
+    assert numpy.allclose(given["params"]["w"], expected, rtol=0, atol=1e-6)
+
+    run_lines(adam, given)
+    given |= {"state": given["optimizer"].init(given["params"]), "batches": mechanism.batches(50000, given["key"]),
+              "released": 0}
+    before = given["state"]
+    run_lines(resuming, given)
+    assert jax.tree.structure(given["state"]) == jax.tree.structure(before)
+    updates, _ = given["optimizer"].update({"w": jnp.zeros(7)}, given["state"])
+    assert numpy.isfinite(updates["w"]).all()
+
+
+@needs["jax_privacy"]
+@needs["optax"]
+def test_the_lines_of_the_page_on_jax_privacy_run(server):
+    jnp = importlib.import_module("jax.numpy")
+    given = {"loss": lambda params, image, label: ((params @ image - label)**2).sum()}
+    for program in lines_of("JAX_PRIVACY.md", server):
+        run_lines(program, given)
+    params = jnp.zeros(1000)
+    batch = jnp.ones((8, 1000)), jnp.ones(8), jnp.arange(8) < 0  # all padding
+    after, _ = given["step"](params, given["optimizer"].init(params), *batch)
+    deviation = 0.5 / 500 * given["mechanism"].stddev(0)
+    assert abs(float(after.std()) / deviation - 1) < 6 / 2000**0.5  # six deviations: 1 false alarm in 10^8 keys
+
+
+@needs["opake"]
+def test_the_lines_of_the_page_on_opake_run(server, tmp_path, monkeypatch):
+    torch = importlib.import_module("torch")
+    monkeypatch.chdir(tmp_path)
+    ours, theirs = lines_of("OPAKE.md", server)
+    given = {"params": {"w": torch.zeros(7)}, "images": torch.zeros(50000, 7), "labels": torch.zeros(50000),
+             "loss": lambda params, image, label: (params["w"] @ image - label)**2}
+    run_lines(ours, given)  # images of 0 have gradients of 0
+    drawn = given["mechanism"].noise(numpy.zeros(7), given["key"], clip_norm=1.0)
+    expected = -0.5 / 500 * sum(drawn.step() for _ in range(given["mechanism"].n))
+    assert numpy.allclose(given["params"]["w"], expected, rtol=0, atol=1e-6)
+    run_lines(theirs, given)
+    assert given["noised"].noise_stddev == pytest.approx(given["mechanism"].stddev(0, 1 / 500))

@@ -73,6 +73,9 @@ def test_types_are_those_of_the_gradients(solved):
     like = [jnp.zeros(5, jnp.bfloat16), jnp.zeros((), jnp.float32)]
     updates, _ = privatizer.update(like, privatizer.init(like))
     assert [leaf.dtype for leaf in updates] == [jnp.bfloat16, jnp.float32]
+    coarse = matrix_factorization_privatizer(**privatizer_arguments(mechanism, 1), prng_key=3)
+    with pytest.raises(TypeError, match="bfloat16 is too coarse"):
+        coarse.update(like, coarse.init(like))
     with pytest.raises(ValueError, match="not for arrays of these shapes"):
         privatizer.update([jnp.zeros(4), jnp.zeros(())], privatizer.init(like))
 

@@ -12,6 +12,8 @@ jax_privacy.clipped_grad():
 - clipped_grad(...).sensitivity() is that number too, but twice it for REPLACE_ONE. The noise multiplier is for the
   adjacency of the job, which the statement names: never give that factor here.
 
+The privatizer draws in the type of the gradients: if that has less than 32 bits, give it dtype=jnp.float32.
+
 JAX Privacy's key has 64 bits at most in its usual form, and jax.random.key(seed) uses only 32 bits of the seed, or 31
 if the privatizer makes the key itself: few enough to try them all. Draw it from the operating system,
 
@@ -96,6 +98,9 @@ def _streaming(recurrence: Any, n: int) -> Any:
         leaves, structure = jax.tree_util.tree_flatten(tree)
         if [leaf.shape for leaf in leaves] != [state["values"].shape[1:] for state in states]:
             raise ValueError("the state is not for arrays of these shapes: init() it with the parameters")
+        for leaf in leaves:
+            if jnp.promote_types(leaf.dtype, jnp.float32) != leaf.dtype:
+                raise TypeError(f"white noise in {leaf.dtype} is too coarse: give the privatizer dtype=jnp.float32")
         pairs = [following(leaf, state) for leaf, state in zip(leaves, states)]
         return jax.tree_util.tree_unflatten(structure, [x for x, _ in pairs]), [state for _, state in pairs]
 

@@ -11,10 +11,10 @@ has opake draw the noise, with the strategy that was accounted. opake's own reci
 coefficients by themselves; theirs are not those of the job, which is why the strategy here is not one of them.
 
 Normalisations. opake adds max_norm * noise_multiplier * (C^-1 z)_t, where max_norm comes with the clipped gradients:
-clipping_norm / normalize_by of opake's clipped_grad(). The noise multiplier is that of the job for this very C, whatever
-the norms of its columns: it is multiplied and divided by nothing. With one max_norm for each group of parameters
-(PerGroup), opake gives group i the factor sqrt(max_norm_i * their sum) in place of max_norm. An example's gradient,
-each group over its factor, then has norm 1 at most, so the noise multiplier is the same.
+clipping_norm / normalize_by of opake's clipped_grad(). The noise multiplier is that of the job for this very C,
+whatever the norms of its columns: it is multiplied and divided by nothing. With one max_norm for each group of
+parameters (PerGroup), opake gives group i the factor sqrt(max_norm_i * their sum) in place of max_norm. An example's
+gradient, each group over its factor, then has norm 1 at most, so the noise multiplier is the same.
 
 Keys. opake draws each step with a torch.Generator on the CPU, which takes 32 bits of its seed. So the noise of a step
 is one of 2^32, whatever the key, and whoever knows some coordinates of it, such as those of a parameter without a

@@ -73,8 +73,8 @@ def correlated_noise(mechanism: Mechanism, key: bytes | None, *, clip_norm: floa
 
 
 class CorrectedAdamState(NamedTuple):
-    """The number of updates that were averaged, the next step of the mechanism, which is another number only where a run
-    goes on after lost steps, the averages of the gradients and of their squares, and that of the noise's variance."""
+    """The number of updates that were averaged; the next step of the mechanism, which is another number only where a
+    run leaves steps out; the averages of the gradients and of their squares, and that of the noise's variance."""
     count: Any
     step: Any
     mu: Any

@@ -1,7 +1,7 @@
 """
 opake (PyTorch) with a mechanism of epsilond: opake sums the clipped gradients of a small network on the digits of
-scikit-learn and takes the steps of its optimizer; the strategy, the noise multiplier and the batches are those of a job,
-whose statement is the guarantee. The noise is drawn by epsilond.training, or, with --drawn-by opake, by opake.
+scikit-learn; the strategy, the noise multiplier and the batches are those of a job, whose statement is the guarantee.
+The noise is drawn by epsilond.training, or, with --drawn-by opake, by opake.
 
     pip install ./api/python[torch] 'opake[dpftrl]' scikit-learn
     epsilond serve &

@@ -68,7 +68,8 @@ def main() -> None:
                       "dataset_size": len(images)}, "label": "digits with JAX Privacy"}))
     parameters = train(mechanism, images, labels, options.learning_rate)
     scores = jax.vmap(scores_of, (None, 0))(parameters, test_images)
-    print(f"accuracy {float((scores.argmax(axis=1) == test_labels).mean()):.4f} on {len(test_labels)} held-out images\n")
+    right = float((scores.argmax(axis=1) == test_labels).mean())
+    print(f"accuracy {right:.4f} on {len(test_labels)} held-out images\n")
     print(mechanism.statement)
 
 

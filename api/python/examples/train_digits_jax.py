@@ -194,8 +194,8 @@ def accuracy_of(folder: Path, options: argparse.Namespace, data: tuple[Any, Any,
     lasting["device"] = f"{jax.devices()[0].device_kind} of JAX {jax.__version__}"  # others add in another order
     check_options(folder, argparse.Namespace(**lasting), images, labels)
     mechanism = mechanism_of(folder, options, len(images))
-    print(f"{options.bands} bands: noise multiplier {mechanism.noise_multiplier:.4f}, p = {mechanism.sampling['p']:.4f}",
-          flush=True)
+    print(f"{options.bands} bands: noise multiplier {mechanism.noise_multiplier:.4f}, "
+          f"p = {mechanism.sampling['p']:.4f}", flush=True)
     parameters = train(folder, mechanism, options, images, labels)
     scores = jax.vmap(scores_of, (None, 0))(parameters, test_images)
     return float((scores.argmax(axis=1) == test_labels).mean()), str(mechanism.statement)
