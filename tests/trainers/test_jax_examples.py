@@ -95,9 +95,8 @@ def released(run):
 
 @needs["jax"]
 @needs["optax"]
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_killed_run_ends_as_if_it_had_not_been(server, data, tmp_path, optimizer):
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
+def test_a_killed_run_ends_as_if_it_had_not_been(server, data, tmp_path):
+    killed, whole, optimizer = tmp_path / "killed", tmp_path / "whole", "adam"
 
     def kill(death, begins, recorded, **others):
         """It resumes after so many steps (None: it does not come to that), and so many are recorded when it dies."""

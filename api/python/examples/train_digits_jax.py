@@ -84,7 +84,7 @@ def padded(images: Any, labels: Any, indices: Any) -> tuple[Any, Any, Any]:
 # ---------------------------------------------------------------- the run and its folder
 
 class Released:
-    """How many steps were begun, in a file that survives the death of the process."""
+    """How many steps were begun, in a file that survives the death of the process and a loss of power."""
 
     def __init__(self, path: Path) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -93,6 +93,7 @@ class Released:
     def record(self, steps: int) -> None:
         if steps > self.steps:
             os.pwrite(self.descriptor, steps.to_bytes(8, "little"), 0)
+            os.fsync(self.descriptor)
             self.steps = steps
 
 
@@ -100,7 +101,7 @@ def optimizer_of(mechanism: Mechanism, key: bytes, options: argparse.Namespace) 
     """The noise comes first. Its sum is divided by the expected batch size, because the actual one is not public."""
     scales: dict[str, Any] = {"clip_norm": options.clip,
                               "expected_batch_size": mechanism.sampling["expected_batch_size"]}
-    rate = options.learning_rate or {"sgd": 1.0, "adam": 0.01}[options.optimizer]
+    rate = options.learning_rate or {"sgd": 0.5, "adam": 0.02}[options.optimizer]
     then = (optax.sgd(rate) if options.optimizer == "sgd" else
             optax.chain(scale_by_adam_corrected(mechanism, **scales), optax.scale_by_learning_rate(rate)))
     return optax.chain(correlated_noise(mechanism, key, **scales), then)
@@ -140,8 +141,7 @@ class Run:
             structure = jax.tree.structure((self.parameters, self.state[1]))
             leaves = [jnp.asarray(saved[f"leaf{i}"]) for i in range(structure.num_leaves)]
         self.parameters, after = jax.tree.unflatten(structure, leaves)
-        noise = self.noise.load_state_dict({**told["noise"], "rows": rows}, released=self.released.steps,
-                                           allow_replay=True)
+        noise = self.noise.load_state_dict({**told["noise"], "rows": rows})
         self.batches.load_state_dict(told["batches"])
         self.state = (noise, after)
         if self.options.lost_steps == "leave_out":
@@ -225,7 +225,7 @@ def main() -> None:
     arguments.add_argument("--batch-size", type=int, default=96)
     arguments.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd",
                            help="adam: with the noise's variance subtracted from its second moment")
-    arguments.add_argument("--learning-rate", type=float, help="1 for sgd and 0.01 for adam, if left out")
+    arguments.add_argument("--learning-rate", type=float, help="0.5 for sgd and 0.02 for adam, if left out")
     arguments.add_argument("--clip", type=float, default=1.0)
     arguments.add_argument("--checkpoint-every", type=int, default=20)
     arguments.add_argument("--lost-steps", choices=("repeat", "leave_out"),
