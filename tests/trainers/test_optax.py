@@ -134,8 +134,8 @@ def test_what_cannot_be_right_is_refused(solved):
 
 
 def test_corrected_adam_is_what_it_says(mechanism):
-    """Against NumPy in float64, with gradients large and small beside the noise, so that the floor decides for some; one
-    step of the mechanism is left out."""
+    """Against NumPy in float64, with gradients large and small beside the noise, so that the floor decides for some;
+    one step of the mechanism is left out."""
     clip_norm, size, b1, b2, floor, eps = 2.0, 5.0, 0.8, 0.9, 0.2, 1e-3
     transformation = scale_by_adam_corrected(mechanism, clip_norm=clip_norm, expected_batch_size=size, b1=b1, b2=b2,
                                              floor=floor, eps=eps)
