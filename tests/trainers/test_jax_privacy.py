@@ -39,6 +39,8 @@ def test_some_are_streamed_and_some_are_dense(solved):
     assert {matrix["family"] for matrix in dense} == {"tree", "fourier"}
     state = noising_matrix(solved({"family": "blt", "buffers": 2})).init_multiply(jnp.zeros(7))
     assert [leaf.shape for leaf in jax.tree.leaves(state)] == [(2, 7), (), (1, 7)]
+    with pytest.warns(UserWarning, match="keeps 70 rows"):
+        noising_matrix(solved({"family": "square_root"}, n=70))
 
 
 def drawn(privatizer, n, coordinates=RUNS):

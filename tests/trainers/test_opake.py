@@ -131,6 +131,8 @@ def test_what_cannot_be_drawn_is_refused(solved):
     noise, state = mf_gaussian_noise(zeros(), **arguments, compute_dtype=torch.bfloat16)
     with pytest.raises(TypeError, match="too coarse"):
         noise(clipped(zeros(), max_norm=1.0), state)
+    with pytest.warns(UserWarning, match="keeps 70 rows"):
+        Strategy(solved({"family": "square_root"}, n=70)).streaming_matrix(n_steps=70)
     noise, state = mf_gaussian_noise(zeros(), **arguments)
     with pytest.raises(ValueError, match="not for tensors of these shapes"):
         noise(clipped(zeros(80), max_norm=1.0), state)

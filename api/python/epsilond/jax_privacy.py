@@ -26,6 +26,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import jax
@@ -35,6 +36,7 @@ from jax_privacy.matrix_factorization.streaming_matrix import StreamingMatrix
 
 from .training import Mechanism
 from .training.jax_noise import FUNCTIONS
+from .training.noise import MANY
 from .training.recurrence import Inverse, Rows
 
 
@@ -77,6 +79,9 @@ def _array(recurrence: Rows, n: int) -> Any:
 def _streaming(recurrence: Any, n: int) -> Any:
     """The recurrence over values that come one by one, of which the last ones that it needs again are kept."""
     past = len(recurrence.coefficients) if isinstance(recurrence, Inverse) else 1
+    if recurrence.kept + past > MANY:
+        warnings.warn(f"this strategy keeps {recurrence.kept + past} rows, as many numbers as parameters each; one with "
+                      "few bands, or a blt, keeps fewer", stacklevel=3)
 
     def init(like: Any) -> Any:
         return {"step": jnp.zeros((), dtype=jnp.int32),
