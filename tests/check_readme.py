@@ -22,7 +22,8 @@ import sys
 import tempfile
 
 PAGES = ["README.md", "api/GUIDE.md", "api/DRAWING.md", "server/OPERATING.md", "lib/accountants/monte_carlo/README.md",
-         "tests/paper/RESULTS.md", "api/python/README.md", "CONTRIBUTING.md"]
+         "tests/paper/RESULTS.md", "api/python/README.md", "CONTRIBUTING.md",
+         *(f"api/python/examples/{name}.md" for name in ("JAX", "JAX_PRIVACY", "OPACUS", "OPAKE", "TORCH"))]
 EPSILOND = os.path.abspath(os.environ.get("EPSILOND", "build/epsilond"))
 TOLERANCE = 1e-3
 MARK = "\x1e"

@@ -55,8 +55,9 @@ def with_jax_privacy(mechanism, size):
     if noise["kind"] == "toeplitz":
         inverse = toeplitz.inverse_as_streaming_matrix(jax.numpy.asarray(noise["coefficients"], dtype="float32"))
     else:
-        inverse = buffered_toeplitz.BufferedToeplitz.build(
-            buf_decay=noise["decay"], output_scale=noise["scale"], dtype=jax.numpy.float32).inverse_as_streaming_matrix()
+        blt = buffered_toeplitz.BufferedToeplitz.build(buf_decay=noise["decay"], output_scale=noise["scale"],
+                                                       dtype=jax.numpy.float32)
+        inverse = blt.inverse_as_streaming_matrix()
     privatizer = noise_addition.matrix_factorization_privatizer(inverse, stddev=1.0, prng_key=jax.random.key(0))
     sums = [jax.numpy.zeros(size)]
     return stepping(jax.jit(lambda state: privatizer.update(sums, state)[::-1], donate_argnums=0),

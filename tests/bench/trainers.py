@@ -71,8 +71,9 @@ def main():
         fetch(port, folder)
         for name in STRATEGIES:
             for size in SIZES:
-                if available() < 4 * size * MOST[name]:
-                    print(f"  {name:<18}{size:>12}  left out: it may need {4e-9 * size * MOST[name]:.0f} GB", flush=True)
+                needed = 4 * size * MOST[name]
+                if available() < needed:
+                    print(f"  {name:<18}{size:>12}  left out: it may need {1e-9 * needed:.0f} GB", flush=True)
                     continue
                 for who in OURS + ([] if options.skip_peer else PEERS):
                     found = ask(python, who=who, size=size, mechanism=os.path.join(folder, name),

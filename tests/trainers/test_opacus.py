@@ -77,7 +77,7 @@ COPIES = itertools.count()
 
 
 def found(journal):
-    """The journal as a process that is started again finds it, while the object that stands for the old one holds it."""
+    """The journal as a process that is started again finds it; the object that stands for the old one holds it."""
     return shutil.copy(journal, journal.with_name(f"journal-{next(COPIES)}"))
 
 

@@ -26,7 +26,6 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax
@@ -36,7 +35,7 @@ from jax_privacy.matrix_factorization.streaming_matrix import StreamingMatrix
 
 from .training import Mechanism
 from .training.jax_noise import FUNCTIONS
-from .training.noise import MANY
+from .training.noise import warn_of_rows
 from .training.recurrence import Inverse, Rows
 
 
@@ -79,9 +78,7 @@ def _array(recurrence: Rows, n: int) -> Any:
 def _streaming(recurrence: Any, n: int) -> Any:
     """The recurrence over values that come one by one, of which the last ones that it needs again are kept."""
     past = len(recurrence.coefficients) if isinstance(recurrence, Inverse) else 1
-    if recurrence.kept + past > MANY:
-        warnings.warn(f"this strategy keeps {recurrence.kept + past} rows, as many numbers as parameters each; one with "
-                      "few bands, or a blt, keeps fewer", stacklevel=3)
+    warn_of_rows(recurrence.kept + past)
 
     def init(like: Any) -> Any:
         return {"step": jnp.zeros((), dtype=jnp.int32),
@@ -91,7 +88,7 @@ def _streaming(recurrence: Any, n: int) -> Any:
     def following(value: Any, state: Any) -> tuple[Any, Any]:
         step = state["step"]
         t = step % recurrence.block
-        values = state["values"].at[t % past].set(value.astype(jnp.float32))
+        values = jax.lax.dynamic_update_index_in_dim(state["values"], value.astype(jnp.float32), t % past, 0)
         x, rows = FUNCTIONS[type(recurrence)](recurrence, t, lambda row: values[row % past], state["rows"])
         x = jnp.where(step < n, x, jnp.float32(numpy.nan))
         return x, {"step": step + 1, "rows": rows, "values": values}

@@ -24,7 +24,6 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
-import warnings
 from typing import Any, NoReturn
 
 import torch
@@ -33,7 +32,7 @@ from opake.pytree import tree_flatten, tree_map, tree_unflatten
 from opake.types import ClippedPytree, NoisedPytree, PerGroup, noised
 
 from .training import Mechanism, Noise
-from .training.noise import MANY
+from .training.noise import warn_of_rows
 from .training.recurrence import Inverse, Rows
 
 StreamingMatrix: Any = type(identity_strategy().streaming_matrix())  # what a strategy of opake returns
@@ -103,9 +102,7 @@ class Strategy:
 def _streaming(recurrence: Any, row_norms_squared: Any) -> Any:
     """The recurrence over values that come one by one, of which the last ones that it needs again are kept."""
     past = len(recurrence.coefficients) if isinstance(recurrence, Inverse) else 0
-    if recurrence.kept + past > MANY:
-        warnings.warn(f"this strategy keeps {recurrence.kept + past} rows, as many numbers as parameters each; one with "
-                      "few bands, or a blt, keeps fewer", stacklevel=3)
+    warn_of_rows(recurrence.kept + past)
 
     def init(tree: Any) -> dict[str, Any]:
         def kept(count: int) -> list[Any]:

@@ -30,7 +30,7 @@ import numpy
 import optax
 
 from .training import Mechanism
-from .training.chacha import checked_key
+from .training.journal import checked_key
 
 
 def correlated_noise(mechanism: Mechanism, key: bytes | None, *, clip_norm: float,
@@ -85,8 +85,8 @@ class CorrectedAdamState(NamedTuple):
 def scale_by_adam_corrected(mechanism: Mechanism, *, clip_norm: float, expected_batch_size: float, b1: float = 0.9,
                             b2: float = 0.999, floor: float = 0.1, eps: float = 1e-8) -> optax.GradientTransformation:
     """
-    Adam whose second moment is that of the gradients, and not of the gradients and the noise (Tang, Shpilevskiy,
-    Lécuyer: DP-AdamBC, 2023). It follows correlated_noise() with the same mechanism, clip norm and expected batch size.
+    Adam whose second moment is that of the gradients, and not of the gradients and the noise (DP-AdamBC: Tang,
+    Shpilevskiy and Lécuyer 2023). It follows correlated_noise() with the same mechanism, clip norm and batch size.
 
     The expected square of a noisy gradient is that of the gradient plus (stddev(t)/expected_batch_size)^2, whatever the
     steps have in common. What the noise adds to the second moment is therefore the exponential average of those

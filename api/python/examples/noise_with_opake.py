@@ -14,12 +14,11 @@ from __future__ import annotations
 import argparse
 from typing import Any, Callable
 
-import numpy
 import torch
 from opake import random
 from opake.dpftrl.clipping import clipped_grad
 from opake.dpftrl.noise import mf_gaussian_noise
-from train_digits_local import digits
+from runs import digits
 
 from epsilond import Client
 from epsilond.opake import add_noise, noise_arguments
@@ -80,13 +79,8 @@ def main() -> None:
     arguments.add_argument("--learning-rate", type=float, default=0.5)
     options = arguments.parse_args()
 
-    if options.data:
-        with numpy.load(options.data) as file:
-            arrays = [file[name] for name in ("images", "labels", "test_images", "test_labels")]
-    else:
-        arrays = list(digits())
     images, labels, test_images, test_labels = (
-        torch.as_tensor(part, dtype=torch.float32 if part.ndim == 2 else torch.int64) for part in arrays)
+        torch.as_tensor(part, dtype=torch.float32 if part.ndim == 2 else torch.int64) for part in digits(options.data))
     client = Client(options.url)
     mechanism = client.mechanism(client.solve(
         {"n": options.steps, "matrix": {"family": "banded", "bands": options.bands}, "epsilon": 4, "delta": 1e-4,

@@ -5,8 +5,8 @@ Trains a small convolutional network on the digits of scikit-learn with differen
    of the run. From then on it does not need the service;
 2. forms the batches itself, pads them, because their sizes vary, and clips the gradient of each example;
 3. has optax add the noise to the sum of the clipped gradients, as the first part of its chain;
-4. survives kill -9: it records each step before the step is computed, writes a checkpoint every few steps, and goes on
-   from the last one when it is started again;
+4. survives kill -9: it records each step in a journal, writes a checkpoint every few steps, and goes on from the last
+   one when it is started again;
 5. prints the accuracy and the privacy statement of the run; with --compare, the accuracy of DP-SGD at the same epsilon,
    which is a second run that the statement does not cover.
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ import jax
 import jax.numpy as jnp
 import numpy
 import optax
-from train_digits_local import check_options, digits, mechanism_of, put
 
+import runs
 from epsilond.optax import correlated_noise, scale_by_adam_corrected
 from epsilond.training import Batches, Mechanism, load_key
 
@@ -83,20 +82,6 @@ def padded(images: Any, labels: Any, indices: Any) -> tuple[Any, Any, Any]:
 
 # ---------------------------------------------------------------- the run and its folder
 
-class Released:
-    """How many steps were begun, in a file that survives the death of the process and a loss of power."""
-
-    def __init__(self, path: Path) -> None:
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        self.steps = int.from_bytes(os.pread(self.descriptor, 8, 0), "little")
-
-    def record(self, steps: int) -> None:
-        if steps > self.steps:
-            os.pwrite(self.descriptor, steps.to_bytes(8, "little"), 0)
-            os.fsync(self.descriptor)
-            self.steps = steps
-
-
 def optimizer_of(mechanism: Mechanism, key: bytes, options: argparse.Namespace) -> optax.GradientTransformation:
     """The noise comes first. Its sum is divided by the expected batch size, because the actual one is not public."""
     scales: dict[str, Any] = {"clip_norm": options.clip,
@@ -116,10 +101,9 @@ class Run:
         self.path, self.options = folder / "checkpoint.npz", options
         self.parameters = initial_parameters()
         self.batches: Batches = mechanism.batches(examples, key)
-        self.noise = mechanism.noise(self.parameters, key, clip_norm=options.clip)  # saves and loads the state
+        self.noise = mechanism.noise(self.parameters, key, clip_norm=options.clip, journal=folder / "journal")
         self.optimizer = optimizer_of(mechanism, key, options)
         self.state = self.optimizer.init(self.parameters)
-        self.released = Released(folder / "released")
 
     def save(self) -> None:
         """Without the key, and as secret as the noise nevertheless."""
@@ -127,13 +111,13 @@ class Run:
         arrays = {f"row{i}": rows for i, rows in enumerate(noise.pop("rows"))}
         arrays |= {f"leaf{i}": leaf for i, leaf in enumerate(jax.tree.leaves((self.parameters, self.state[1])))}
         told = json.dumps({"noise": noise, "batches": self.batches.state_dict()})
-        put(self.path, lambda file: numpy.savez(file, told=numpy.array(told), **arrays))
+        runs.put(self.path, lambda file: numpy.savez(file, told=numpy.array(told), **arrays))
 
     def resume(self) -> None:
         """
-        Goes on after the last checkpoint. Steps that were begun since then are lost. Either they are repeated, on the
+        Goes on after the last checkpoint. Steps that were drawn since then are lost. Either they are repeated, on the
         CPU of the same machine, where the same program computes the same sums from the same parameters and batches, bit
-        for bit, so that adding the same noise again reveals nothing; or they are left out, which is right anywhere.
+        for bit, so that adding the same noise again reveals nothing; or they are skipped, which is right anywhere.
         """
         with numpy.load(self.path) as saved:
             told = json.loads(str(saved["told"]))
@@ -141,24 +125,20 @@ class Run:
             structure = jax.tree.structure((self.parameters, self.state[1]))
             leaves = [jnp.asarray(saved[f"leaf{i}"]) for i in range(structure.num_leaves)]
         self.parameters, after = jax.tree.unflatten(structure, leaves)
-        noise = self.noise.load_state_dict({**told["noise"], "rows": rows})
-        self.batches.load_state_dict(told["batches"])
-        self.state = (noise, after)
-        if self.options.lost_steps == "leave_out":
-            self.leave_out(self.released.steps - int(noise["step"]))
+        self.state = (self.noise.load_state_dict({**told["noise"], "rows": rows}, allow_replay=True), after)
+        if self.options.lost_steps == "skip":
+            self.skip(self.noise.released)
+        self.batches.load_state_dict({**told["batches"], "next_step": int(self.state[0]["step"])})
+        if self.options.lost_steps == "skip":
+            self.save()
 
-    def leave_out(self, steps: int) -> None:
-        """Draws the noise of so many steps for nothing. The checkpoint follows at once: from an older one, later steps
-        could not be repeated with the same sums."""
+    def skip(self, steps: int) -> None:
+        """To the state after so many steps. A checkpoint must follow: from an older one, later steps could not be
+        repeated with the same sums."""
         noise, after = self.state
-        draw = jax.jit(self.noise)
-        for _ in range(steps):
-            noise, _ = draw(noise)
-            next(self.batches)
         if self.options.optimizer == "adam":
-            after = (after[0]._replace(step=noise["step"]), *after[1:])
-        self.state = (noise, after)
-        self.save()
+            after = (after[0]._replace(step=jnp.asarray(steps, dtype=jnp.int32)), *after[1:])
+        self.state = (self.noise.advance(noise, steps), after)
 
 
 def train(folder: Path, mechanism: Mechanism, options: argparse.Namespace, images: Any, labels: Any) -> dict[str, Any]:
@@ -166,7 +146,7 @@ def train(folder: Path, mechanism: Mechanism, options: argparse.Namespace, image
     if run.path.exists():
         run.resume()
         steps = int(run.state[0]["step"])
-        print(f"resumed after {steps} steps, which cost an epsilon of {mechanism.spent(run.released.steps):.4f}",
+        print(f"resumed after {steps} steps, which cost an epsilon of {mechanism.spent(run.noise.released):.4f}",
               flush=True)
     else:
         run.save()
@@ -178,8 +158,8 @@ def train(folder: Path, mechanism: Mechanism, options: argparse.Namespace, image
         return optax.apply_updates(parameters, updates), state
 
     for indices in run.batches:
-        run.released.record(run.batches.step + 1)
         run.parameters, run.state = step(run.parameters, run.state, *padded(images, labels, indices))
+        run.noise.record(run.state[0])  # before anything that came of the step is kept or seen
         if (run.batches.step + 1) % options.checkpoint_every == 0 or len(run.batches) == 0:
             run.save()
             print(f"checkpoint after {run.batches.step + 1} steps", flush=True)
@@ -189,11 +169,9 @@ def train(folder: Path, mechanism: Mechanism, options: argparse.Namespace, image
 def accuracy_of(folder: Path, options: argparse.Namespace, data: tuple[Any, Any, Any, Any]) -> tuple[float, str]:
     """Of a run, new or resumed; and its statement."""
     images, labels, test_images, test_labels = data
-    folder.mkdir(mode=0o700, exist_ok=True)
-    lasting = {name: value for name, value in vars(options).items() if name not in ("compare", "lost_steps")}
+    lasting = {name: value for name, value in vars(options).items() if name != "lost_steps"}
     lasting["device"] = f"{jax.devices()[0].device_kind} of JAX {jax.__version__}"  # others add in another order
-    check_options(folder, argparse.Namespace(**lasting), images, labels)
-    mechanism = mechanism_of(folder, options, len(images))
+    mechanism = runs.open_run(folder, argparse.Namespace(**lasting), images, labels)
     print(f"{options.bands} bands: noise multiplier {mechanism.noise_multiplier:.4f}, "
           f"p = {mechanism.sampling['p']:.4f}", flush=True)
     parameters = train(folder, mechanism, options, images, labels)
@@ -201,36 +179,20 @@ def accuracy_of(folder: Path, options: argparse.Namespace, data: tuple[Any, Any,
     return float((scores.argmax(axis=1) == test_labels).mean()), str(mechanism.statement)
 
 
-def data_of(path: Path | str | None) -> tuple[Any, Any, Any, Any]:
+def data_of(path: Path | None) -> tuple[Any, Any, Any, Any]:
     """Images and labels to train on, and to test."""
-    if path is None:
-        images, labels, test_images, test_labels = digits()
-    else:
-        with numpy.load(path) as file:
-            images, labels, test_images, test_labels = (
-                file[name] for name in ("images", "labels", "test_images", "test_labels"))
+    images, labels, test_images, test_labels = runs.digits(path)
     return images.astype("f4"), labels.astype("i4"), test_images.astype("f4"), test_labels
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description="Differentially private training in JAX and optax")
-    arguments.add_argument("--run", type=Path, required=True, help="folder of the run, which is resumed if it exists")
-    arguments.add_argument("--url", default="http://localhost:8080")
-    arguments.add_argument("--data", type=Path, help="a .npz file with images of 64 pixels in [0, 1], labels, "
-                                                     "test_images and test_labels, in place of scikit-learn's digits")
-    arguments.add_argument("--epsilon", type=float, default=4.0)
-    arguments.add_argument("--delta", type=float, default=1e-4)
-    arguments.add_argument("--steps", type=int, default=400)
-    arguments.add_argument("--bands", type=int, default=8)
-    arguments.add_argument("--batch-size", type=int, default=96)
+    arguments = runs.parser("Differentially private training in JAX and optax")
     arguments.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd",
                            help="adam: with the noise's variance subtracted from its second moment")
-    arguments.add_argument("--learning-rate", type=float, help="0.5 for sgd and 0.02 for adam, if left out")
-    arguments.add_argument("--clip", type=float, default=1.0)
-    arguments.add_argument("--checkpoint-every", type=int, default=20)
-    arguments.add_argument("--lost-steps", choices=("repeat", "leave_out"),
-                           default="repeat" if jax.default_backend() == "cpu" else "leave_out",
-                           help="what becomes of steps that were begun after the last checkpoint of a killed run")
+    arguments.set_defaults(learning_rate=None)  # 0.5 for sgd and 0.02 for adam
+    arguments.add_argument("--lost-steps", choices=("repeat", "skip"),
+                           default="repeat" if jax.default_backend() == "cpu" else "skip",
+                           help="what becomes of steps that were drawn after the last checkpoint of a killed run")
     arguments.add_argument("--compare", action="store_true", help="train by DP-SGD as well, at the same epsilon")
     options = arguments.parse_args()
     if options.lost_steps == "repeat" and jax.default_backend() != "cpu":

@@ -112,7 +112,7 @@ def bands_row(r: Bands, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:
         coefficients = jnp.asarray(r.coefficients, dtype=jnp.float32)  # type: ignore[attr-defined]
         weights, divisor = coefficients[distance], coefficients[0]
     x = jax.lax.optimization_barrier(weighted(z(t), jnp.where(distance <= t, weights, 0), rows) / divisor)
-    return x, (rows.at[t % kept].set(x) if kept else rows)
+    return x, (jax.lax.dynamic_update_index_in_dim(rows, x, t % kept, 0) if kept else rows)
 
 
 def blt_row(r: Blt, t: Any, z: Any, rows: Any) -> tuple[Any, Any]:

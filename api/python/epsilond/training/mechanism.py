@@ -145,7 +145,7 @@ class Mechanism:
     def spent(self, steps: int) -> float:
         """
         Epsilon, at the delta of the job, after so many steps of the whole training: that of the next point of the
-        spend, which is a bound. For a job of phases, `steps` counts those of all phases.
+        spend, which is a bound, and at most that of the whole job. For a job of phases, `steps` counts those of all.
         """
         if steps <= 0:
             return 0.0
@@ -153,7 +153,7 @@ class Mechanism:
             raise ValueError("the job has no spend: GET /v1/jobs/{id}/spend says why")
         for point in self.spend:
             if point["step"] >= steps:
-                return float(point["epsilon"])
+                return min(float(point["epsilon"]), float("inf") if self.epsilon is None else self.epsilon)
         raise ValueError(f"the training has only {self.spend[-1]['step']} steps")
 
     def cost(self, coordinates: int) -> dict[str, int]:

@@ -109,6 +109,13 @@ def checked_steps(state: Mapping[str, Any], here: Mapping[str, Any], n: int) -> 
     return steps
 
 
+def warn_of_rows(rows: int) -> None:
+    """A caller of an adapter's function is told what its strategy costs there, where every row that is needed is kept."""
+    if rows > MANY:
+        warnings.warn(f"this strategy keeps {rows} rows, as many numbers as parameters each; one with few bands, or a "
+                      "blt, keeps fewer", stacklevel=4)
+
+
 class Noise:
     """
     The noise of one run. `step()` returns the noise of the next step, to be added to the sum of its clipped gradients;
