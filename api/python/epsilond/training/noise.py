@@ -110,7 +110,7 @@ def checked_steps(state: Mapping[str, Any], here: Mapping[str, Any], n: int) -> 
 
 
 def warn_of_rows(rows: int) -> None:
-    """A caller of an adapter's function is told what its strategy costs there, where every row that is needed is kept."""
+    """Tells the caller of an adapter's function what its strategy costs where all rows that are needed are kept."""
     if rows > MANY:
         warnings.warn(f"this strategy keeps {rows} rows, as many numbers as parameters each; one with few bands, or a "
                       "blt, keeps fewer", stacklevel=4)
