@@ -145,7 +145,8 @@ class Mechanism:
     def spent(self, steps: int) -> float:
         """
         Epsilon, at the delta of the job, after so many steps of the whole training: that of the next point of the
-        spend, which is a bound, and at most that of the whole job. For a job of phases, `steps` counts those of all.
+        spend, which is a bound, and after the last step at most that of the job. (Before it, it may be more: where only
+        the last iterate is released, an earlier one reveals more.) For a job of phases, `steps` counts those of all.
         """
         if steps <= 0:
             return 0.0
@@ -153,7 +154,8 @@ class Mechanism:
             raise ValueError("the job has no spend: GET /v1/jobs/{id}/spend says why")
         for point in self.spend:
             if point["step"] >= steps:
-                return min(float(point["epsilon"]), float("inf") if self.epsilon is None else self.epsilon)
+                epsilon = float(point["epsilon"])
+                return epsilon if point is not self.spend[-1] or self.epsilon is None else min(epsilon, self.epsilon)
         raise ValueError(f"the training has only {self.spend[-1]['step']} steps")
 
     def cost(self, coordinates: int) -> dict[str, int]:
