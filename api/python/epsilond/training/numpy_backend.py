@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 """
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Mapping
 from typing import Any, Callable
@@ -13,9 +14,8 @@ import numpy
 
 from .chacha import CONSTANTS, PARTS, key_words, normals, words
 
-ciphers: Any
 try:
-    from cryptography.hazmat.primitives import ciphers
+    ciphers: Any = importlib.import_module("cryptography.hazmat.primitives.ciphers")
 except ImportError:
     ciphers = None
 
