@@ -14,11 +14,13 @@
 #include <stdlib.h>
 
 #include "lib/accountants/accountant.h"
+#include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/progress.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/training/solve_phases.h"
+#include "lib/tuned/tuned.h"
 
 enum { BETWEEN = 200 }; /* points between the ends of phases, at most */
 
@@ -110,8 +112,9 @@ static enum eps_status ask_phase(struct spending *spending, const struct eps_con
     return status == EPS_OK ? ask(spending, context, index + 1, end, error) : status;
 }
 
-enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_point **points, size_t *len,
-                          struct eps_error *error, const struct eps_job *job, double noise_multiplier, double delta)
+static enum eps_status given_spend(const struct eps_context *context, struct eps_spend_point **points, size_t *len,
+                                   struct eps_error *error, const struct eps_job *job, double noise_multiplier,
+                                   double delta)
 {
     struct eps_phase only = {.mechanism = job->mechanism, .noise_scale = 1, .count = 1};
     struct eps_job phased = *job;
@@ -151,4 +154,21 @@ enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_po
     *points = spending.points;
     *len = spending.len;
     return EPS_OK;
+}
+
+enum eps_status eps_spend(const struct eps_context *context, struct eps_spend_point **points, size_t *len,
+                          struct eps_error *error, const struct eps_job *job, double noise_multiplier, double delta)
+{
+    struct eps__tuned tuned;
+    struct eps__first_violation first = {error, false};
+    if (!eps__is_tuned(job))
+        return given_spend(context, points, len, error, job, noise_multiplier, delta);
+    if (eps_job_check(job, 0, eps__keep_first, &first) > 0)
+        return EPS_INVALID;
+    enum eps_status status = eps__tune(context, &tuned, error, job);
+    if (status != EPS_OK)
+        return status;
+    status = given_spend(context, points, len, error, &tuned.job, noise_multiplier, delta);
+    eps__tuned_clear(&tuned);
+    return status;
 }

@@ -171,6 +171,12 @@ def test_training_is_compared_with_dp_sgd(server, tmp_path):
     assert refused.returncode == 1 and "is a run with another optimizer" in refused.stderr
 
 
+def test_the_service_plans_the_training(server, tmp_path):
+    said = end("train_digits_torch.py", tmp_path / "run", "--plan", "--bands", "4", "--steps", "40", url=server.url)
+    assert re.search(r"^planned: \w+ under \w+, with a gain of \d\.\d\d over DP-SGD$", said, re.M)
+    assert re.search(r"^accuracy 0\.\d+ on 360", said, re.M) and "with epsilon = 8 and delta" in said
+
+
 def test_the_second_moment_is_without_the_noise(monkeypatch):
     """Of gradients that are noise and a constant, the square of the constant remains."""
     monkeypatch.syspath_prepend(str(PACKAGE))

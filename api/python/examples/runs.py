@@ -31,7 +31,9 @@ def parser(description: str) -> argparse.ArgumentParser:
     arguments.add_argument("--epsilon", type=float, default=4.0)
     arguments.add_argument("--delta", type=float, default=1e-4)
     arguments.add_argument("--steps", type=int, default=400)
-    arguments.add_argument("--bands", type=int, default=8, help="1 is DP-SGD")
+    arguments.add_argument("--bands", type=int, default=8, help="of the matrix, at most with --plan; 1 is DP-SGD")
+    arguments.add_argument("--plan", action="store_true", help="train with the best of the mechanisms that the service "
+                                                               "ranks, in place of banded under b_min_sep")
     arguments.add_argument("--batch-size", type=int, default=96)
     arguments.add_argument("--learning-rate", type=float, default=1.0)
     arguments.add_argument("--clip", type=float, default=1.0)
@@ -73,15 +75,30 @@ def open_run(run: Path, options: argparse.Namespace, images: Any, labels: Any) -
     path = run / "mechanism.json"
     if not path.exists():
         client = Client(options.url)
-        job = client.solve({"n": options.steps, "matrix": {"family": "banded", "bands": options.bands},
-                            "sampling": {"scheme": "b_min_sep", "separation": options.bands,
-                                         "batch_size": options.batch_size, "dataset_size": len(images)},
-                            "epsilon": options.epsilon, "delta": options.delta, "label": "digits"})
+        job = client.solve({**(planned if options.plan else banded)(client, options, len(images)), "label": "digits"})
         fresh = run / "mechanism.json.new"
         client.mechanism(job).save(fresh)
         put(path, lambda file: file.write(fresh.read_bytes()))
         fresh.unlink()
     return Mechanism.load(path)
+
+
+def banded(client: Client, options: argparse.Namespace, examples: int) -> dict[str, Any]:
+    return {"n": options.steps, "matrix": {"family": "banded", "bands": options.bands},
+            "sampling": {"scheme": "b_min_sep", "separation": options.bands, "batch_size": options.batch_size,
+                         "dataset_size": examples},
+            "epsilon": options.epsilon, "delta": options.delta}
+
+
+def planned(client: Client, options: argparse.Namespace, examples: int) -> dict[str, Any]:
+    """The job of the mechanism with the least error, of those that this loop can train with."""
+    plan = client.wait(client.plan({
+        "n": options.steps, "batch_size": options.batch_size, "dataset_size": examples, "epsilon": options.epsilon,
+        "delta": options.delta, "max_bands": options.bands, "families": ["identity", "square_root", "banded"],
+        "schemes": ["poisson", "cyclic_poisson", "b_min_sep"]}))
+    best: dict[str, Any] = plan["candidates"][0]
+    print(f"planned: {best['family']} under {best['scheme']}, with a gain of {best['gain']:.2f} over DP-SGD", flush=True)
+    return dict(best["job"])
 
 
 def check_options(run: Path, options: argparse.Namespace, images: Any, labels: Any) -> None:

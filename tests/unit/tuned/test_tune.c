@@ -139,6 +139,25 @@ TEST(a_curve_is_that_of_the_optimised_strategy)
     free(others);
 }
 
+TEST(what_is_spent_is_spent_with_the_optimised_strategy)
+{
+    struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 2, 'optimize_for': 'job'}, %s}", DRAWN);
+    struct eps_spend_point *points = NULL;
+    struct eps_error error = {0};
+    size_t len = 0;
+    struct eps_result *result = solved(NULL, job);
+    assert_int_equal(eps_spend(NULL, &points, &len, &error, &job, result->noise_multiplier, 1e-3), EPS_OK);
+    assert_int_equal(len, 1); /* a run cannot be divided */
+    assert_int_equal(points[0].step, 24);
+    assert_true(points[0].epsilon > 1.98 && points[0].epsilon < 2.02);
+    free(points);
+    eps_result_destroy(result);
+
+    job.query.delta = 2;
+    assert_int_equal(eps_spend(NULL, &points, &len, &error, &job, 1, 1e-3), EPS_INVALID);
+    assert_string_equal(error.pointer, "/delta");
+}
+
 /* ------------------------------------------------------------ keys */
 
 static enum eps_cache_state state_of(const struct eps_context *context, const struct eps_job *job, char id[65])
