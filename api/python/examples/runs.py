@@ -97,7 +97,8 @@ def planned(client: Client, options: argparse.Namespace, examples: int) -> dict[
         "delta": options.delta, "max_bands": options.bands, "families": ["identity", "square_root", "banded"],
         "schemes": ["poisson", "cyclic_poisson", "b_min_sep"]}))
     best: dict[str, Any] = plan["candidates"][0]
-    print(f"planned: {best['family']} under {best['scheme']}, with a gain of {best['gain']:.2f} over DP-SGD", flush=True)
+    print(f"planned: {best['family']} under {best['scheme']}, with a gain of {best['gain']:.2f} over DP-SGD",
+          flush=True)
     return dict(best["job"])
 
 
