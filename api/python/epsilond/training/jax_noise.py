@@ -62,14 +62,14 @@ def words(start: list[Any]) -> Any:
                       zip(jax.lax.fori_loop(0, DOUBLE_ROUNDS, double_round, list(start)), start)])
 
 
-def draw_blocks(key: Any, blocks: Any, parameter: int, row: Any) -> Any:
-    """The normals of blocks, 32 each."""
+def draw_blocks(key: Any, blocks: Any, parameter: int, row: Any) -> tuple[Any, Any]:
+    """The normals of blocks, 16 x blocks cosines and as many sines."""
     def bits(part: int) -> Any:
         return words([jnp.broadcast_to(jnp.asarray(word, dtype=jnp.uint32), blocks.shape)
                       for word in (*CONSTANTS, *key, blocks, parameter, row, part)])
 
     high, low, angles = map(bits, range(PARTS))
-    return JaxArithmetic.join(normals(high, low, angles, JaxArithmetic)).T.reshape(-1)
+    return normals(high, low, angles, JaxArithmetic)
 
 
 def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
@@ -79,17 +79,25 @@ def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
     if count > MOST_BLOCKS:
         raise ValueError("a parameter has more than 2^36 coordinates: divide it into several")
 
-    def whole() -> Any:
-        return draw_blocks(key, jnp.arange(count, dtype=jnp.uint32), parameter, row)[:size]
+    def whole() -> tuple[Any, Any]:
+        cosines, sines = draw_blocks(key, jnp.arange(count, dtype=jnp.uint32), parameter, row)
+        return cosines[None], sines[None]
 
     def tiled() -> Any:
-        """In tiles that fit into the cache of a processor."""
-        first = jnp.arange(-(-count // TILE), dtype=jnp.uint32) * TILE
+        """In tiles that fit into the cache of a processor, one after the other."""
         blocks = jnp.arange(TILE, dtype=jnp.uint32)
-        return jax.lax.map(lambda at: draw_blocks(key, at + blocks, parameter, row), first).reshape(-1)[:size]
+        first = jnp.arange(-(-count // TILE), dtype=jnp.uint32) * TILE
+        return jax.lax.map(lambda at: draw_blocks(key, at + blocks, parameter, row), first)
 
-    drawn = whole() if count <= TILE else jax.lax.platform_dependent(cpu=tiled, default=whole)
-    return jax.lax.optimization_barrier(drawn.reshape(shape))  # otherwise it is drawn again for every use
+    def ordered(parts: tuple[Any, Any]) -> Any:
+        """The coordinates, of tiles x 16 x blocks cosines and sines. A barrier keeps XLA from computing them here, where
+        it would do so number by number."""
+        pairs = jnp.stack(jax.lax.optimization_barrier(parts), axis=1)
+        return pairs.transpose(0, 3, 1, 2).reshape(-1)[:size].reshape(shape)
+
+    drawn = (ordered(whole()) if count <= TILE else
+             jax.lax.platform_dependent(cpu=lambda: ordered(tiled()), default=lambda: ordered(whole())))
+    return jax.lax.optimization_barrier(drawn)  # otherwise it is drawn again for every use
 
 
 def weighted(start: Any, weights: Any, rows: Any) -> Any:
