@@ -19,31 +19,10 @@ import pytest
 from conftest import TESTS
 
 EXAMPLES = TESTS.parent / "api" / "python" / "examples"
+MORTAL = str(TESTS / "e2e" / "mortal.py")
 STEPS = 60
 CHECKPOINT = 9  # steps
 FLOOR = 0.8  # of the accuracy; observed: over 0.99; chance: 0.1
-
-# Runs the program until the call with this number of one of its functions, and dies with it: after a step was recorded,
-# before it is computed; or before a file that was written replaces the old one.
-MORTAL = """
-import os, runpy, signal, sys
-name, last = sys.argv[1], int(sys.argv[2])
-del sys.argv[:3]
-function, calls = getattr(os, name), 0
-
-def mortal(*arguments):
-    global calls
-    calls += 1
-    if calls == last and name == "replace":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = function(*arguments)
-    if calls == last:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(os, name, mortal)
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 needs = {name: pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"needs {name}")
          for name in ("jax", "optax", "jax_privacy", "opake")}
@@ -51,7 +30,7 @@ needs = {name: pytest.mark.skipif(importlib.util.find_spec(name) is None, reason
 
 def run_program(name, *options, death=None):
     """death: (function of os, number of the call)."""
-    start = ["-c", MORTAL, *map(str, death)] if death else []
+    start = [MORTAL, *map(str, death)] if death else []
     return subprocess.run([sys.executable, *start, str(EXAMPLES / name), *map(str, options)],
                           capture_output=True, text=True, timeout=300, check=False,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parent), str(EXAMPLES)])})

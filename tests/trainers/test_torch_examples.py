@@ -23,36 +23,14 @@ pytest.importorskip("sklearn")
 PACKAGE = TESTS.parent / "api" / "python"
 EXAMPLES = PACKAGE / "examples"
 PATHS = f"{PACKAGE}:{EXAMPLES}"
+MORTAL = str(TESTS / "e2e" / "mortal.py")
 STEPS, CHECKPOINT = 60, 9
 programs = pytest.mark.parametrize("program", ["train_digits_torch.py", "train_digits_opacus.py"])
-
-# Runs the program until the call with this number of one of its functions, and dies with it: after a step whose noise
-# was drawn and not yet used, or before a checkpoint that was written replaces the old one.
-MORTAL = """
-import os, runpy, signal, sys
-import torch
-from epsilond.training import Noise
-name, last = sys.argv[1], int(sys.argv[2])
-del sys.argv[:3]
-holder, die_first = {"step": (Noise, False), "replace": (os, True)}[name]
-function, calls = getattr(holder, name), 0
-
-def mortal(*arguments):
-    global calls
-    calls += 1
-    result = None if calls == last and die_first else function(*arguments)
-    if calls == last:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(holder, name, mortal)
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 
 def run_program(program, run, *options, url="http://127.0.0.1:9", death=None, threads=1):
     """death: (function, number of the call). Without a url, nobody listens."""
-    start = ["-c", MORTAL, *map(str, death)] if death else []
+    start = [MORTAL, *map(str, death)] if death else []
     return subprocess.run(
         [sys.executable, *start, str(EXAMPLES / program), "--run", str(run), "--url", url, "--steps", str(STEPS),
          "--checkpoint-every", str(CHECKPOINT), "--batch-size", "48", *options], capture_output=True, text=True,
