@@ -21,7 +21,7 @@ result() {
     fi
 }
 
-echo "1..4"
+echo "1..5"
 # The header after preprocessing: one declaration per line, only the marked ones, the name before the parameters.
 $CC -E -P lib/epsilon.h | tr '\n' ' ' | tr ';' '\n' | grep -F 'visibility("default")' |
     sed 's/.*visibility("default")))//; s/__attribute__((warn_unused_result))//; s/(.*//' |
@@ -44,4 +44,10 @@ result $? "the header compiles as C++17" "$work/cc.log"
 ldd "$BIN/libepsilon.so" | grep -E 'libopenblas|libblas|liblapack\.' >"$work/blas"
 grep -v openblas-serial "$work/blas" >"$work/other"
 result $([ ! -s "$work/other" ] && echo 0 || echo 1) "the only BLAS that is loaded is the serial OpenBLAS" "$work/other"
+
+# Nor does it call what writes global variables, such as signgam.
+nm -D --undefined-only "$BIN/libepsilon.so" | sed 's/.* //; s/@.*//' |
+    grep -xE 'lgamma[flq]?|gamma[fl]?|strtok|gmtime|localtime|ctime|asctime|s?rand|s?random|[dlm]rand48|setlocale|setenv' \
+        >"$work/global"
+result $([ ! -s "$work/global" ] && echo 0 || echo 1) "libepsilon.so calls no function that writes globals" "$work/global"
 exit $failures

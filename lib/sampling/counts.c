@@ -107,12 +107,25 @@ static eps__quad two_pi(void)
     return 2 * ((eps__quad)0x1.921fb54442d18p+1 + rest);
 }
 
+/*
+ * ln n! - ln(sqrt(2 pi n) (n/e)^n). From 32 on by Stirling's series, whose error is below the first term that is left
+ * out, 1e-41; n! is exact below that, as its odd part has at most 87 bits. (lgammaq() writes a global variable.)
+ */
 static eps__quad stirling_error_closely(eps__quad n)
 {
-    const eps__quad one = 1, square = n * n;
-    if (n < 0x1p20)
-        return lgammaq(n + 1) - (n + one / 2) * logq(n) + n - logq(two_pi()) / 2;
-    return (one / 12 - (one / 360 - (one / 1260 - (one / 1680 - one / 1188 / square) / square) / square) / square) / n;
+    static const double numerators[] = {1, -1, 1, -1, 1, -691, 1, -3617, 43867, -174611, 77683, -236364091, 657931,
+                                        -3392780147, 1723168255201, -7709321041217},
+                        denominators[] = {12, 360, 1260, 1680, 1188, 360360, 156, 122400, 244188, 125400, 5796, 1506960,
+                                          300, 93960, 2492028, 505920};
+    eps__quad sum = 0, factorial = 1, square = n * n;
+    if (n < 32) {
+        for (int k = 2; k <= (int)n; k++)
+            factorial *= k;
+        return logq(factorial) - (n + (eps__quad)1 / 2) * logq(n) + n - logq(two_pi()) / 2;
+    }
+    for (size_t k = sizeof numerators / sizeof *numerators; k-- > 0;)
+        sum = sum / square + (eps__quad)numerators[k] / denominators[k];
+    return sum / n;
 }
 
 static eps__quad deviance_closely(eps__quad x, eps__quad mean)

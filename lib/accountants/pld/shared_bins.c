@@ -14,6 +14,7 @@
 #include "lib/accountants/merged_bins.h"
 #include "lib/accountants/pld/bin_classes.h"
 #include "lib/base/error.h"
+#include "lib/numerics/binomial.h"
 #include "lib/numerics/bound.h"
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/merged.h"
@@ -86,7 +87,7 @@ static double estimate_at(const struct eps__shared_bins *class, const struct aim
     double log_moment[ORDERS + 1], best = INFINITY, square = sigma * sigma;
     find_moments(log_moment, class->size, class->own / square);
     for (int a = 2; a <= ORDERS; a++) {
-        double order = a, log_all = aim->draws * (log_moment[a] + lgamma(order + 1) +
+        double order = a, log_all = aim->draws * (log_moment[a] + eps__log_factorial(order) +
                                                   0.5 * class->shared / square * order * (order - 1));
         double at_most = log_all + (order - 1) * log(order - 1) - order * log(order);
         best =
