@@ -113,18 +113,18 @@ static eps__quad two_pi(void)
  */
 static eps__quad stirling_error_closely(eps__quad n)
 {
-    static const double numerators[] = {1, -1, 1, -1, 1, -691, 1, -3617, 43867, -174611, 77683, -236364091, 657931,
-                                        -3392780147, 1723168255201, -7709321041217},
-                        denominators[] = {12, 360, 1260, 1680, 1188, 360360, 156, 122400, 244188, 125400, 5796, 1506960,
-                                          300, 93960, 2492028, 505920};
+    static const double over[] = {
+        1, 1, 1, 1, 1, 691, 1, 3617, 43867, 174611, 77683, 236364091, 657931, 3392780147, 1723168255201, 7709321041217};
+    static const double under[] = {12,     360,    1260, 1680,    1188, 360360, 156,     122400,
+                                   244188, 125400, 5796, 1506960, 300,  93960,  2492028, 505920};
     eps__quad sum = 0, factorial = 1, square = n * n;
     if (n < 32) {
         for (int k = 2; k <= (int)n; k++)
             factorial *= k;
         return logq(factorial) - (n + (eps__quad)1 / 2) * logq(n) + n - logq(two_pi()) / 2;
     }
-    for (size_t k = sizeof numerators / sizeof *numerators; k-- > 0;)
-        sum = sum / square + (eps__quad)numerators[k] / denominators[k];
+    for (size_t k = sizeof over / sizeof *over; k-- > 0;) /* the signs alternate */
+        sum = (eps__quad)over[k] / under[k] - sum / square;
     return sum / n;
 }
 
