@@ -90,8 +90,8 @@ def draw(key: Any, parameter: int, row: Any, shape: tuple[int, ...]) -> Any:
         return jax.lax.map(lambda at: draw_blocks(key, at + blocks, parameter, row), first)
 
     def ordered(parts: tuple[Any, Any]) -> Any:
-        """The coordinates, of tiles x 16 x blocks cosines and sines. Without the barrier, XLA computes them here, number
-        by number."""
+        """The coordinates, of tiles x 16 x blocks cosines and sines. Without the barrier, XLA computes them here,
+        number by number."""
         pairs = jnp.stack(jax.lax.optimization_barrier(parts), axis=1)
         return pairs.transpose(0, 3, 1, 2).reshape(-1)[:size].reshape(shape)
 
