@@ -254,6 +254,26 @@ def test_phases_share_a_key(client):
         two.batches(100, KEY).load_state_dict(one.batches(100, KEY).state_dict())
 
 
+def test_runs_of_a_phase_share_a_key(client, tmp_path):
+    phase = {"n": 6, "count": 3, "sampling": {"scheme": "poisson", "batch_size": 30, "dataset_size": 100}}
+    mechanism = client.mechanism(client.solve({"phases": [phase], "noise_multiplier": 8, "delta": 1e-6}), phase=0)
+    for draw in (lambda: mechanism.noise(numpy.zeros(8), KEY, clip_norm=1), lambda: mechanism.batches(100, KEY)):
+        with pytest.raises(ValueError, match=r"3 runs.*run\(0\) to run\(2\)"):
+            draw()
+    runs = [mechanism.run(i) for i in range(3)]
+    drawn = [tuple(run.noise(numpy.zeros(8), KEY, clip_norm=1).step()) for run in runs]
+    taken = [tuple(tuple(batch) for batch in run.batches(100, KEY)) for run in runs]
+    assert len(set(drawn)) == len(set(taken)) == 3
+    runs[2].save(tmp_path / "run")
+    again = Mechanism.load(tmp_path / "run").noise(numpy.zeros(8), KEY, clip_norm=1)
+    assert tuple(again.step()) == drawn[2]
+    with pytest.raises(ValueError, match="another key"):
+        again.load_state_dict(runs[1].noise(numpy.zeros(8), KEY, clip_norm=1).state_dict())
+    for wrong in (-1, 3, 1.0, True):
+        with pytest.raises(ValueError, match=r"\[0, 2\]"):
+            mechanism.run(wrong)
+
+
 # ---------------------------------------------------------------- states and files
 
 

@@ -267,7 +267,7 @@ class Client:
     def mechanism(self, job: Resource, *, phase: int | None = None, spend: bool = True) -> Any:
         """
         What a training needs to draw the noise of the job itself, without the service: an
-        epsilond.training.Mechanism, which requires NumPy. For a job with phases, one run of `phase`. spend: whether to
+        epsilond.training.Mechanism, which requires NumPy. For a job with phases, that of `phase`. spend: whether to
         fetch the spend of the job, which takes time, for its spent().
         """
         from .training import Mechanism

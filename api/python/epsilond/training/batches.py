@@ -252,9 +252,8 @@ def _former(sampling: Sampling, key: bytes, users: Users | None) -> _Former:
 
 # ---------------------------------------------------------------- batches
 
-def _derive(key: bytes, purpose: bytes, phase: int | None) -> bytes:
-    """A key for a purpose; each phase of a job has its own, so that its batches are independent of the others'."""
-    place = b"" if phase is None else phase.to_bytes(8, "little")
+def _derive(key: bytes, purpose: bytes, place: bytes) -> bytes:
+    """A key for a purpose and a place in the training."""
     return hashlib.blake2b(place, key=key, digest_size=KEY, person=purpose).digest()
 
 
@@ -266,14 +265,14 @@ class Batches(Iterator[Any]):
     """
 
     def __init__(self, sampling: Sampling, key: bytes, users: Users | None, first_step: int,
-                 phase: int | None) -> None:
+                 place: bytes) -> None:
         self.key = key
-        self._phase = phase
+        self._place = place
         self.step = first_step - 1
         self.truncated = 0
         self._sampling = sampling
         self._users = users.digest() if users else None
-        self._key = _derive(key, b"epsilond batches", phase)  # not that of the noise, which may come from the same key
+        self._key = _derive(key, b"epsilond batches", place)  # not that of the noise, which may come from the same key
         self._former = _former(sampling, self._key, users if sampling.scheme == "b_min_sep" else None)
         self._sought = False
 
@@ -300,7 +299,7 @@ class Batches(Iterator[Any]):
     def _identity(self) -> dict[str, Any]:
         """What decides about every batch. The key is told by a hash, which does not give it away."""
         return {"format": FORMAT, "sampling": self._sampling.document(), "users": self._users,
-                "key": _derive(self.key, b"batches key id", self._phase).hex()}
+                "key": _derive(self.key, b"batches key id", self._place).hex()}
 
     def state_dict(self) -> dict[str, Any]:
         """
@@ -351,7 +350,7 @@ class BatchSampler:
 
 
 def batches(sampling: Mapping[str, Any], n: int, dataset_size: int | None = None, key: bytes | None = None,
-            users: Iterable[Any] | None = None, first_step: int = 0, phase: int | None = None) -> Batches:
+            users: Iterable[Any] | None = None, first_step: int = 0, place: bytes = b"") -> Batches:
     """
     The batches of n steps, drawn as the answer of a job assumes. `sampling` is the `sampling` of the job as the service
     returned it, and dataset_size the number of examples, which may be left out if the sampling has it. Raises
@@ -361,7 +360,7 @@ def batches(sampling: Mapping[str, Any], n: int, dataset_size: int | None = None
     first_step or by a state; who knows the key knows who took part in which step, which voids the guarantee. It may be
     the key of the noise.
 
-    phase: the phase of the job that these are the batches of, if it has phases. A key then gives each its own batches.
+    place: which of several parts of a training this is, such as a phase; a key gives each its own batches.
 
     users: with examples_per_user over 1, for each example its user or a list of its users, as integers or strings.
 
@@ -380,4 +379,4 @@ def batches(sampling: Mapping[str, Any], n: int, dataset_size: int | None = None
     if users is not None and resolved.examples_per_user < 2:
         raise ValueError("users requires examples_per_user over 1: give it in the sampling, as in the job")
     graph = None if users is None else Users(users, resolved.examples, resolved.examples_per_user)
-    return Batches(resolved, key, graph, first_step, phase)
+    return Batches(resolved, key, graph, first_step, place)

@@ -31,8 +31,10 @@ class Mechanism:
     """
 
     def __init__(self, text: str, *, rows: Any = None, spend: Sequence[Mapping[str, Any]] | None = None,
-                 statement: str | None = None, guarantee: Mapping[str, Any] | None = None) -> None:
-        """text: the document, as the service sent it; its hash is checked. rows: C^-1, for kind rows."""
+                 statement: str | None = None, guarantee: Mapping[str, Any] | None = None,
+                 run: int | None = None) -> None:
+        """text: the document, as the service sent it; its hash is checked. rows: C^-1, for kind rows. run: see run()
+        below."""
         self.text = text
         self.document: dict[str, Any] = json.loads(text)
         content = text[text.index('"n":'):text.rindex(',"links"')]
@@ -43,6 +45,7 @@ class Mechanism:
         self.spend = None if spend is None else [dict(point) for point in spend]
         self.recurrence: Recurrence = recurrence_of(self.document["noise"], rows)
         self._rows = rows
+        self._run = run
         self._norms: Any = None
 
     job = property(lambda self: str(self.document["job"]), doc="The id of the job.")
@@ -57,15 +60,29 @@ class Mechanism:
 
     @property
     def identity(self) -> bytes:
-        """What random numbers are derived from beside the key: the mechanism, and its place among the phases."""
-        return f"{self.hash} {self.phase}".encode()
+        """What the noise is derived from beside the key: the mechanism, and its place in the training."""
+        return self.hash.encode() + self._place()
+
+    def _place(self) -> bytes:
+        """Which phase and which run of it this is; empty without phases."""
+        if self.document["count"] > 1 and self._run is None:
+            raise ValueError(f"this phase has {self.document['count']} runs, each with batches and noise of its own: "
+                             f"take run(0) to run({self.document['count'] - 1})")
+        return b"" if self.phase is None else f" {self.phase} {self._run or 0}".encode()
+
+    def run(self, index: int) -> Mechanism:
+        """The mechanism of one run of a phase that has several (`count`); of others it is run(0)."""
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < self.document["count"]:
+            raise ValueError(f"the run must be an integer in [0, {self.document['count'] - 1}]")
+        return Mechanism(self.text, rows=self._rows, spend=self.spend, statement=self.statement,
+                         guarantee=self.guarantee, run=index)
 
     # ------------------------------------------------------------ kept in a file
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the mechanism to a file, which contains no secret."""
         whole: dict[str, Any] = {"format": FORMAT, "document": self.text, "spend": self.spend,
-                                 "statement": self.statement, "guarantee": self.guarantee}
+                                 "statement": self.statement, "guarantee": self.guarantee, "run": self._run}
         if self._rows is not None:
             rows = numpy.ascontiguousarray(self._rows, dtype="<f8")
             whole["rows"] = {"shape": rows.shape, "float64": base64.b64encode(rows.tobytes()).decode()}
@@ -81,7 +98,7 @@ class Mechanism:
         if rows is not None:
             rows = numpy.frombuffer(base64.b64decode(rows["float64"]), dtype="<f8").reshape(rows["shape"])
         return cls(whole["document"], rows=rows, spend=whole["spend"], statement=whole["statement"],
-                   guarantee=whole["guarantee"])
+                   guarantee=whole["guarantee"], run=whole["run"])
 
     # ------------------------------------------------------------ for a training
 
@@ -96,8 +113,8 @@ class Mechanism:
         those of a dictionary by its sorted keys.
 
         key: 16 secret bytes; by default new ones from the operating system. A run that is resumed needs them again: see
-        load_key(). Whoever knows the key can remove the noise. Use a key for one run of a job, whose phases may share
-        it; of a phase that is run several times (`count`), each run needs a key of its own.
+        load_key(). Whoever knows the key can remove the noise. Use a key for one training; its phases, and their runs,
+        may share it.
 
         backend: "numpy", "torch" or "jax"; by default that of `like`.
 
@@ -131,7 +148,7 @@ class Mechanism:
     def batches(self, dataset_size: int, key: bytes | None = None, **options: Any) -> Any:
         """The batches of the steps, from the law that was accounted; see epsilond.training.batches."""
         from .batches import batches
-        return batches(self.sampling, self.n, dataset_size, key, phase=self.phase, **options)
+        return batches(self.sampling, self.n, dataset_size, key, place=self._place(), **options)
 
     def stddev(self, step: int, clip_norm: float = 1.0) -> float:
         """The standard deviation of each coordinate of the noise of a step, which an optimizer like Adam may subtract,
