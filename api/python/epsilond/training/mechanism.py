@@ -61,7 +61,7 @@ class Mechanism:
     @property
     def identity(self) -> bytes:
         """What the noise is derived from beside the key: the mechanism, and its place in the training."""
-        return self.hash.encode() + self._place()
+        return str(self.hash).encode() + self._place()
 
     def _place(self) -> bytes:
         """Which phase and which run of it this is; empty without phases."""
