@@ -63,7 +63,7 @@ def test_a_network_is_trained_without_the_service(server, python, tmp_path):
     print(said)
     accuracy = float(re.search(r"^accuracy (\S+) on 360", said, re.M)[1])
     assert accuracy > 0.8  # observed: 0.92 to 0.96; chance: 0.1
-    job = server.get("/v1/jobs?label=digits%20local&limit=1").json()["items"][0]
+    job = server.get("/v1/jobs?label=digits&limit=1").json()["items"][0]
     assert said.endswith(server.get(job["links"]["statement"]).text + "\n")
     again = run(python, *command, "http://127.0.0.1:9")  # nobody listens there
     assert "resumed after 400 steps" in again and again.endswith(said[said.index("accuracy"):])
