@@ -20,7 +20,7 @@ import numpy
 from .journal import KEY_BYTES, sync_folder
 from .recurrence import Recurrence, recurrence_of
 
-FORMAT = "epsilond mechanism 1"
+FORMAT = "epsilond mechanism 2"
 
 
 class Mechanism:
