@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
 
 #include "lib/numerics/normal.h"
 
@@ -24,6 +25,32 @@ static double stirling_error(double n)
         return eps__log_factorial(n) - (n + 0.5) * log(n) + n - EPS__LOG_SQRT_2PI;
     double square = n * n;
     return (1 / 12.0 - (1 / 360.0 - (1 / 1260.0 - (1 / 1680.0 - 1 / 1188.0 / square) / square) / square) / square) / n;
+}
+
+/* Of pi as a sum of doubles, to 2^-160. */
+eps__quad eps__two_pi_quad(void)
+{
+    eps__quad rest = (eps__quad)0x1.1a62633145c07p-53 - (eps__quad)0x1.f1976b7ed8fbcp-109;
+    return 2 * ((eps__quad)0x1.921fb54442d18p+1 + rest);
+}
+
+/* From 32 on by Stirling's series, whose error is below the first term that is left out, 1e-41. Below that n! is exact,
+ * as its odd part has at most 87 bits. (lgammaq() writes a global variable.) */
+eps__quad eps__stirling_error_quad(eps__quad n)
+{
+    static const double over[] = {
+        1, 1, 1, 1, 1, 691, 1, 3617, 43867, 174611, 77683, 236364091, 657931, 3392780147, 1723168255201, 7709321041217};
+    static const double under[] = {12,     360,    1260, 1680,    1188, 360360, 156,     122400,
+                                   244188, 125400, 5796, 1506960, 300,  93960,  2492028, 505920};
+    eps__quad sum = 0, factorial = 1, square = n * n;
+    if (n < 32) {
+        for (int k = 2; k <= (int)n; k++)
+            factorial *= k;
+        return logq(factorial) - (n + (eps__quad)1 / 2) * logq(n) + n - logq(eps__two_pi_quad()) / 2;
+    }
+    for (size_t k = sizeof over / sizeof *over; k-- > 0;) /* the signs alternate */
+        sum = (eps__quad)over[k] / under[k] - sum / square;
+    return sum / n;
 }
 
 /* x ln(x/np) + np - x */

@@ -9,10 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/numerics/quad.h"
 #include "lib/numerics/sum.h"
 
 /* ln n!, with a relative error of a few units of roundoff. */
 double eps__log_factorial(double n);
+
+/* 2 pi, and ln n! - ln(sqrt(2 pi n) (n/e)^n) for an integer n >= 1, in quadruple precision. */
+eps__quad eps__two_pi_quad(void);
+eps__quad eps__stirling_error_quad(eps__quad n);
 
 /* ln Pr[Binom(n, p) = k] for 0 < p < 1, n < 2^52; -INFINITY for k > n. Uses Loader's saddle-point form, which does not
  * cancel. */

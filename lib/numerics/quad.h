@@ -20,7 +20,6 @@ extern eps__quad expm1q(eps__quad x);
 extern eps__quad logq(eps__quad x);
 extern eps__quad log1pq(eps__quad x);
 extern eps__quad erfcq(eps__quad x);
-extern eps__quad lgammaq(eps__quad x);
 extern eps__quad sqrtq(eps__quad x);
 extern eps__quad cosq(eps__quad x);
 extern eps__quad sinq(eps__quad x);

@@ -15,6 +15,7 @@
 
 #include <sleef.h>
 
+#include "lib/numerics/binomial.h"
 #include "lib/numerics/bound.h"
 
 /* ln n! - ln(sqrt(2 pi n) (n/e)^n), n >= 1 */
@@ -100,34 +101,6 @@ bool eps__binomial_of(double *k, double size, eps__quad chance, double u)
 
 /* ---------------------------------------------------------------- in quadruple precision */
 
-/* Of pi as a sum of doubles, to 2^-160. */
-static eps__quad two_pi(void)
-{
-    eps__quad rest = (eps__quad)0x1.1a62633145c07p-53 - (eps__quad)0x1.f1976b7ed8fbcp-109;
-    return 2 * ((eps__quad)0x1.921fb54442d18p+1 + rest);
-}
-
-/*
- * ln n! - ln(sqrt(2 pi n) (n/e)^n). From 32 on by Stirling's series, whose error is below the first term that is left
- * out, 1e-41; n! is exact below that, as its odd part has at most 87 bits. (lgammaq() writes a global variable.)
- */
-static eps__quad stirling_error_closely(eps__quad n)
-{
-    static const double over[] = {
-        1, 1, 1, 1, 1, 691, 1, 3617, 43867, 174611, 77683, 236364091, 657931, 3392780147, 1723168255201, 7709321041217};
-    static const double under[] = {12,     360,    1260, 1680,    1188, 360360, 156,     122400,
-                                   244188, 125400, 5796, 1506960, 300,  93960,  2492028, 505920};
-    eps__quad sum = 0, factorial = 1, square = n * n;
-    if (n < 32) {
-        for (int k = 2; k <= (int)n; k++)
-            factorial *= k;
-        return logq(factorial) - (n + (eps__quad)1 / 2) * logq(n) + n - logq(two_pi()) / 2;
-    }
-    for (size_t k = sizeof over / sizeof *over; k-- > 0;) /* the signs alternate */
-        sum = (eps__quad)over[k] / under[k] - sum / square;
-    return sum / n;
-}
-
 static eps__quad deviance_closely(eps__quad x, eps__quad mean)
 {
     eps__quad off = (x - mean) / mean;
@@ -141,9 +114,10 @@ static eps__quad highest_closely(eps__quad size, eps__quad p, eps__quad mode)
         return expq(size * log1pq(-p));
     if (others == 0)
         return expq(size * log1pq(-(1 - p)));
-    eps__quad exponent = stirling_error_closely(size) - stirling_error_closely(mode) - stirling_error_closely(others) -
-                         deviance_closely(mode, size * p) - deviance_closely(others, size * (1 - p));
-    return expq(exponent) * sqrtq(size / (two_pi() * mode * others));
+    eps__quad exponent = eps__stirling_error_quad(size) - eps__stirling_error_quad(mode) -
+                         eps__stirling_error_quad(others) - deviance_closely(mode, size * p) -
+                         deviance_closely(others, size * (1 - p));
+    return expq(exponent) * sqrtq(size / (eps__two_pi_quad() * mode * others));
 }
 
 double eps__binomial_closely(double size, eps__quad chance, double u, double v)

@@ -21,6 +21,17 @@ static __float128 exact_log_pmf(uint64_t n, double p, uint64_t k)
     return lgammaq(size + 1) - lgammaq(x + 1) - lgammaq(rest + 1) + x * logq(p) + rest * log1pq(-(__float128)p);
 }
 
+/* The reference cancels, which its tolerance covers: for n = 2^20 to 20 digits of the difference. */
+TEST(stirlings_errors_are_those_of_the_gamma_function)
+{
+    for (double n = 1; n <= 0x1p20; n = n < 3000 ? n + 1 : floor(n * 1.1)) {
+        __float128 x = n, own = eps__stirling_error_quad(x);
+        __float128 reference = lgammaq(x + 1) - (x + 0.5) * logq(x) + x - logq(eps__two_pi_quad()) / 2;
+        assert_true(fabsq(own - reference) <= 4 * x * logq(x + 2) * 0x1p-112);
+        assert_true(own > 0 && own < 1 / (12 * x) && own > 1 / (12 * x + 1)); /* Robbins 1955 */
+    }
+}
+
 /* N2: probabilities above e^-750 are within the bound of the header, for every n; reports the worst as a share of
  * it. */
 TEST(probabilities_are_within_their_error)

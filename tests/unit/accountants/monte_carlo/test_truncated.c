@@ -16,6 +16,7 @@
 #include "lib/job/setting.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/solved.h"
+#include "tests/unit/exact.h"
 #include "tests/unit/test.h"
 
 enum { STEPS_MAX = 8, OTHERS_MAX = 5 };
