@@ -15,6 +15,7 @@ import sys
 import numpy
 import pytest
 
+import patterns
 from conftest import ROOT
 
 PACKAGE = ROOT / "api" / "python"
@@ -47,18 +48,7 @@ def drawn(run):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Ten blurred patterns, which a network of this size tells apart."""
-    draw = numpy.random.Generator(numpy.random.Philox(7))
-    patterns = draw.random((10, 64))
-
-    def images(count):
-        labels = draw.integers(10, size=count)
-        return numpy.clip(patterns[labels] + 0.3 * draw.normal(size=(count, 64)), 0, 1), labels
-
-    path = tmp_path_factory.mktemp("data") / "patterns.npz"
-    (train, labels), (test, test_labels) = images(1500), images(300)
-    numpy.savez(path, images=train, labels=labels, test_images=test, test_labels=test_labels)
-    return path
+    return patterns.write(tmp_path_factory.mktemp("data") / "patterns.npz")
 
 
 def test_a_killed_run_ends_as_if_it_had_not_been(server, data, tmp_path):

@@ -13,10 +13,16 @@ import pytest
 TESTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS.parent / "api" / "python"))
 
-specification = importlib.util.spec_from_file_location("serving", TESTS / "e2e" / "conftest.py")
-serving = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(serving)
-server = serving.server
+
+def loaded(name):
+    """A module of tests/e2e, which has a conftest.py of its own."""
+    specification = importlib.util.spec_from_file_location("e2e_" + name, TESTS / "e2e" / (name + ".py"))
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+server, patterns = loaded("conftest").server, loaded("patterns")
 
 # One for each kind of recurrence, with and without stamps.
 STRATEGIES = [

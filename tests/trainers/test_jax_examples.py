@@ -16,7 +16,7 @@ import sys
 import numpy
 import pytest
 
-from conftest import TESTS
+from conftest import TESTS, patterns
 
 EXAMPLES = TESTS.parent / "api" / "python" / "examples"
 MORTAL = str(TESTS / "e2e" / "mortal.py")
@@ -48,18 +48,7 @@ def accuracy(text):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Ten blurred patterns, which a network of this size tells apart."""
-    draw = numpy.random.Generator(numpy.random.Philox(7))
-    patterns = draw.random((10, 64))
-
-    def images(count):
-        labels = draw.integers(10, size=count)
-        return numpy.clip(patterns[labels] + 0.3 * draw.normal(size=(count, 64)), 0, 1), labels
-
-    path = tmp_path_factory.mktemp("data") / "patterns.npz"
-    (train, labels), (test, test_labels) = images(1500), images(300)
-    numpy.savez(path, images=train, labels=labels, test_images=test, test_labels=test_labels)
-    return path
+    return patterns.write(tmp_path_factory.mktemp("data") / "patterns.npz")
 
 
 def options(run, data, url="http://127.0.0.1:9", **others):

@@ -31,6 +31,8 @@ def test_the_loops_scale_the_noise_as_it_is_accounted(server, tmp_path, monkeypa
     for old, new, one, two in zip(before, model.parameters(), *steps):
         assert torch.allclose(old - new, (one + two) / 500, rtol=0, atol=1e-6)
 
+    (tmp_path / "jax").mkdir()  # another training, which needs a journal of its own
+    monkeypatch.chdir(tmp_path / "jax")
     given = {"jax": jax, "params": {"w": jax.numpy.zeros((30, 40))}, "mechanism": mechanism, "key": key,
              "learning_rate": 2.0, "batches": [[], [1, 2]], "padded": lambda indices: (None, None),
              "clipped_sum": lambda params, *_: jax.tree.map(jax.numpy.zeros_like, params)}

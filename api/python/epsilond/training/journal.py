@@ -2,7 +2,7 @@
 What must not happen twice: the key of a run, and the journal of the steps that were drawn with it.
 
 A row of white noise must not be added to two different sums, since their difference is free of noise. A journal
-remembers in a file how many steps were drawn, so that a run which starts again from an older checkpoint finds out.
+remembers in a file how many steps were drawn, so that a run that starts again from an older checkpoint finds out.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
@@ -35,7 +35,7 @@ def checked_key(key: bytes | None) -> bytes:
 
 
 def cipher_key(mechanism: Mechanism, key: bytes) -> bytes:
-    """Of the white noise: another one for each mechanism and phase, so that the phases of a job may share a key."""
+    """Of the white noise: another one for each mechanism, phase and run, so that these may share the key of a user."""
     return hashlib.blake2b(mechanism.identity, key=key, digest_size=chacha.KEY_BYTES, person=b"epsilond noise").digest()
 
 
