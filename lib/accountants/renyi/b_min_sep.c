@@ -1,6 +1,6 @@
 /*
- * The law of X for b-min-sep sampling with at most as many bands as the separation: with a cold start and one or
- * several examples per user, or with a warm start.
+ * The law of X for b-min-sep sampling: with a cold start and one or several examples per user, or with a warm start.
+ * Several examples per user need a separation of at least the number of bands.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -29,8 +29,9 @@ enum {
 #define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
-#define ALIKE 1e-12 /* probabilities of waiting that differ by no more than this, relatively, are made equal */
-#define BEYOND 50.0 /* a normal number exceeds this with a probability below DBL_MIN */
+#define ALIKE 1e-12   /* probabilities of waiting that differ by no more than this, relatively, are made equal */
+#define BEYOND 50.0   /* a normal number exceeds this with a probability below DBL_MIN */
+#define LOST 0x1p-979 /* an upper bound on what a probability of waiting loses to underflow */
 
 struct b_min_sep_law {
     struct eps__renyi_law base;
@@ -38,6 +39,7 @@ struct b_min_sep_law {
     struct eps__b_min_sep b_min_sep;
     struct eps__b_min_sep_moments known[EPS_DIRECTIONS];
     double mean_p[EPS__GEOMETRICS_MAX]; /* the probability q of each geometric mean */
+    double lost;                        /* to underflow, by lost_of() */
     bool doubles_fail;                  /* to know a moment well enough */
 };
 
@@ -81,15 +83,18 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!eps__strategy_lower_triangular(setting->strategy) ||
         eps__strategy_blocks(setting->strategy).shape == EPS__SHAPE_TREE)
         return eps__decline(error, "/matrix", "renyi under b_min_sep needs a lower-triangular strategy");
-    if (eps_strategy_bands(setting->strategy) > sampling->separation)
-        return eps__decline(
-            error, "/sampling/separation",
-            "renyi under b_min_sep needs a separation of at least the number of bands: increase it or use fewer bands");
+    bool wide = eps_strategy_bands(setting->strategy) > sampling->separation;
+    if (wide && sampling->examples_per_user > 1)
+        return eps__decline(error, "/sampling/separation",
+                            "renyi under b_min_sep with several examples per user needs a separation of at least the "
+                            "number of bands: increase it or use fewer bands");
     if (plan_of(setting, EPS_REMOVE).most < 2)
         return eps__decline(
             error, "/sampling/separation",
-            "renyi would need too many operations for this mechanism: use fewer steps, fewer examples per user or a "
-            "smaller separation");
+            wide ? "renyi would need too many operations for this mechanism, as its bands exceed the separation: "
+                   "increase the separation or use fewer bands"
+                 : "renyi would need too many operations for this mechanism: use fewer steps, fewer examples per user "
+                   "or a smaller separation");
     return true;
 }
 
@@ -127,11 +132,45 @@ static void destroy(struct eps__renyi_law *base)
 }
 
 /*
- * The geometric mean with draws of probability q in place of p (A19): at each step at which the user waits, Binomial(k,
- * q) examples are drawn. The trace is 2 m = E_q x'G x + 2 KL. It sums over single steps only, because two steps with a
- * nonzero entry of G are less than the separation apart and never both drawn. The total is E_q x' G E_q x.
+ * Adds up E_q x_i x_j G_ij over i != j. Two steps d apart, d >= b, are both drawn with the probability of the first
+ * draw, times that of waiting d - b steps after a cold start, times q; closer ones never are (A19). again: scratch
+ * space. Returns the relative error of the probabilities.
  */
-static struct eps__geometric tilted(const struct eps__b_min_sep *b_min_sep, double *waits, double q)
+static double add_pairs(struct eps__sum *pairs, const struct eps__b_min_sep *b_min_sep, const double *waits,
+                        double *again, double q)
+{
+    const struct eps__banded_gram *banded = &b_min_sep->banded;
+    struct eps__b_min_sep cold = *b_min_sep;
+    size_t b = b_min_sep->separation;
+    if (banded->width <= b)
+        return 0;
+    assert(b_min_sep->examples == 1);
+    cold.warm = false;
+    double error = eps__b_min_sep_waits(&cold, q, again);
+    for (size_t i = b; i < banded->len; i++)
+        for (size_t d = b; d < banded->width && d <= i; d++)
+            eps__sum_add(pairs, 2 * (waits[i - d] * q) * (again[d - b] * q) * banded->gram[i * banded->width + d]);
+    return error / EPS__UNIT_ROUNDOFF;
+}
+
+/* An upper bound on what underflow takes from any sum below: the sum of all its terms with LOST in place of a product
+ * of probabilities. */
+static double lost_of(const struct eps__b_min_sep *b_min_sep)
+{
+    const struct eps__banded_gram *banded = &b_min_sep->banded;
+    double k = b_min_sep->examples, sum = (double)banded->len;
+    for (size_t i = 0; i < banded->len; i++)
+        for (size_t d = 0; d < banded->width && d <= i; d++)
+            sum += banded->gram[i * banded->width + d];
+    return 8 * LOST * k * k * sum;
+}
+
+/*
+ * The geometric mean with draws of probability q in place of p (A19): at each step at which the user waits, Binomial(k,
+ * q) examples are drawn. The trace is 2 m = E_q x'G x + 2 KL, the total E_q x' G E_q x. waits: scratch space of 2 n
+ * numbers. lost: of lost_of().
+ */
+static struct eps__geometric tilted(const struct eps__b_min_sep *b_min_sep, double *waits, double q, double lost)
 {
     const struct eps__banded_gram *banded = &b_min_sep->banded;
     double k = b_min_sep->examples, error = eps__b_min_sep_waits(b_min_sep, q, waits) / EPS__UNIT_ROUNDOFF;
@@ -143,15 +182,19 @@ static struct eps__geometric tilted(const struct eps__b_min_sep *b_min_sep, doub
             eps__sum_add(&all, (d > 0 ? 2 : 1) * (waits[i] * k * q) * (waits[i - d] * k * q) *
                                    banded->gram[i * banded->width + d]);
     }
+    double more = add_pairs(&own, b_min_sep, waits, waits + banded->len, q);
     struct eps__interval owns = eps__sum_interval(&own, 0), alls = eps__sum_interval(&all, 0), kl = {0, 0};
     if (q < banded->p) {
         struct eps__interval tried = eps__sum_interval(&trials, 0);
         kl.lower = eps__poisson_divergence(eps__lower(tried.lower, error + 4), banded->p, q).lower;
-        kl.upper = eps__poisson_divergence(eps__raise(tried.upper, error + 4), banded->p, q).upper;
+        kl.upper = eps__poisson_divergence(eps__raise(tried.upper + lost, error + 4), banded->p, q).upper;
     }
+    owns.upper += lost;
+    alls.upper += lost;
     return (struct eps__geometric){
         .len = 1,
-        .trace = {eps__lower(owns.lower + 2 * kl.lower, error + 16), eps__raise(owns.upper + 2 * kl.upper, error + 16)},
+        .trace = {eps__lower(owns.lower + 2 * kl.lower, error + more + 16),
+                  eps__raise(owns.upper + 2 * kl.upper, error + more + 16)},
         .total = {eps__lower(alls.lower, 2 * error + 16), eps__raise(alls.upper, 2 * error + 16)}};
 }
 
@@ -179,10 +222,11 @@ static double cut_of(const struct eps__setting *setting, const struct eps__b_min
 static enum eps_status make_geometrics(struct b_min_sep_law *law)
 {
     const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
-    double p = b_min_sep->banded.p, *waits = malloc(b_min_sep->banded.len * sizeof *waits);
+    double p = b_min_sep->banded.p, *waits = malloc(2 * b_min_sep->banded.len * sizeof *waits);
     if (!waits)
         return EPS_NO_MEMORY;
-    law->base.geometrics[0] = tilted(b_min_sep, waits, p);
+    law->lost = lost_of(b_min_sep);
+    law->base.geometrics[0] = tilted(b_min_sep, waits, p, law->lost);
     law->mean_p[0] = p;
     if (p < 1)
         law->base.geometrics[0].empty = eps__poisson_never((double)b_min_sep->banded.len * b_min_sep->examples, p);
@@ -191,7 +235,7 @@ static enum eps_status make_geometrics(struct b_min_sep_law *law)
     law->base.cut = cut_of(law->setting, b_min_sep, waits);
     for (size_t i = 1; i < EPS__GEOMETRICS_MAX && p > 0 && p < 1; i++) {
         law->mean_p[i] = p * (double)i / EPS__GEOMETRICS_MAX;
-        law->base.geometrics[i] = tilted(b_min_sep, waits, law->mean_p[i]);
+        law->base.geometrics[i] = tilted(b_min_sep, waits, law->mean_p[i], law->lost);
         law->base.geometrics_len = i + 1;
     }
     free(waits);
@@ -310,7 +354,8 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     if (status != EPS_OK)
         return status;
     double square = (double)mean.square, rounding = (mean.units + 8) * EPS__QUAD_ROUNDOFF / EPS__UNIT_ROUNDOFF + 4;
-    double beyond = BEYOND * error * sqrt(square), trace = base->geometrics[index].trace.upper;
+    double beyond = BEYOND * (error * sqrt(square) + sqrt(LOST * law->lost)),
+           trace = base->geometrics[index].trace.upper;
     *residual = (struct eps__residual_law){.t = t,
                                            .square = {eps__lower(square, rounding), eps__raise(square, rounding)},
                                            .least = eps__shift(EPS__LOWER, -0.5 * trace, eps__raise(beyond, 16))};

@@ -1,5 +1,6 @@
 /*
- * See b_min_sep.h. Sums over the paths of copies from state to state, backward in time.
+ * See b_min_sep.h. Sums over the paths of copies from state to state, backward in time; those over histories are in
+ * histories.c.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -20,13 +21,16 @@
 #include "lib/numerics/bound.h"
 
 enum {
-    BUILDING = 30,  /* cost of making a transition, in operations */
-    TILT_UNITS = 8, /* for each example that is drawn (M27) */
-    CONVERGING = 2, /* convergence is tested every CONVERGING separations */
-    SETTLING = 12   /* equal steps converge after about SETTLING separations */
+    BUILDING = 30,   /* cost of making a transition, in operations */
+    TILT_UNITS = 8,  /* for each example that is drawn (M27) */
+    CONVERGING = 2,  /* convergence is tested every CONVERGING separations */
+    SETTLING = 12,   /* equal steps converge after about SETTLING separations */
+    WIDE_NUMBERS = 5 /* numbers for a transition between histories, and one more for four bands */
 };
 
 #define TRANSITIONS_MAX 1e7
+#define WIDE_MAX 5e6    /* transitions between histories */
+#define WIDE_PACE 3.0   /* operations of histories.c for one of those of this file */
 #define NUMBERS_MAX 5e7 /* numbers that are held at once, at most */
 #define CACHED 3e5      /* numbers that fit into the processor's cache, approximately */
 #define MISSED 4.0      /* a step takes this many times as long if they do not fit */
@@ -100,8 +104,54 @@ static double rarest(const struct eps__b_min_sep *b_min_sep, unsigned a)
     return -least * a * (double)b_min_sep->examples + least_sum(b_min_sep, a);
 }
 
+/* ------------------------------------------------------------ more bands than the separation */
+
+static bool is_wide(const struct eps__b_min_sep *b_min_sep)
+{
+    return b_min_sep->banded.width > b_min_sep->separation;
+}
+
+static struct eps__histories histories_of(const struct eps__b_min_sep *b_min_sep)
+{
+    return (struct eps__histories){.banded = &b_min_sep->banded,
+                                   .separation = b_min_sep->separation,
+                                   .warm = b_min_sep->warm,
+                                   .tilt = b_min_sep->tilt};
+}
+
+static double wide_operations(const struct eps__b_min_sep *b_min_sep, unsigned a, double *numbers)
+{
+    const struct eps__histories histories = histories_of(b_min_sep);
+    double len = eps__histories_transitions(&histories, a);
+    *numbers = len * (WIDE_NUMBERS + (double)b_min_sep->banded.width / 4);
+    if (b_min_sep->examples > 1 || !(len <= WIDE_MAX) || a >= EPS__B_MIN_SEP_COPIES_MAX ||
+        eps__histories_smallest(&histories, a) > SMALLEST)
+        return INFINITY;
+    return eps__histories_operations(&histories, a, EPS__PRECISION_LONG) / WIDE_PACE;
+}
+
+static enum eps_status wide_raw(const struct eps_context *context, eps__quad *raw, double *units,
+                                const struct eps__b_min_sep *b_min_sep, unsigned a, enum eps__precision precision)
+{
+    const struct eps__histories histories = histories_of(b_min_sep);
+    double smallest = eps__histories_smallest(&histories, a);
+    assert(b_min_sep->examples == 1);
+    if (smallest > SMALLEST)
+        return EPS_OK;
+    if (precision == EPS__PRECISION_DOUBLE && smallest > SMALLEST_DOUBLE)
+        precision = EPS__PRECISION_LONG;
+    enum eps_status status = eps__histories_raw(context, raw, units, &histories, a, precision);
+    if (status == EPS_OK && precision == EPS__PRECISION_DOUBLE && !finiteq(*raw))
+        status = eps__histories_raw(context, raw, units, &histories, a, EPS__PRECISION_LONG);
+    return status;
+}
+
+/* ------------------------------------------------------------ the interface */
+
 double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigned a, double *numbers)
 {
+    if (is_wide(b_min_sep))
+        return wide_operations(b_min_sep, a, numbers);
     struct eps__b_min_sep_stages stages = eps__b_min_sep_stages_of(b_min_sep);
     double b = (double)b_min_sep->separation, k = b_min_sep->examples;
     double len = eps__b_min_sep_transitions((double)stages.len, b_min_sep->examples, a),
@@ -121,28 +171,29 @@ double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigne
 }
 
 enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad *raw, double *units,
-                                   const struct eps__b_min_sep *b_min_sep, unsigned a,
-                                   enum eps__b_min_sep_precision precision)
+                                   const struct eps__b_min_sep *b_min_sep, unsigned a, enum eps__precision precision)
 {
     struct eps__b_min_sep_layout layout;
     double own = 0, smallest = rarest(b_min_sep, a);
     *raw = (eps__quad)NAN;
     *units = 0;
+    if (is_wide(b_min_sep))
+        return wide_raw(context, raw, units, b_min_sep, a, precision);
     if (smallest > SMALLEST)
         return EPS_OK;
     enum eps_status status = eps__b_min_sep_layout_make(&layout, b_min_sep, a);
-    if (precision == EPS__B_MIN_SEP_DOUBLE && smallest > SMALLEST_DOUBLE)
-        precision = EPS__B_MIN_SEP_LONG;
+    if (precision == EPS__PRECISION_DOUBLE && smallest > SMALLEST_DOUBLE)
+        precision = EPS__PRECISION_LONG;
     if (status == EPS_OK)
-        status = precision == EPS__B_MIN_SEP_QUAD   ? run_quad(context, &layout, raw, &own)
-                 : precision == EPS__B_MIN_SEP_LONG ? run_long(context, &layout, raw, &own)
+        status = precision == EPS__PRECISION_QUAD   ? run_quad(context, &layout, raw, &own)
+                 : precision == EPS__PRECISION_LONG ? run_long(context, &layout, raw, &own)
                                                     : run_double(context, &layout, raw, &own);
-    if (status == EPS_OK && precision == EPS__B_MIN_SEP_DOUBLE && !finiteq(*raw)) {
-        precision = EPS__B_MIN_SEP_LONG;
+    if (status == EPS_OK && precision == EPS__PRECISION_DOUBLE && !finiteq(*raw)) {
+        precision = EPS__PRECISION_LONG;
         status = run_long(context, &layout, raw, &own);
     }
-    *units = own * (precision == EPS__B_MIN_SEP_QUAD   ? 1
-                    : precision == EPS__B_MIN_SEP_LONG ? EPS__LONG_UNITS
+    *units = own * (precision == EPS__PRECISION_QUAD   ? 1
+                    : precision == EPS__PRECISION_LONG ? EPS__LONG_UNITS
                                                        : EPS__DOUBLE_UNITS);
     eps__b_min_sep_layout_clear(&layout);
     return status;
@@ -186,9 +237,9 @@ enum eps_status eps__b_min_sep_extend(const struct eps_context *context, struct 
     assert(moments->most >= 1 && to <= EPS__B_MIN_SEP_ORDERS_MAX);
     for (unsigned a = moments->most + 1; a <= to; a++) {
         enum eps_status status = eps__b_min_sep_raw(context, &moments->raw[a], &moments->units[a], b_min_sep, a,
-                                                    a <= plan->exact  ? EPS__B_MIN_SEP_QUAD
-                                                    : a <= plan->most ? EPS__B_MIN_SEP_LONG
-                                                                      : EPS__B_MIN_SEP_DOUBLE);
+                                                    a <= plan->exact  ? EPS__PRECISION_QUAD
+                                                    : a <= plan->most ? EPS__PRECISION_LONG
+                                                                      : EPS__PRECISION_DOUBLE);
         if (status != EPS_OK)
             return status;
         moments->most = a;

@@ -1,21 +1,22 @@
 /*
  * Moments under b-min-sep sampling. An example that waits is drawn with probability p; one that was drawn sits out the
  * next b - 1 steps. If C has at most b bands, a copy of the example meets the last drawing of another copy only while
- * that copy sits out. So a state needs only how long each of a copies still sits out, and E X^a is a sum forward in
- * time (M23).
+ * that copy sits out. So a state needs only how long each of a copies still sits out, and E X^a is a sum backward in
+ * time (M23). With more bands, and one example per user, a state holds the copies' histories (M29).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #ifndef EPS_MOMENTS_LAWS_B_MIN_SEP_H
 #define EPS_MOMENTS_LAWS_B_MIN_SEP_H
 
+#include "lib/moments/laws/histories.h"
 #include "lib/moments/laws/poisson.h"
 
 /* The highest order; further orders cost more to use than to compute. */
 enum { EPS__B_MIN_SEP_ORDERS_MAX = 16 };
 
 struct eps__b_min_sep {
-    struct eps__banded_gram banded; /* the Gram matrix, of at most `separation` bands, and p */
+    struct eps__banded_gram banded; /* the Gram matrix and p */
     size_t separation;              /* b >= 1 */
     unsigned examples;              /* k >= 1 examples of one user; the gradients of those drawn together add up */
     bool warm;                      /* warm start: sampling begins in its steady state; requires examples = 1 */
@@ -28,16 +29,14 @@ struct eps__b_min_sep {
  */
 double eps__b_min_sep_operations(const struct eps__b_min_sep *b_min_sep, unsigned a, double *numbers);
 
-/* The precision: 53 bits (64 where numbers may leave the range of doubles), 64 bits, or 113 bits, which takes QUAD_COST
- * times as long as 64. */
-enum eps__b_min_sep_precision { EPS__B_MIN_SEP_DOUBLE, EPS__B_MIN_SEP_LONG, EPS__B_MIN_SEP_QUAD };
+/* What quadruple precision takes, as a multiple of long double. */
 #define EPS__B_MIN_SEP_QUAD_COST 12.0
 
-/* *raw = E X^a, a >= 1, within *units units of quadruple roundoff of itself; not finite if it is not known. EPS_OK,
- * EPS_NO_MEMORY, EPS_CANCELED, EPS_TIMEOUT. */
+/* *raw = E X^a, a >= 1, within *units units of quadruple roundoff of itself; not finite if it is not known. Where
+ * numbers may leave the range of doubles, they are long doubles instead. EPS_OK, EPS_NO_MEMORY, EPS_CANCELED,
+ * EPS_TIMEOUT. */
 enum eps_status eps__b_min_sep_raw(const struct eps_context *context, eps__quad *raw, double *units,
-                                   const struct eps__b_min_sep *b_min_sep, unsigned a,
-                                   enum eps__b_min_sep_precision precision);
+                                   const struct eps__b_min_sep *b_min_sep, unsigned a, enum eps__precision precision);
 
 /* Raw moments of one law: raw[a] = E X^a within units[a] units of quadruple roundoff of itself, 2 <= a <= most, and 1
  * for a < 2. Start from eps__b_min_sep_none. */

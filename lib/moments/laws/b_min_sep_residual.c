@@ -12,7 +12,7 @@ static enum eps_status sum_of(const struct eps_context *context, eps__quad *sum,
 {
     struct eps__b_min_sep tilted = *(const struct eps__b_min_sep *)law;
     tilted.tilt = tilt;
-    return eps__b_min_sep_raw(context, sum, units, &tilted, order, exact ? EPS__B_MIN_SEP_QUAD : EPS__B_MIN_SEP_LONG);
+    return eps__b_min_sep_raw(context, sum, units, &tilted, order, exact ? EPS__PRECISION_QUAD : EPS__PRECISION_LONG);
 }
 
 struct eps__residual_sums eps__b_min_sep_residual_sums(const struct eps__b_min_sep *b_min_sep,

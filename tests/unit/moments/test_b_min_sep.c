@@ -24,7 +24,7 @@ static const uint64_t seed = 20261122;
 
 /* E X^a for 2 <= a <= most; *units: the largest of their errors, in units. */
 static void sums_of(eps__quad *raw, double *units, const struct eps__b_min_sep *b_min_sep, unsigned most,
-                    enum eps__b_min_sep_precision precision)
+                    enum eps__precision precision)
 {
     *units = 0;
     for (unsigned a = 2; a <= most; a++) {
@@ -136,16 +136,17 @@ TEST(sums_are_over_all_patterns)
     static struct patterns all;
     double *products = malloc(PATTERNS_MAX * PATTERNS_MAX * sizeof *products / 16);
     uint64_t state = seed;
+    size_t wide = 0;
     assert_non_null(products);
     for (int c = 0; c < 150; c++) {
         struct eps__b_min_sep b_min_sep = {
             .separation = 1 + draw_below(&state, 5), .examples = 1, .warm = draw_below(&state, 2)};
-        size_t n = 1 + draw_below(&state, STEPS_MAX - 1), most = b_min_sep.separation < n ? b_min_sep.separation : n;
+        size_t n = 1 + draw_below(&state, STEPS_MAX - 1);
         if (!b_min_sep.warm)
             b_min_sep.examples = 1 + (unsigned)draw_below(&state, 3);
         if (b_min_sep.examples > 1 && n > 5)
             n = 5;
-        most = most < n ? most : n;
+        size_t most = b_min_sep.examples > 1 && b_min_sep.separation < n ? b_min_sep.separation : n;
         b_min_sep.banded.p = draw_below(&state, 5) ? draw_unit(&state) : (double)draw_below(&state, 2);
         random_columns(&b_min_sep, &state, n, 1 + draw_below(&state, most), draw_log(&state, 0.1, 2));
         make_patterns(&all, &b_min_sep);
@@ -154,13 +155,14 @@ TEST(sums_are_over_all_patterns)
             total += all.weight[x];
         assert_true(fabs(total - 1) < 1e-12);
         bool fits = all.len * all.len <= PATTERNS_MAX * PATTERNS_MAX / 16;
+        wide += fits && b_min_sep.banded.width > b_min_sep.separation;
         for (int precision = 0; fits && precision < 3; precision++) {
             eps__quad raw[ORDER_MAX + 1];
-            double units, bits = precision == EPS__B_MIN_SEP_QUAD   ? 0x1p-113
-                                 : precision == EPS__B_MIN_SEP_LONG ? 0x1p-64
+            double units, bits = precision == EPS__PRECISION_QUAD   ? 0x1p-113
+                                 : precision == EPS__PRECISION_LONG ? 0x1p-64
                                                                     : 0x1p-53;
             unsigned orders = all.len < 12 ? 4 : all.len < 60 ? 3 : 2;
-            sums_of(raw, &units, &b_min_sep, orders, (enum eps__b_min_sep_precision)precision);
+            sums_of(raw, &units, &b_min_sep, orders, (enum eps__precision)precision);
             assert_true(units * 0x1p-113 < 1e6 * bits);
             for (unsigned a = 2; a <= orders; a++) {
                 double exact = enumerate(&all, &b_min_sep.banded, a, products);
@@ -172,6 +174,7 @@ TEST(sums_are_over_all_patterns)
         }
         eps__banded_gram_clear(&b_min_sep.banded);
     }
+    assert_true(wide > 20);
     free(products);
 }
 
@@ -234,15 +237,16 @@ static double enumerate_residual(const struct patterns *all, const struct eps__b
 
 TEST(residuals_are_over_all_patterns)
 {
-    static const double column[] = {0.8, 0.5, 0.3};
+    static const double column[] = {0.8, 0.5, 0.3, 0.25};
     static struct patterns all;
     uint64_t state = seed;
-    size_t known = 0;
+    size_t known = 0, wide = 0;
     for (int c = 0; c < 60; c++) {
         struct eps__b_min_sep b_min_sep = {.separation = 2 + draw_below(&state, 3), .examples = 1, .warm = c % 2};
-        size_t n = 3 + draw_below(&state, 4), bands = 1 + draw_below(&state, 2);
+        size_t n = 3 + draw_below(&state, 4);
         if (!b_min_sep.warm)
             b_min_sep.examples = 1 + (unsigned)draw_below(&state, 2);
+        size_t bands = 1 + draw_below(&state, b_min_sep.examples > 1 ? 2 : n < 4 ? n : 4);
         b_min_sep.banded.p = 0.05 + 0.9 * draw_unit(&state);
         if (c % 4 < 2)
             random_columns(&b_min_sep, &state, n, bands, draw_log(&state, 0.1, 1));
@@ -268,13 +272,14 @@ TEST(residuals_are_over_all_patterns)
                 double third = enumerate_residual(&all, &b_min_sep.banded, kept, t, 3) / (first * first * first);
                 assert_near(moments->central[3] + 3 * moments->central[2] + 1, third, 1e-11, "residual", 3);
                 known++;
+                wide += bands > b_min_sep.separation;
             }
         }
         eps__laws_clear(&residual.laws);
         eps__mean_clear(&mean);
         eps__banded_gram_clear(&b_min_sep.banded);
     }
-    assert_true(known > 30);
+    assert_true(known > 30 && wide > 5);
 }
 
 /* b = 1: the steps are independent. */
@@ -288,7 +293,7 @@ TEST(without_separation_it_is_poisson)
         b_min_sep.warm = warm;
         b_min_sep.banded.p = 0.03;
         toeplitz(&b_min_sep, column, 1, 200, 1.2);
-        sums_of(raw, &units, &b_min_sep, 8, EPS__B_MIN_SEP_QUAD);
+        sums_of(raw, &units, &b_min_sep, 8, EPS__PRECISION_QUAD);
         for (unsigned a = 2; a <= 8; a++) {
             double once = 0, p = b_min_sep.banded.p;
             for (unsigned k = 0; k <= a; k++)
@@ -298,6 +303,15 @@ TEST(without_separation_it_is_poisson)
         }
         eps__banded_gram_clear(&b_min_sep.banded);
     }
+    const double columns[] = {1, 0.6, 0.4};
+    eps__quad plain[9];
+    toeplitz(&b_min_sep, columns, 3, 200, 1.2);
+    sums_of(raw, &units, &b_min_sep, 4, EPS__PRECISION_QUAD);
+    for (unsigned a = 2; a <= 4; a++) {
+        assert_int_equal(eps__poisson_raw(NULL, &plain[a], &units, &b_min_sep.banded, NULL, a, true), EPS_OK);
+        assert_true(plain[a] == raw[a]);
+    }
+    eps__banded_gram_clear(&b_min_sep.banded);
 }
 
 /* p = 1 and a warm start: one of b bins, the same in every epoch. */
@@ -317,7 +331,7 @@ TEST(certain_draws_are_bins)
             for (size_t k = 0; k < 7; k++)
                 third += exp(gram[i][j] + gram[j][k] + gram[i][k]) / 343;
         }
-    sums_of(raw, &units, &b_min_sep, 3, EPS__B_MIN_SEP_LONG);
+    sums_of(raw, &units, &b_min_sep, 3, EPS__PRECISION_LONG);
     assert_near(raw[2], second, 1e-12, "bins", 2);
     assert_near(raw[3], third, 1e-12, "bins", 3);
     eps__banded_gram_clear(&b_min_sep.banded);
@@ -327,27 +341,28 @@ TEST(certain_draws_are_bins)
 TEST(converged_steps_are_powers)
 {
     const double column[] = {1, 0.5, 0.375, 0.3125};
-    for (int c = 0; c < 4; c++) {
-        struct eps__b_min_sep b_min_sep = {.separation = c % 2 ? 4 : 6, .examples = 1, .warm = c / 2};
+    static const size_t separations[] = {6, 4, 2}; /* in the last one, two participations share rows */
+    for (int c = 0; c < 6; c++) {
+        struct eps__b_min_sep b_min_sep = {.separation = separations[c % 3], .examples = 1, .warm = c / 3};
         double long_units, quad_units, expected[4] = {0};
         eps__quad rough[4], fine[4], few[2][4];
         /* ln E X^a grows by the same amount with each further step */
         for (int half = 0; half < 2; half++) {
             b_min_sep.banded.p = 0.05;
             toeplitz(&b_min_sep, column, 4, half ? 400 : 360, 1.3);
-            sums_of(few[half], &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
+            sums_of(few[half], &quad_units, &b_min_sep, 3, EPS__PRECISION_QUAD);
             /* Where no two rows are equal every step is computed. */
             for (size_t i = 1; i < b_min_sep.banded.len; i += 2)
                 b_min_sep.banded.gram[i * 4] = nextafter(b_min_sep.banded.gram[i * 4], INFINITY);
-            sums_of(fine, &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
+            sums_of(fine, &quad_units, &b_min_sep, 3, EPS__PRECISION_QUAD);
             for (unsigned a = 2; a <= 3; a++)
                 assert_near(logq(fine[a]), (double)logq(few[half][a]), 1e-12, "each step", a);
             eps__banded_gram_clear(&b_min_sep.banded);
         }
         b_min_sep.banded.p = 0.05;
         toeplitz(&b_min_sep, column, 4, 4000, 1.3);
-        sums_of(rough, &long_units, &b_min_sep, 3, EPS__B_MIN_SEP_LONG);
-        sums_of(fine, &quad_units, &b_min_sep, 3, EPS__B_MIN_SEP_QUAD);
+        sums_of(rough, &long_units, &b_min_sep, 3, EPS__PRECISION_LONG);
+        sums_of(fine, &quad_units, &b_min_sep, 3, EPS__PRECISION_QUAD);
         for (unsigned a = 2; a <= 3; a++) {
             expected[a] = (double)(logq(few[1][a]) + 90 * logq(few[1][a] / few[0][a]));
             assert_near(logq(fine[a]), expected[a], 1e-13, "further steps", a);
@@ -401,6 +416,29 @@ TEST(what_does_not_fit_is_infinite)
         (struct eps__b_min_sep){.separation = 4, .examples = 1, .banded = {.len = 100, .width = 2, .p = 1e-300}};
     assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 3, &numbers)));
     assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 4, &numbers)));
+    /* a history of two copies with two participations each would be */
+    b_min_sep =
+        (struct eps__b_min_sep){.separation = 2, .examples = 1, .banded = {.len = 100, .width = 3, .p = 1e-300}};
+    assert_true(isinf(eps__b_min_sep_operations(&b_min_sep, 2, &numbers)));
+    b_min_sep.banded.p = 1e-200;
+    assert_true(isfinite(eps__b_min_sep_operations(&b_min_sep, 2, &numbers)));
+}
+
+/* Copies that are drawn twice within the bands are rarer than the least double, and count where they share much. */
+TEST(rare_histories_stay_in_range)
+{
+    static const double column[] = {1, 0.9, 0.9, 0.9, 0.9};
+    struct eps__b_min_sep b_min_sep = {.separation = 2, .examples = 1, .banded.p = 1e-60};
+    eps__quad fine[4], rough[4];
+    double fine_units, rough_units;
+    toeplitz(&b_min_sep, column, 5, 12, 0.12);
+    sums_of(fine, &fine_units, &b_min_sep, 3, EPS__PRECISION_QUAD);
+    sums_of(rough, &rough_units, &b_min_sep, 3, EPS__PRECISION_DOUBLE);
+    for (unsigned a = 2; a <= 3; a++) {
+        assert_true(fine[a] > 2);
+        assert_true(fabsq(rough[a] - fine[a]) <= (fine_units + rough_units) * EPS__QUAD_ROUNDOFF * fine[a]);
+    }
+    eps__banded_gram_clear(&b_min_sep.banded);
 }
 
 /* ------------------------------------------------------------ renyi */
@@ -434,6 +472,8 @@ TEST(delta_is_never_under_the_truth)
     uint64_t state = seed;
     for (size_t trial = 0; trial < 32; trial++) {
         size_t n = 1 + trial % 3, bands = 1 + draw_below(&state, n), separation = bands + draw_below(&state, 3);
+        if (trial % 4 != 1 && trial % 8 < 4) /* bands beyond the separation */
+            separation = 1 + draw_below(&state, bands);
         double p = trial % 2 ? 0.05 + 0.9 * draw_unit(&state) : 0.01, eps = epsilons[draw_below(&state, 4)];
         double sigma = sigmas[trial % 9 / 3], found[EPS_DIRECTIONS];
         struct eps_job job = b_min_sep_job(n, p, separation, columns[draw_below(&state, 4)], bands);
@@ -463,6 +503,24 @@ TEST(delta_is_never_under_the_truth)
         print_message("direction %d: over the truth by %.3f, at most %.3f\n", (int)direction,
                       exp(logs[direction] / (double)asked[direction]), loosest[direction]);
         assert_true(exp(logs[direction] / (double)asked[direction]) < 2 && loosest[direction] < 8);
+    }
+}
+
+/* An example that is almost surely drawn whenever it waits: the geometric mean is nearly the law. */
+TEST(two_draws_of_one_example_share_rows)
+{
+    static const double column[] = {1, 0, 1};
+    const struct effort effort = {.samples = 2000, .quadrature_most = 3, .seed = seed, .floor = 1e-12L, .width = 1e-4L};
+    for (int trial = 0; trial < 4; trial++) {
+        struct eps_job job = b_min_sep_job(3, trial % 2 ? 0.97 : 0.99, 2, column, 3);
+        double found[EPS_DIRECTIONS], eps = trial / 2 ? 1 : 0.3;
+        job.mechanism.sampling.warm_start = false;
+        struct truth truth = truth_open(&job.mechanism);
+        solved_deltas(found, job, 2, eps);
+        struct enclosure delta = truth_delta(&truth, EPS_ADD, eps, 2, &effort);
+        if (!(found[EPS_ADD] >= (double)delta.lower && found[EPS_ADD] < 1.2 * (double)delta.upper))
+            fail_msg("p %g, eps %g: %g, but %Lg", job.mechanism.sampling.p, eps, found[EPS_ADD], delta.lower);
+        truth_close(&truth);
     }
 }
 
@@ -587,6 +645,13 @@ TEST(what_nobody_derived_is_declined)
     job.query.accountant.bandwidth = 2;
     assert_declined(job, "/accountant/bandwidth");
     job = b_min_sep_job(100, 0.1, 2, column, 3);
+    job.mechanism.sampling.examples_per_user = 2;
+    job.mechanism.sampling.warm_start = false;
+    assert_declined(job, "/sampling/separation");
+    double many[65]; /* more than the bits of a history */
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        many[i] = 1;
+    job = b_min_sep_job(100, 0.1, 64, many, 65);
     assert_declined(job, "/sampling/separation");
     job = b_min_sep_job(100, 0.1, 3, negative, 2);
     assert_declined(job, "/matrix");

@@ -192,7 +192,7 @@ TEST(equal_steps_share_a_row)
                 for (size_t r = 0; r + d < BANDS && i + r < LEN; r++)
                     gram[i * BANDS + d] += 0.7 * column[r] * column[r + d];
             }
-        assert_int_equal(eps__b_min_sep_raw(NULL, &raw, &units, &b_min_sep, 3, EPS__B_MIN_SEP_LONG), EPS_OK);
+        assert_int_equal(eps__b_min_sep_raw(NULL, &raw, &units, &b_min_sep, 3, EPS__PRECISION_LONG), EPS_OK);
         assert_int_equal(eps__b_min_sep_draws_make(NULL, &shared, &b_min_sep, 3, 0), EPS_OK);
         assert_true(shared->spread > 0 && shared->spread < 1e-10 && shared->row[0] < LEN / 2);
         assert_true(fabs(shared->log_z - (double)logq(raw)) <= shared->log_z_error);

@@ -1,68 +1,75 @@
 /*
- * The chain of poisson.c for one type of number. poisson.c includes this file once for each type: NUMBER is the type,
- * OF(name) makes a name for it, and UNIT is its unit roundoff.
+ * The chain of histories.c for one type of number. histories.c includes this file once for each type: NUMBER is the
+ * type, OF(name) makes a name for it, and UNIT is its unit roundoff.
  *
  * A state counts the copies with each history, a transition those with each history and participation. The weights of
- * transitions change only where the matrix does; otherwise a step is one product and one sum for each transition.
+ * transitions change only where the matrix or the probability does; otherwise a step is one product and one sum for
+ * each transition.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
 struct OF(walk) {
-    const struct eps__banded_gram *banded;
-    const eps__quad *tilt; /* [step], or NULL (M27) */
+    const struct eps__histories *law;
     unsigned copies;
-    size_t histories;              /* 2^(width - 1) */
-    size_t states;                 /* multisets of `copies` histories */
-    size_t len;                    /* transitions */
-    uint32_t *from, *to;           /* [transition]: the states before and after it */
-    NUMBER *base;                  /* [transition]: its weight without the Gram matrix: ways times probability */
-    NUMBER *weight;                /* [transition]: its whole weight at the current step */
-    size_t *places;                /* [history][j]: C(history + j, j + 1), for ranks of multisets */
-    uint16_t *times;               /* [transition][d]: the number of pairs of copies that meet at distance d */
-    uint8_t *took;                 /* [transition]: the number of copies that take part in the step */
-    NUMBER *powers;                /* [d][n], n <= reach: e^{g n}, g the entry at distance d */
-    size_t reach;                  /* the largest of `times` */
-    size_t meetings;               /* the largest sum of `times` of a transition */
-    size_t enters;                 /* the largest number of transitions into one state */
-    NUMBER tilts[ORDERS_MOST + 1]; /* [n]: e^{tilt n} */
+    struct codes codes;
+    size_t states;       /* multisets of `copies` histories */
+    size_t len;          /* transitions: multisets of codes */
+    uint32_t *from, *to; /* [transition]: the states before and after it */
+    uint64_t *ways;      /* [transition]: which of the copies with each history take part; at most 2^copies */
+    NUMBER *weight;      /* [transition]: its whole weight at the current step */
+    size_t *places;      /* [history][j]: C(history + j, j + 1), for ranks of multisets */
+    uint16_t *times;     /* [transition][d]: the number of pairs of copies that meet at distance d */
+    uint8_t *took;       /* [transition]: the number of copies that take part in the step, */
+    uint8_t *waits;      /* and of those that do or could */
+    NUMBER *powers;      /* [d][n], n <= reach: e^{g n}, g the entry at distance d */
+    double *row;         /* of the Gram matrix, at the current step */
+    size_t reach;        /* the largest of `times` */
+    size_t meetings;     /* the largest sum of `times` of a transition */
+    size_t enters;       /* the largest number of transitions into one state */
     NUMBER *state, *next;
     double units; /* the rounding of one step, in units of roundoff */
     uint64_t choose[ORDERS_MOST + 1][ORDERS_MOST + 1];
 };
 
 /* The rank of a multiset of histories, given in ascending order. */
-static size_t OF(place)(const struct OF(walk) *walk, const unsigned *codes)
+static size_t OF(place)(const struct OF(walk) *walk, const unsigned *histories)
 {
     size_t sum = 0;
     for (unsigned j = 0; j < walk->copies; j++)
-        sum += walk->places[codes[j] * walk->copies + j];
+        sum += walk->places[histories[j] * walk->copies + j];
+    assert(sum < walk->states);
     return sum;
 }
 
-/* Fills in a transition. codes[j] = 2 history + (1 if the copy takes part in this step), in ascending order. taking[s]:
- * the probability that s given copies take part and the others do not. */
-static void OF(describe)(struct OF(walk) *walk, size_t index, const unsigned *codes, const NUMBER *taking)
+/* Fills in a transition: `which` are the copies' codes, in ascending order. */
+static void OF(describe)(struct OF(walk) *walk, size_t index, const unsigned *which)
 {
-    unsigned old[ORDERS_MOST], young[ORDERS_MOST], took = 0, copies = walk->copies;
-    uint16_t *times = walk->times + index * walk->banded->width;
-    uint64_t ways = 1; /* at most 2^copies */
+    const struct codes *codes = &walk->codes;
+    unsigned old[ORDERS_MOST], young[ORDERS_MOST], took = 0, waits = 0, copies = walk->copies;
+    size_t width = walk->law->banded->width, meetings;
+    uint16_t *times = walk->times + index * width;
+    uint64_t ways = 1;
     for (unsigned j = 0, first = 0, taken = 0; j < copies; j++) {
-        old[j] = codes[j] >> 1;
-        young[j] = codes[j] & ((unsigned)walk->histories - 1);
-        took += codes[j] & 1;
+        const struct code *code = &codes->items[which[j]];
+        unsigned takes = (unsigned)(code->steps & 1);
+        old[j] = code->old;
+        young[j] = code->young;
+        took += takes;
+        waits += code->waits;
         first = j > 0 && old[j] == old[j - 1] ? first : j;
-        taken = (first == j ? 0 : taken) + (codes[j] & 1);
-        if (j + 1 == copies || codes[j + 1] >> 1 != old[j])
-            ways *= walk->choose[j + 1 - first][taken]; /* which of the copies with this history take part */
+        taken = (first == j ? 0 : taken) + takes;
+        if (j + 1 == copies || codes->items[which[j + 1]].old != old[j])
+            ways *= walk->choose[j + 1 - first][taken];
     }
-    size_t meetings = times[0] = (uint16_t)(took * (took - 1) / 2);
-    for (size_t d = 1; d < walk->banded->width; d++) {
+    meetings = times[0] = (uint16_t)(took * (took - 1) / 2);
+    for (size_t d = 1; d < width; d++) {
         unsigned before = 0, both = 0;
         for (unsigned j = 0; j < copies; j++) {
-            unsigned then = codes[j] >> d & 1;
+            uint64_t steps = codes->items[which[j]].steps;
+            unsigned then = (unsigned)(steps >> d & 1);
             before += then;
-            both += then & codes[j];
+            both += then & (unsigned)(steps & 1);
         }
         times[d] = (uint16_t)(took * before - both); /* without the pairs of a copy with itself */
         meetings += times[d];
@@ -73,9 +80,9 @@ static void OF(describe)(struct OF(walk) *walk, size_t index, const unsigned *co
     walk->from[index] = (uint32_t)OF(place)(walk, old);
     eps__multiset_sort(young, copies);
     walk->to[index] = (uint32_t)OF(place)(walk, young);
-    walk->base[index] = (NUMBER)ways * taking[took];
+    walk->ways[index] = ways;
     walk->took[index] = (uint8_t)took;
-    assert(walk->from[index] < walk->states && walk->to[index] < walk->states);
+    walk->waits[index] = (uint8_t)waits;
 }
 
 static void OF(count_entries)(struct OF(walk) *walk)
@@ -89,87 +96,98 @@ static void OF(count_entries)(struct OF(walk) *walk)
 
 static void OF(walk_free)(struct OF(walk) *walk)
 {
+    codes_free(&walk->codes);
     free(walk->from);
     free(walk->to);
     free(walk->weight);
     free(walk->places);
     free(walk->times);
     free(walk->took);
-    free(walk->base);
+    free(walk->waits);
+    free(walk->ways);
     free(walk->powers);
+    free(walk->row);
     free(walk->state);
     free(walk->next);
 }
 
 static enum eps_status OF(walk_make)(const struct eps_context *context, struct OF(walk) *walk,
-                                     const struct eps__banded_gram *banded, const eps__quad *tilt, unsigned copies)
+                                     const struct eps__histories *law, unsigned copies)
 {
-    NUMBER taking[ORDERS_MOST + 1];
-    unsigned codes[ORDERS_MOST] = {0}, all = 1u << banded->width;
-    assert(copies >= 1 && copies <= ORDERS_MOST && banded->width <= EPS__POISSON_WIDTH_MAX);
-    *walk = (struct OF(walk)){.banded = banded, .tilt = tilt, .copies = copies, .histories = all / 2};
-    walk->states = (size_t)eps__multisets((double)walk->histories, copies);
-    walk->len = (size_t)eps__multisets(all, copies);
+    unsigned which[ORDERS_MOST] = {0};
+    size_t width = law->banded->width, index = 0;
+    assert(copies >= 1 && copies <= ORDERS_MOST);
+    *walk = (struct OF(walk)){.law = law, .copies = copies};
+    if (!codes_make(&walk->codes, width, law->separation))
+        return EPS_NO_MEMORY;
+    walk->states = (size_t)eps__multisets((double)walk->codes.histories, copies);
+    walk->len = (size_t)eps__multisets((double)walk->codes.len, copies);
     walk->from = malloc(walk->len * sizeof *walk->from);
     walk->to = malloc(walk->len * sizeof *walk->to);
     walk->weight = malloc(walk->len * sizeof *walk->weight);
-    walk->places = malloc(walk->histories * copies * sizeof *walk->places);
-    walk->times = malloc(walk->len * banded->width * sizeof *walk->times);
+    walk->places = malloc(walk->codes.histories * copies * sizeof *walk->places);
+    walk->times = malloc(walk->len * width * sizeof *walk->times);
     walk->took = malloc(walk->len * sizeof *walk->took);
-    walk->base = malloc(walk->len * sizeof *walk->base);
+    walk->waits = malloc(walk->len * sizeof *walk->waits);
+    walk->ways = malloc(walk->len * sizeof *walk->ways);
+    walk->row = malloc(width * sizeof *walk->row);
     walk->state = calloc(walk->states, sizeof *walk->state);
     walk->next = calloc(walk->states, sizeof *walk->next);
-    if (!walk->from || !walk->to || !walk->weight || !walk->places || !walk->times || !walk->took || !walk->base ||
-        !walk->state || !walk->next)
+    if (!walk->from || !walk->to || !walk->weight || !walk->places || !walk->times || !walk->took || !walk->waits ||
+        !walk->ways || !walk->row || !walk->state || !walk->next)
         return EPS_NO_MEMORY;
-    for (size_t history = 0; history < walk->histories; history++)
+    for (size_t history = 0; history < walk->codes.histories; history++)
         for (unsigned j = 0; j < copies; j++)
             walk->places[history * copies + j] = history > 0 ? (size_t)eps__multisets((double)history, j + 1) : 0;
-    for (unsigned k = 0; k <= copies; k++) {
-        eps__quad product = 1, p = banded->p;
-        for (unsigned j = 0; j < copies; j++)
-            product *= j < k ? p : 1 - p;
-        taking[k] = (NUMBER)product;
+    for (unsigned k = 0; k <= copies; k++)
         for (unsigned j = 0; j <= k; j++)
             walk->choose[k][j] = j == 0 || j == k ? 1 : walk->choose[k - 1][j - 1] + walk->choose[k - 1][j];
-    }
-    size_t index = 0;
     do {
         enum eps_status status = index % POLLED == 0 ? eps__poll(context) : EPS_OK;
         if (status != EPS_OK)
             return status;
-        OF(describe)(walk, index++, codes, taking);
-    } while (next_rising(codes, copies, all));
+        OF(describe)(walk, index++, which);
+    } while (next_rising(which, copies, (unsigned)walk->codes.len));
     assert(index == walk->len);
-    walk->powers = malloc(banded->width * (walk->reach + 1) * sizeof *walk->powers);
+    walk->powers = malloc(width * (walk->reach + 1) * sizeof *walk->powers);
     if (!walk->powers)
         return EPS_NO_MEMORY;
     OF(count_entries)(walk);
     walk->state[0] = 1; /* no copy took part before the first step */
-    /* M18: in quadruple precision a power has 6 units for each factor, and each copy's participation 2, or 8 with
-     * a tilt; each is rounded once to NUMBER. There are products for each distance, with the tilt and with the state,
-     * and a sum over the transitions that enter. */
-    double told = 6 * (double)walk->meetings + (tilt ? 8 : 2) * (double)copies + 4;
-    double width = (double)banded->width + (tilt ? 1 : 0);
-    walk->units = 1.01 * (told * (double)EPS__QUAD_ROUNDOFF / (double)UNIT + 2 * width + 4 + (double)walk->enters);
+    /* M18, M29: in quadruple precision a power has 6 units for each factor, and each copy's participation 12 units, or
+     * 18 with a tilt (M27); each is rounded once to NUMBER. There are products for each distance, with the ways, the
+     * tilt and the state, and a sum over the transitions that enter. */
+    double told = 6 * (double)walk->meetings + (law->tilt ? 18 : 12) * (double)copies + 4;
+    double products = (double)width + (law->tilt ? 2 : 1);
+    walk->units = 1.01 * (told * (double)EPS__QUAD_ROUNDOFF / (double)UNIT + 2 * products + 4 + (double)walk->enters);
     return EPS_OK;
 }
 
-/* Sets the weights of all transitions at step i. */
+/* Sets the weights of all transitions at step i, leading steps counted. */
 static void OF(weigh)(struct OF(walk) *walk, size_t i)
 {
-    size_t width = walk->banded->width, row = walk->reach + 1;
+    const struct eps__histories *law = walk->law;
+    size_t width = law->banded->width, row = walk->reach + 1, meets = 0;
+    NUMBER taking[ORDERS_MOST + 1][ORDERS_MOST + 1]; /* [copies that wait][those of them that take part] */
+    row_of(walk->row, law, i);
     for (size_t d = 0; d < width; d++) {
-        eps__quad once = expq((eps__quad)walk->banded->gram[i * width + d]), power = 1;
+        eps__quad once = expq((eps__quad)walk->row[d]), power = 1;
+        meets = walk->row[d] > 0 ? d + 1 : meets;
         for (size_t n = 0; n < row; n++, power *= once)
             walk->powers[d * row + n] = (NUMBER)power;
     }
-    eps__quad tilted = walk->tilt ? expq(walk->tilt[i]) : 1, tilts = 1;
-    for (unsigned n = 0; n <= walk->copies; n++, tilts *= tilted)
-        walk->tilts[n] = (NUMBER)tilts;
+    eps__quad p, never, tilted = expq(tilt_of(law, i));
+    probability_of(&p, &never, law, i);
+    for (unsigned waits = 0; waits <= walk->copies; waits++)
+        for (unsigned took = 0; took <= waits; took++) {
+            eps__quad product = 1;
+            for (unsigned j = 0; j < waits; j++)
+                product *= j < took ? p * tilted : never;
+            taking[waits][took] = (NUMBER)product;
+        }
     for (size_t t = 0; t < walk->len; t++) {
-        NUMBER weight = walk->base[t] * walk->tilts[walk->took[t]];
-        for (size_t d = 0; d < width; d++)
+        NUMBER weight = (NUMBER)walk->ways[t] * taking[walk->waits[t]][walk->took[t]];
+        for (size_t d = 0; walk->took[t] > 0 && d < meets; d++)
             if (walk->times[t * width + d] > 0)
                 weight *= walk->powers[d * row + walk->times[t * width + d]];
         walk->weight[t] = weight;
@@ -222,14 +240,13 @@ static void OF(scale)(struct OF(walk) *walk, NUMBER factor, size_t times)
  * given up. */
 static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk) *walk, eps__quad *sum, double *units)
 {
-    const struct eps__banded_gram *banded = walk->banded;
-    size_t len = banded->len;
-    double patience = PATIENCE * steps_at(&OF(pace), len, banded->width, banded->changes) + 1e6 / (double)walk->len;
+    const struct eps__histories *law = walk->law;
+    size_t len = steps_of(law);
+    double patience = PATIENCE * steps_at(&OF(pace), law) + 1e6 / (double)walk->len;
     *units = (double)walk->states;
     for (size_t i = 0, end; i < len; i = end) {
-        end = eps__banded_alike(banded, i);
-        for (size_t j = i + 1; walk->tilt && j < end; j++)
-            end = walk->tilt[j] == walk->tilt[i] ? end : j;
+        for (end = i + 1; end < len && alike(law, end);)
+            end++;
         OF(weigh)(walk, i);
         for (size_t done = i; done < end;) {
             enum eps_status status = eps__poll(context);
@@ -257,11 +274,11 @@ static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk
 
 /* *sum = E X^copies, with the tilt if there is one, within *units units of quadruple roundoff; unchanged if the chain
  * was given up. */
-static enum eps_status OF(moment)(const struct eps_context *context, const struct eps__banded_gram *banded,
-                                  const eps__quad *tilt, unsigned copies, eps__quad *sum, double *units)
+static enum eps_status OF(moment)(const struct eps_context *context, const struct eps__histories *law, unsigned copies,
+                                  eps__quad *sum, double *units)
 {
     struct OF(walk) walk;
-    enum eps_status status = OF(walk_make)(context, &walk, banded, tilt, copies);
+    enum eps_status status = OF(walk_make)(context, &walk, law, copies);
     if (status == EPS_OK)
         status = OF(run)(context, &walk, sum, units);
     OF(walk_free)(&walk);
