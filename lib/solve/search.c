@@ -21,6 +21,10 @@ enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 }
 #define SIGMA_MAX EPS_NOISE_MULTIPLIER_MOST
 #define EPSILON_SCALE 1e-6 /* the tolerance is relative to epsilon or to this, whichever is larger */
 #define FINEST 1e-8 /* the least tolerance with which profiles are first opened in a search for the noise multiplier */
+/* A bad start above LARGE is left towards 0 by this factor at most: delta at 0, which a far smaller epsilon than the
+ * answer's makes expensive, is then not asked for. */
+#define LARGE 1.0
+#define NEARER 0.0625
 /* below this tolerance, coarser grids are tried too: rounding may outweigh what a finer one gains */
 #define COARSE 1e-7
 
@@ -89,7 +93,7 @@ static enum eps_status crossing(struct search *search, double start, double *low
             *high = *low;
             if (*high == 0)
                 return search->status;
-            *low = fmax(*low - step, 0);
+            *low = fmax(*low - step, *low > LARGE ? *low * NEARER : 0);
             if (excess(*low, search) > 0)
                 break;
         }

@@ -652,3 +652,17 @@ TEST(a_deadline_is_seen_with_little_noise)
     assert_int_equal(eps_privacy_curve(&context, &points, &len, &error, &job, 0.001), EPS_TIMEOUT);
     assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
 }
+
+/* The first guess, 40000, is far above the answer; delta at epsilon 0, which takes minutes, is not needed for it. */
+TEST(a_bad_start_does_not_lead_to_0)
+{
+    patience_begin("a start far above the answer", 0, 60);
+    struct answer answer = answered(
+        job_of("{'n': 9, 'matrix': {'family': 'optimal', 'normalization': 'none', 'nonnegative': true, 'objective': "
+               "'max_squared', 'gap': 0.0053164178128059505}, 'sampling': {'scheme': 'cyclic_poisson', 'p': "
+               "0.7365078389318727, 'groups': 1}, 'delta': 0.006267862934381289, 'noise_multiplier': "
+               "0.26957932936307033, 'accountant': {'method': 'mmcc'}, "
+               "'workload': {'type': 'momentum', 'momentum': 0.34123516862557474, 'decay': 1}}"));
+    patience_end();
+    assert_true(answer.of[EPS_REMOVE] > 320 && answer.of[EPS_REMOVE] < 330);
+}
