@@ -121,6 +121,7 @@ REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(FUZZ_C))
 FUZZERS := $(patsubst %.c,$(B)/%,$(FUZZ_C))
 BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_C))
 REPRODUCERS := $(patsubst %.c,$(B)/%,$(REPRODUCE_C))
+REPRODUCTIONS := $(patsubst %.c,$(B)/%,$(TRUTH_C)) $(REPRODUCERS) $(patsubst %.c,$(B)/%,$(PAPER_C)) # the longest first
 ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
@@ -278,13 +279,14 @@ bench:
 	@$(PYTHON) tests/bench/bench.py --build $(BIN) --objects $(B)
 
 # Compares our numbers with those of the papers, and random mechanisms with the true values: these tests in full, and
-# the programs that take too long for `make test`.
+# the programs that take too long for `make test`, JOBS at a time.
 reproduce:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) programs $(REPRODUCERS)
-	@passed=0 failed=; for t in $(patsubst %.c,$(B)/%,$(PAPER_C) $(TRUTH_C)) $(REPRODUCERS); do \
-	    if REPRODUCE=1 $$t; then passed=$$((passed + 1)); else failed="$$failed $${t##*/}"; fi; done; \
-	    set -- $$failed; echo "reproduce: $$passed passed, $$# failed$${failed:+:$$failed}"; [ $$# -eq 0 ]
+	@rm -f $(REPRODUCTIONS:=.failed); printf '%s\n' $(REPRODUCTIONS) | REPRODUCE=1 xargs -P $(JOBS) -I{} \
+	    sh -c '{} >{}.out 2>&1 || touch {}.failed; cat {}.out'; \
+	    failed=$$(for t in $(REPRODUCTIONS); do [ ! -e $$t.failed ] || echo $$t; done); set -- $$failed; \
+	    echo "reproduce: $$(($(words $(REPRODUCTIONS)) - $$#)) passed, $$# failed$${failed:+: $$failed}"; [ $$# -eq 0 ]
 
 # The unit tests, the corpus and the fast end-to-end tests, instrumented.
 asan tsan:
