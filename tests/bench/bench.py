@@ -157,7 +157,7 @@ def main():
         print(f"  {case['name']:<32}{peer['epsilon']:>13.8f}{1e3 * peer['seconds']:>11.3f}{ours['epsilon']:>13.8f}"
               f"{ours['tolerance']:>12.1e}{1e3 * ours['seconds']:>11.3f}{1e3 * web['seconds']:>14.3f}"
               f"{peer['seconds'] / ours['seconds']:>10.0f}{verdict}", flush=True)
-    for part in ("strategies.py", "mmcc.py", "balls_in_bins.py", "draws.py", "phases.py", "trainers.py"):
+    for part in ("strategies.py", "tuned.py", "mmcc.py", "balls_in_bins.py", "draws.py", "phases.py", "trainers.py"):
         subprocess.run([sys.executable, os.path.join(HERE, part), "--build", options.build, "--objects",
                         options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
     subprocess.run([sys.executable, os.path.join(HERE, "costs.py"), "--objects", options.objects], check=True)
