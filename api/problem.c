@@ -33,6 +33,16 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
          "NUL, %00 or an invalid percent encoding. A proxy and the service might then disagree about where the request "
          "ends, so the connection is closed. `detail` states the reason. Clients and proxies that follow RFC 9112 "
          "never send such a request."},
+    [API_PROBLEM_UNAUTHENTICATED] =
+        {"unauthenticated", 401, "The request has no valid key",
+         "This service answers only clients that it knows. Send the key that its operator gave you as the header "
+         "Authorization: Bearer KEY. `detail` says whether the key is missing, malformed, or not known to the service: "
+         "the operator may have withdrawn it."},
+    [API_PROBLEM_INSUFFICIENT_SCOPE] =
+        {"insufficient-scope", 403, "The key does not permit this",
+         "The key is valid, but its scope does not include this request. A key of scope read serves for GET, one of "
+         "scope submit also for POST and DELETE, and one of scope admin also for /metrics. Ask the operator of the "
+         "service for another key."},
     [API_PROBLEM_FORBIDDEN] = {"forbidden", 403, "The request comes from a foreign host or origin",
                                "Every request must name this service in its Host header, and POST and DELETE must come "
                                "from pages of this service. This request has a foreign Host or Origin; it may come "

@@ -15,6 +15,7 @@ void print_help(void)
            "  epsilond serve [OPTION...]           run the service\n"
            "  epsilond solve [OPTION...] [FILE|-]  solve one job, a JSON document, and print the result\n"
            "  epsilond backup [OPTION...] FILE     copy the database; a server may be writing to it\n"
+           "  epsilond key [OPTION...] new         print a new key for a client, and its line for --keys\n"
            "  epsilond --help | --version\n\n"
            "Options can also be set by the environment variables in parentheses; the command line takes precedence.\n\n"
            "serve:\n",
@@ -24,4 +25,6 @@ void print_help(void)
     config_help(stdout, CONFIG_SOLVE);
     printf("\nbackup:\n");
     config_help(stdout, CONFIG_BACKUP);
+    printf("\nkey:\n");
+    config_help(stdout, CONFIG_KEY);
 }

@@ -25,6 +25,8 @@ int main(int argc, char **argv)
         return command_solve(argc - 1, argv + 1);
     if (strcmp(command, "backup") == 0)
         return command_backup(argc - 1, argv + 1);
+    if (strcmp(command, "key") == 0)
+        return command_key(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
         printf("epsilond %s (accounting version %d)\n", EPS_VERSION, EPS_ACCOUNTING_VERSION);
         return 0;

@@ -29,6 +29,7 @@
 #include "server/http/wait.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
+#include "server/ops/access.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 #include "server/ops/keys.h"
@@ -156,6 +157,8 @@ static bool server_stop(struct server *server, struct http *http, double deadlin
 /* Call after server_stop(). */
 static void server_free(struct server *server)
 {
+    signals_on_reload(NULL, NULL);
+    access_destroy(server->access);
     pool_destroy(server->gate);
     pool_destroy(server->bulk);
     pool_destroy(server->lists);
@@ -202,6 +205,38 @@ static int serve(struct server *server, struct http *http, const char *url)
     return atomic_load(&spent); /* the computations that did not stop have ended meanwhile */
 }
 
+/* On the signal thread. */
+static void reload_keys(void *user)
+{
+    struct server *server = user;
+    char message[512], quoted[600];
+    if (!access_required(server->access))
+        log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
+    else if (access_reload(server->access, message, sizeof message))
+        log_event(LOG_LEVEL_INFO, "keys", "count=%zu", access_count(server->access));
+    else
+        log_event(LOG_LEVEL_ERROR, "keys", "detail=%s action=\"the former keys stay valid\"",
+                  log_quote(quoted, sizeof quoted, message));
+}
+
+/* Reads the keys. Returns false with a message. */
+static bool admit(struct server *server, int fd, char *message, size_t message_size)
+{
+    server->access = access_create(server->config, message, message_size);
+    if (!server->access)
+        return false;
+    if (!access_required(server->access) && !server->config->insecure && !listen_is_local(fd)) {
+        snprintf(
+            message, message_size,
+            "%s can be reached from other machines, and everyone there could use the service: give the keys of its "
+            "clients by --keys, or allow it by --insecure",
+            server->config->listen);
+        return false;
+    }
+    signals_on_reload(reload_keys, server);
+    return true;
+}
+
 int command_serve(int argc, char **argv)
 {
     struct config config;
@@ -226,8 +261,8 @@ int command_serve(int argc, char **argv)
     signals_start();
     log_start(config.log_level);
     int fd = listen_on(config.listen, config.request_seconds, url, sizeof url, message, sizeof message);
-    bool ready =
-        fd >= 0 && signals_watch(GRACE_SECONDS, overdue, NULL) && server_build(&server, message, sizeof message);
+    bool ready = fd >= 0 && admit(&server, fd, message, sizeof message) &&
+                 signals_watch(GRACE_SECONDS, overdue, NULL) && server_build(&server, message, sizeof message);
     struct http *http = ready ? http_start(&server, fd, message, sizeof message) : NULL;
     if (http) {
         int status = serve(&server, http, url);

@@ -9,6 +9,7 @@
 #include "server/ops/budget.h"
 #include "server/ops/config.h"
 
+struct access;
 struct store;
 struct jobs;
 struct keys;
@@ -24,6 +25,7 @@ struct route;
 struct server {
     const struct config *config;
     const struct route *routes; /* the route table; ends with a row without a method */
+    struct access *access;      /* who may do what */
     struct store *store;
     struct pool *pool;    /* the workers */
     struct pool *side;    /* four threads: open streams, and draw matrices (two at most); independent of running jobs */

@@ -5,10 +5,13 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
+import {askForKey, keyHeaders} from './key.js';
+
 async function ask(path, options) {
+  const sent = keyHeaders();
   let response;
   try {
-    response = await fetch(path, {cache: 'no-store', ...options});
+    response = await fetch(path, {cache: 'no-store', ...options, headers: {...options.headers, ...sent}});
   } catch {
     return {status: 0, problem: {title: 'No answer from the service', detail: 'retrying'}};
   }
@@ -18,6 +21,9 @@ async function ask(path, options) {
     body = type.includes('json') ? await response.json() : await response.text();
   } catch {
     return {status: 0, problem: {title: 'The response was incomplete', detail: path}};
+  }
+  if (response.status === 401 && await askForKey(body.detail, sent)) {
+    return ask(path, options);
   }
   const answer = {status: response.status, etag: response.headers.get('ETag'), body};
   if (response.status >= 400) {

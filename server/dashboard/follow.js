@@ -1,12 +1,13 @@
 /*
- * Follows a resource by Server-Sent Events while they arrive, and otherwise by polling. A stream may be refused (an
- * EventSource cannot send a header such as Authorization, which a proxy may require), break, or be buffered by a proxy.
- * All of these count as one state, in which no event has arrived; the next event ends it. Browsers open at most six
- * connections to a server for all their pages together, so a hidden page closes its stream.
+ * Follows a resource by Server-Sent Events while they arrive, and otherwise by polling. A stream may break, be buffered by
+ * a proxy, or be refused, as an EventSource cannot send the header Authorization. All of these count as one state, in
+ * which no event has arrived; the next event ends it. Browsers open at most six connections to a server for all their
+ * pages together, so a hidden page closes its stream.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {poll} from './api.js';
+import {hasKey} from './key.js';
 
 /* Follows the resource at `path`. `noun` is its kind and the name of its last event. `show` gets its states, as
  * answers, until it returns false or the returned function is called. */
@@ -38,7 +39,7 @@ export function follow(path, noun, interval, show) {
   }
 
   function listen() {
-    if (!document.hidden) {
+    if (!document.hidden && !hasKey()) {
       stream = new EventSource(`${path}/events`);
       stream.addEventListener('progress', progress);
       stream.addEventListener(noun, ({data}) => present({status: 200, body: JSON.parse(data)}));

@@ -110,3 +110,14 @@ int listen_on(const char *address, double gone_seconds, char *url, size_t url_si
     freeaddrinfo(found);
     return fd;
 }
+
+bool listen_is_local(int fd)
+{
+    struct sockaddr_storage bound = {0};
+    socklen_t len = sizeof bound;
+    if (getsockname(fd, (struct sockaddr *)&bound, &len) != 0)
+        return false;
+    if (bound.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&bound)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return bound.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&bound)->sin6_addr);
+}

@@ -93,10 +93,16 @@ static enum handled reply_queue(struct request *request, int status, const char 
     if (type)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     MHD_add_response_header(response, REQUEST_ID_HEADER, request->id);
-    MHD_add_response_header(response, "X-Content-Type-Options",
-                            "nosniff"); /* JSON and CSV contain names from clients */
-    for (size_t i = 0; i < request->headers_len; i++)
+    /* JSON and CSV contain names from clients; no browser may take them for a page, or show them in one. */
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    bool policy = false;
+    for (size_t i = 0; i < request->headers_len; i++) {
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
+        policy |= strcmp(request->headers[i].name, CONTENT_POLICY) == 0;
+    }
+    if (!policy)
+        MHD_add_response_header(response, CONTENT_POLICY, "default-src 'none'; frame-ancestors 'none'");
     request->status = status;
     request->reply_bytes = request->bodyless ? 0 : len;
     connection_busy(request->place, seconds_for(request, request->reply_bytes));

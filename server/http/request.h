@@ -19,6 +19,7 @@
 #include "server/http/connections.h"
 #include "server/http/daemon.h"
 #include "server/http/query.h"
+#include "server/ops/access.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/server.h"
@@ -43,6 +44,7 @@ enum route_traits {
 struct route {
     const char *method;
     const char *pattern; /* "/v1/jobs/{id}/curve"; at most one {..}, which is a whole segment */
+    enum access_scope scope;
     request_handler *handler;
     const char *const *produces;      /* media types, the default first; ends with NULL */
     const struct query_member *query; /* ends with a row without a name; NULL: none */
@@ -66,6 +68,7 @@ struct wait {
 
 #define REQUEST_HEADERS 6
 #define REQUEST_ID_HEADER "X-Request-Id"
+#define CONTENT_POLICY "Content-Security-Policy" /* a reply without one allows nothing */
 
 struct request {
     const struct daemon_context *context;
@@ -84,6 +87,8 @@ struct request {
     size_t body_capacity;     /* counted in server->bodies */
     uint64_t body_announced;  /* Content-Length; 0: none */
     uint64_t body_seen;       /* bytes received, including discarded ones */
+    char key[ACCESS_ID_SIZE]; /* the id of its key; "": none */
+    enum access_verdict verdict;
     enum api_problem refused; /* decided before the body was read; API_PROBLEM_COUNT: not rejected */
     const char *malformed;    /* the error in the head, or NULL */
     bool lines;               /* the body is application/x-ndjson */

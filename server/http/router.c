@@ -136,6 +136,15 @@ static enum api_problem judge(struct request *request)
     return API_PROBLEM_COUNT;
 }
 
+/* Whether the key of the request, if one is needed, permits the route. */
+static bool permitted(struct request *request)
+{
+    request->verdict =
+        access_judge(request->server->access, request_header_value(request, MHD_HTTP_HEADER_AUTHORIZATION),
+                     request->route->scope, request->key);
+    return request->verdict == ACCESS_GRANTED;
+}
+
 void router_begin(struct request *request)
 {
     find_route(request);
@@ -150,6 +159,9 @@ void router_begin(struct request *request)
         request->refused = API_PROBLEM_FORBIDDEN;
     else if (!request->route)
         request->refused = API_PROBLEM_NOT_FOUND; /* or 405, or OPTIONS; decided when the reply is built */
+    else if (!permitted(request))
+        request->refused =
+            request->verdict == ACCESS_TOO_NARROW ? API_PROBLEM_INSUFFICIENT_SCOPE : API_PROBLEM_UNAUTHENTICATED;
     else
         request->refused = judge(request);
 }
@@ -195,6 +207,26 @@ static enum handled reply_no_room(struct request *request)
                : reply_problem(request, API_PROBLEM_QUEUE_FULL, "the memory for request bodies is in use");
 }
 
+/* As RFC 6750 has it. */
+static enum handled reply_no_access(struct request *request)
+{
+    static const char *const details[] = {
+        [ACCESS_GRANTED] = "",
+        [ACCESS_NO_KEY] = "this service requires a key: send it as Authorization: Bearer KEY",
+        [ACCESS_MALFORMED] = "the Authorization header is not Bearer followed by a key",
+        [ACCESS_WRONG_KEY] = "the service does not know this key",
+    };
+    const char *scope = access_scope_name(request->route->scope);
+    if (request->verdict == ACCESS_TOO_NARROW) {
+        reply_header(request, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+                     "Bearer realm=\"epsilond\", error=\"insufficient_scope\", scope=\"%s\"", scope);
+        return reply_problem(request, API_PROBLEM_INSUFFICIENT_SCOPE, "this request needs a key of scope %s", scope);
+    }
+    reply_header(request, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"epsilond\"%s",
+                 request->verdict == ACCESS_WRONG_KEY ? ", error=\"invalid_token\"" : "");
+    return reply_problem(request, API_PROBLEM_UNAUTHENTICATED, "%s", details[request->verdict]);
+}
+
 enum handled router_run(struct request *request)
 {
     switch (request->refused) {
@@ -202,6 +234,9 @@ enum handled router_run(struct request *request)
         return request->route->handler(request);
     case API_PROBLEM_MALFORMED_REQUEST:
         return reply_problem(request, API_PROBLEM_MALFORMED_REQUEST, "%s", request->malformed);
+    case API_PROBLEM_UNAUTHENTICATED:
+    case API_PROBLEM_INSUFFICIENT_SCOPE:
+        return reply_no_access(request);
     case API_PROBLEM_FORBIDDEN:
         return reply_problem(request, API_PROBLEM_FORBIDDEN, "%s", foreign(request));
     case API_PROBLEM_INVALID_JOB:

@@ -1,6 +1,7 @@
 /*
  * Finds the row of the route table for a method and path, and handles what is the same for every route: 400 and 403 for
- * an unacceptable head, 404, 405 with Allow, OPTIONS, HEAD as GET, 406, 413, 415, and 422 for the query.
+ * an unacceptable head, 401 and 403 without a key that permits the route, 404, 405 with Allow, OPTIONS, HEAD as GET,
+ * 406, 413, 415, and 422 for the query.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum option_kind { KIND_TEXT, KIND_LIST, KIND_COUNT, KIND_BYTES, KIND_REAL, KIND_SECONDS, KIND_LEVEL };
+enum option_kind { KIND_TEXT, KIND_LIST, KIND_COUNT, KIND_BYTES, KIND_REAL, KIND_SECONDS, KIND_LEVEL, KIND_FLAG };
 
 struct option_row {
     const char *name;
@@ -23,7 +23,7 @@ struct option_row {
     double low; /* for numbers, inclusive */
     double high;
     const char *fallback; /* NULL: determined at run time */
-    const char *value;    /* the name of the value in --help */
+    const char *value;    /* the name of the value in --help; NULL: it has none */
     const char *help;
 };
 
@@ -41,6 +41,13 @@ static const struct option_row rows[] = {
     {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that serve HTTP"},
     {"allow-host", KIND_LIST, FIELD(allow_host), CONFIG_SERVE, 0, 0, NULL, "HOST,...",
      "host names of this service in addition to that of --listen; * allows any"},
+    {"keys", KIND_TEXT, FIELD(keys), CONFIG_SERVE, 0, 0, NULL, "FILE",
+     "clients need one of these keys, by epsilond key new; SIGHUP reads the file again"},
+    {"key-lines", KIND_LIST, FIELD(key_lines), CONFIG_SERVE, 0, 0, NULL, "LINE,...", "further lines of such a file"},
+    {"insecure", KIND_FLAG, FIELD(insecure), CONFIG_SERVE, 0, 0, NULL, NULL, "listen beyond this machine without keys"},
+    {"scope", KIND_TEXT, FIELD(scope), CONFIG_KEY, 0, 0, "submit", "SCOPE",
+     "read, submit (includes read) or admin (includes both, and metrics)"},
+    {"name", KIND_TEXT, FIELD(name), CONFIG_KEY, 0, 0, NULL, "NAME", "whose key it is, one word, for the operator"},
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "maximum open connections, including waiting ones"},
     {"max-per-address", KIND_COUNT, FIELD(max_connections_of_one), CONFIG_SERVE, 1, 1e6, "1024", "N",
@@ -134,7 +141,7 @@ static bool option_set(struct config *config, const struct option_row *row, cons
 {
     static const struct unit *const units[] = {
         [KIND_TEXT] = no_units, [KIND_LIST] = no_units,      [KIND_COUNT] = no_units, [KIND_BYTES] = byte_units,
-        [KIND_REAL] = no_units, [KIND_SECONDS] = time_units, [KIND_LEVEL] = no_units};
+        [KIND_REAL] = no_units, [KIND_SECONDS] = time_units, [KIND_LEVEL] = no_units, [KIND_FLAG] = no_units};
     void *field = (char *)config + row->offset;
     double value;
 
@@ -150,6 +157,14 @@ static bool option_set(struct config *config, const struct option_row *row, cons
             return false;
         }
         list->values[list->len++] = text;
+        return true;
+    }
+    if (row->kind == KIND_FLAG) {
+        *(bool *)field = !text || strcmp(text, "yes") == 0;
+        if (!*(bool *)field && strcmp(text, "no") != 0) { /* of an environment variable */
+            snprintf(message, message_size, "--%s must be yes or no, not \"%s\"", row->name, text);
+            return false;
+        }
         return true;
     }
     if (row->kind == KIND_LEVEL) {
@@ -220,7 +235,8 @@ int config_read(struct config *config, enum config_command command, int argc, ch
     size_t len = 1;
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].commands & (unsigned)command)
-            options[len++] = (struct option){rows[i].name, required_argument, NULL, 256 + (int)i};
+            options[len++] = (struct option){rows[i].name, rows[i].kind == KIND_FLAG ? no_argument : required_argument,
+                                             NULL, 256 + (int)i};
     if (!set_defaults(config, command, message, message_size) ||
         !set_environment(config, command, message, message_size))
         return -1;
@@ -254,7 +270,8 @@ void config_help(FILE *out, enum config_command command)
         char name[64];
         char flag[64];
         environment_name(name, rows[i].name);
-        snprintf(flag, sizeof flag, "--%s %s", rows[i].name, rows[i].value);
+        snprintf(flag, sizeof flag, "--%s%s%s", rows[i].name, rows[i].value ? " " : "",
+                 rows[i].value ? rows[i].value : "");
         fprintf(out, "  %-24s %s", flag, rows[i].help);
         if (rows[i].fallback)
             fprintf(out, " [%s]", rows[i].fallback);

@@ -14,7 +14,7 @@
 
 #include "server/ops/log.h"
 
-enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4 };
+enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4, CONFIG_KEY = 8 };
 
 #define CONFIG_LIST_MAX 32
 
@@ -40,6 +40,11 @@ struct config {
     uint64_t draw_bytes;           /* of streams of batches and noise */
     double stream_seconds;         /* how long the key of a stream without a reader is kept; 0: not at all */
     struct config_list allow_host; /* comma-separated lists */
+    const char *keys;              /* a file of keys; NULL: none (see access.h) */
+    struct config_list key_lines;  /* such lines, comma-separated */
+    bool insecure;                 /* listens beyond this machine without keys */
+    const char *scope;             /* key: of the new one */
+    const char *name;              /* key: NULL: none */
     uint64_t queue;                /* maximum number of waiting jobs */
     uint64_t queue_bytes;          /* memory of the jobs that are not final */
     uint64_t max_body;             /* bytes */

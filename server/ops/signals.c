@@ -29,6 +29,30 @@ static struct {
     void *user;
 } watch;
 
+static struct {
+    pthread_mutex_t mutex;
+    void (*call)(void *user);
+    void *user;
+} reload = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void signals_on_reload(void (*call)(void *user), void *user)
+{
+    pthread_mutex_lock(&reload.mutex);
+    reload.call = call;
+    reload.user = user;
+    pthread_mutex_unlock(&reload.mutex);
+}
+
+static void hang_up(void)
+{
+    pthread_mutex_lock(&reload.mutex);
+    if (reload.call)
+        reload.call(reload.user);
+    else
+        log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
+    pthread_mutex_unlock(&reload.mutex);
+}
+
 static void signals_set(sigset_t *set)
 {
     sigemptyset(set);
@@ -65,7 +89,7 @@ static int take_stop(double deadline)
         struct timespec time = clock_timespec(left);
         int number = sigtimedwait(&set, NULL, deadline > 0 ? &time : NULL);
         if (number == SIGHUP && !terminal)
-            log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
+            hang_up();
         else if (number > 0)
             return number;
     }

@@ -50,8 +50,7 @@ static const struct embedded_file *file_named(const char *name)
 static void write_headers(struct request *request)
 {
     reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
-    reply_header(request, "Content-Security-Policy", "%s", policy);
-    reply_header(request, "Referrer-Policy", "no-referrer");
+    reply_header(request, CONTENT_POLICY, "%s", policy);
 }
 
 static enum handled reply_embedded(struct request *request, const struct embedded_file *file)

@@ -240,7 +240,7 @@ def test_hosts_are_allowed_by_name(launch):
 
 def test_a_wildcard_is_known_by_its_addresses(launch):
     """As in a container, whose published port is reached under the addresses of the host."""
-    server = launch("--listen", "0.0.0.0:0")
+    server = launch("--listen", "0.0.0.0:0", "--insecure")
     server.url = server.url.replace("0.0.0.0", "127.0.0.1")
     for name in ("localhost:8080", "127.0.0.1:8080", "192.168.1.7:8080", "[2001:db8::1]", "10.0.0.1"):
         assert ask(server, "POST", "/v1/jobs", host=name).status_code in (200, 202), name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import ssl
 import time
 import urllib.parse
@@ -61,12 +62,16 @@ class Client:
 
     timeout: seconds without a response after which a request fails, in addition to a requested wait.
     retry_seconds: how long a request is retried that got no response, or a 503 or 429; 0: no retries.
-    headers: sent with every request, such as Authorization. context: the TLS context, for custom certificates.
+    bearer_key: the key, if the service requires one; otherwise that of the environment variable EPSILOND_BEARER_KEY.
+    headers: sent with every request. context: the TLS context, for custom certificates.
     """
 
     def __init__(self, url: str = "http://localhost:8080", *, timeout: float = 30.0, retry_seconds: float = 60.0,
-                 headers: Mapping[str, str] | None = None, context: ssl.SSLContext | None = None) -> None:
-        self._http = Transport(url, timeout, retry_seconds, headers or {}, context)
+                 bearer_key: str | None = None, headers: Mapping[str, str] | None = None,
+                 context: ssl.SSLContext | None = None) -> None:
+        bearer_key = bearer_key or os.environ.get("EPSILOND_BEARER_KEY")
+        authorization = {"Authorization": f"Bearer {bearer_key}"} if bearer_key else {}
+        self._http = Transport(url, timeout, retry_seconds, {**authorization, **(headers or {})}, context)
 
     def __enter__(self) -> Client:
         return self

@@ -1,0 +1,59 @@
+/*
+ * `epsilond key new`: draws a key of a client. The first line that it prints is the key, the last one its line for the
+ * file of --keys.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <ctype.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/commands.h"
+#include "server/ops/access.h"
+#include "server/ops/config.h"
+
+/* Whether the name is one word, so that it ends a line. */
+static bool is_name(const char *name)
+{
+    for (const char *c = name; *c; c++)
+        if (!isgraph((unsigned char)*c) || *c == ',')
+            return false;
+    return strlen(name) <= ACCESS_NAME_MOST;
+}
+
+int command_key(int argc, char **argv)
+{
+    struct config config;
+    char message[256] = "", key[ACCESS_KEY_SIZE], line[ACCESS_LINE_SIZE];
+    int operand = config_read(&config, CONFIG_KEY, argc, argv, message, sizeof message);
+    if (operand == -2) {
+        print_help();
+        return 0;
+    }
+    if (operand >= 0 && (operand + 1 != argc || strcmp(argv[operand], "new") != 0)) {
+        snprintf(message, sizeof message, "key takes one argument: new; see epsilond --help");
+        operand = -1;
+    }
+    enum access_scope scope = operand < 0 ? ACCESS_ANYONE : access_scope_named(config.scope);
+    if (operand >= 0 && scope == ACCESS_ANYONE) {
+        snprintf(message, sizeof message, "--scope must be read, submit or admin, not \"%.60s\"", config.scope);
+        operand = -1;
+    }
+    if (operand >= 0 && config.name && !is_name(config.name)) {
+        snprintf(message, sizeof message, "--name must be one word of at most %d characters, without a comma",
+                 ACCESS_NAME_MOST);
+        operand = -1;
+    }
+    if (operand < 0) {
+        fprintf(stderr, "epsilond: %s\n", message);
+        return 2;
+    }
+    access_draw(key, line, scope, config.name ? config.name : "");
+    printf(
+        "%s\n\nThe client sends this key as \"Authorization: Bearer KEY\"; it is not stored anywhere. Add this line to "
+        "the file of --keys, and send SIGHUP to the service:\n\n%s\n",
+        key, line);
+    sodium_memzero(key, sizeof key);
+    return ferror(stdout) || fflush(stdout) != 0;
+}

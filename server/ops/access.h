@@ -1,0 +1,71 @@
+/*
+ * Who may do what. A client proves who it is by a key, which it sends as a bearer token (RFC 6750). The service knows
+ * the keys only by their hashes. A key is 32 random bytes, so a fast hash protects it as well as a slow one would.
+ *
+ * Keys are lines of a file or of an option:
+ *
+ *     ID SCOPE HASH [NAME]
+ *
+ * ID is the first part of the key, HASH its BLAKE2b-256 in hexadecimal digits, and NAME is for the operator. A line
+ * that is empty or begins with # is ignored.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_OPS_ACCESS_H
+#define SERVER_OPS_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "server/ops/config.h"
+
+/* Each scope includes those before it. */
+enum access_scope {
+    ACCESS_ANYONE, /* needs no key */
+    ACCESS_READ,   /* what is stored, and what follows from it */
+    ACCESS_SUBMIT, /* and jobs, sweeps, plans, noise and batches; canceling and deleting them */
+    ACCESS_ADMIN,  /* and what concerns the service as a whole: metrics */
+    ACCESS_SCOPES
+};
+
+enum access_verdict {
+    ACCESS_GRANTED,
+    ACCESS_NO_KEY,     /* the request has none */
+    ACCESS_MALFORMED,  /* not "Bearer KEY" */
+    ACCESS_WRONG_KEY,  /* no line has it */
+    ACCESS_TOO_NARROW, /* its scope does not include this */
+};
+
+#define ACCESS_ID_SIZE 9   /* 8 hexadecimal digits and NUL */
+#define ACCESS_KEY_SIZE 64 /* "epsk_ID_SECRET" and NUL */
+#define ACCESS_LINE_SIZE 192
+#define ACCESS_NAME_MOST 64 /* bytes of a name */
+
+struct access;
+
+const char *access_scope_name(enum access_scope scope);
+/* The scope with that name other than ACCESS_ANYONE; ACCESS_ANYONE: there is none. */
+enum access_scope access_scope_named(const char *name);
+
+/* Reads the keys of config->keys and config->key_lines. If neither is given, everyone may do everything. NULL with a
+ * message: out of memory, or the keys cannot be read. */
+struct access *access_create(const struct config *config, char *message, size_t message_size);
+void access_destroy(struct access *access);
+
+/* Reads them again, and replaces the keys at once. False with a message: the former keys stay. Thread-safe, as is
+ * access_judge(). */
+bool access_reload(struct access *access, char *message, size_t message_size);
+
+/* Whether keys are required, and how many there are. */
+bool access_required(const struct access *access);
+size_t access_count(struct access *access);
+
+/* Judges a request by its Authorization header (NULL: it has none). id: that of the key if its secret is right, else
+ * "". */
+enum access_verdict access_judge(struct access *access, const char *authorization, enum access_scope needed,
+                                 char id[ACCESS_ID_SIZE]);
+
+/* Draws a key, and writes its line. name: at most ACCESS_NAME_MOST printable characters, or "". */
+void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum access_scope scope, const char *name);
+
+#endif

@@ -1,0 +1,270 @@
+"""
+Keys: who may do what, how keys come and go, and what a service without keys refuses.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import requests
+import yaml
+
+from browser import Browser
+from conftest import BINARY, GAUSSIAN, ROOT, check_problem, until
+
+sys.path.insert(0, str(ROOT / "api" / "python"))
+
+import epsilond  # noqa: E402
+
+CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
+METHODS = ("get", "post", "delete")
+SCOPES = ("anyone", "read", "submit", "admin")
+ID = "01234567-0000-7000-8000-000000000000"
+
+
+def run(*arguments, **environment):
+    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **environment})
+
+
+def draw(scope="submit", *options):
+    """A key and its line."""
+    lines = run("key", "--scope", scope, *options, "new").stdout.splitlines()
+    return lines[0], lines[-1]
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+@pytest.fixture(scope="module")
+def keys():
+    return {scope: draw(scope) for scope in SCOPES[1:]}
+
+
+@pytest.fixture
+def guarded(launch, tmp_path, keys):
+    """A server that has one key of each scope."""
+    path = tmp_path / "keys"
+    path.write_text("# of the tests\n\n" + "".join(f"{line}\n" for _, line in keys.values()))
+    path.chmod(0o600)
+    server = launch("--keys", str(path))
+    server.keys = path
+    return server
+
+
+def operations():
+    for path, item in CONTRACT["paths"].items():
+        for method in item.keys() & set(METHODS):
+            yield method.upper(), path, item[method]
+
+
+# ---------------------------------------------------------------- scopes
+
+
+def test_every_route_has_the_scope_of_the_contract():
+    table = (ROOT / "server" / "routes" / "table.c").read_text()
+    rows = {(method, path): scope.lower()
+            for method, path, scope in re.findall(r'^    \{"([A-Z]+)", "([^"]+)", ACCESS_(\w+),', table, re.M)}
+    assert rows == {(method, path): operation["x-scope"] for method, path, operation in operations()}
+    for method, path, operation in operations():
+        assert (operation.get("security") == []) == (operation["x-scope"] == "anyone")
+        assert method == "GET" or operation["x-scope"] == "submit", (method, path)
+
+
+def test_a_key_serves_for_its_scope_and_those_before_it(guarded, keys):
+    """Every operation, without a key and with each one: permitted, 401 or 403."""
+    for method, path, operation in operations():
+        target = path.format(id=ID, type="quota", file="main.js")
+        for has in SCOPES:
+            key = keys[has][0] if has != "anyone" else None
+            answer = requests.request(method, guarded.url + target, headers=bearer(key), json={}, timeout=60)
+            if SCOPES.index(has) >= SCOPES.index(operation["x-scope"]):
+                assert answer.status_code in (200, 404, 422), (method, path, has, answer.text)
+            elif has == "anyone":
+                check_problem(answer, 401, "unauthenticated")
+                assert answer.headers["WWW-Authenticate"] == 'Bearer realm="epsilond"'
+            else:
+                problem = check_problem(answer, 403, "insufficient-scope")
+                assert operation["x-scope"] in problem["detail"]
+                assert f'scope="{operation["x-scope"]}"' in answer.headers["WWW-Authenticate"]
+
+
+def test_only_the_whole_key_is_right(guarded, keys):
+    key, line = keys["read"]
+    other = keys["submit"][0]
+    wrong = [key[:-1], key + "A", key[:-1] + ("A" if key[-1] != "A" else "B"), key.upper(), key[5:], line.split()[2],
+             key[:14] + other[14:], "epsk_00000000" + key[13:], "epsk_", "x" * 5000, "é"]
+    for text in wrong:
+        answer = requests.get(guarded.url + "/v1/jobs", headers=bearer(text.encode()), timeout=60)
+        if answer.status_code != 431:  # the head is too long for a key
+            check_problem(answer, 401, "unauthenticated")
+            assert 'error="invalid_token"' in answer.headers["WWW-Authenticate"]
+    for header in (key, "Bearer", "Basic " + key, "Bearerx " + key, "Token " + key):
+        answer = requests.get(guarded.url + "/v1/jobs", headers={"Authorization": header}, timeout=60)
+        check_problem(answer, 401, "unauthenticated")
+    for header in ("bearer " + key, "BEARER   " + key):
+        assert requests.get(guarded.url + "/v1/jobs", headers={"Authorization": header}, timeout=60).status_code == 200
+    twice = requests.get(guarded.url + "/v1/jobs?key=" + key, timeout=60)
+    check_problem(twice, 401, "unauthenticated")
+
+
+def test_nothing_of_a_refused_request_is_read_or_done(guarded, keys):
+    huge = b"[" + b"0," * (6 << 20) + b"0]"
+    answer = requests.post(guarded.url + "/v1/jobs", data=huge, headers={"Content-Type": "application/json"},
+                           timeout=60)
+    check_problem(answer, 401, "unauthenticated")
+    job = requests.post(guarded.url + "/v1/jobs?wait=60", json=GAUSSIAN, headers=bearer(keys["submit"][0]),
+                        timeout=100).json()
+    path = guarded.url + job["links"]["self"]
+    for key in (None, keys["read"][0]):
+        assert requests.delete(path, headers=bearer(key), timeout=60).status_code in (401, 403)
+    assert requests.get(path, headers=bearer(keys["read"][0]), timeout=60).json()["status"] == "succeeded"
+    head = requests.head(path, timeout=60)
+    assert (head.status_code, head.content) == (401, b"")
+    assert requests.head(path, headers=bearer(keys["read"][0]), timeout=60).status_code == 200
+    assert requests.options(path, timeout=60).headers["Allow"] == "GET, HEAD, DELETE, OPTIONS"
+
+
+def test_the_log_names_keys_by_their_ids_alone(guarded, keys):
+    for key, _ in keys.values():
+        requests.get(guarded.url + "/v1", headers=bearer(key), timeout=60)
+        requests.get(guarded.url + "/v1", headers=bearer(key + "x"), timeout=60)
+    until(lambda: guarded.log_text().count("path=/v1 ") == 6)
+    for key, line in keys.values():
+        assert guarded.log_text().count(f" key={line.split()[0]} ") == 1
+        assert key[14:] not in guarded.log_text()
+
+
+# ---------------------------------------------------------------- keys come and go
+
+
+def test_keys_are_read_again_at_a_hangup(guarded, keys):
+    def status(key):
+        return requests.get(guarded.url + "/v1", headers=bearer(key), timeout=60).status_code
+
+    def reload(text, expect):
+        guarded.keys.write_text(text)
+        before = guarded.log_text().count("event=keys")
+        guarded.process.send_signal(signal.SIGHUP)
+        until(lambda: guarded.log_text().count("event=keys") > before)
+        assert expect in guarded.log_text().splitlines()[-1]
+
+    fresh, line = draw("read", "--name", "new")
+    assert (status(keys["read"][0]), status(fresh)) == (200, 401)
+    reload(line + "\n", "count=1")
+    assert (status(keys["read"][0]), status(fresh)) == (401, 200)
+    for broken in ("", "# none\n", "nonsense\n", line + "\n" + line + "\n", line.replace(" read ", " write ") + "\n",
+                   line[:-10].replace(" new", "") + "\n"):
+        reload(broken, "the former keys stay valid")
+        assert status(fresh) == 200
+    guarded.keys.unlink()
+    guarded.process.send_signal(signal.SIGHUP)
+    until(lambda: "No such file" in guarded.log_text())
+    assert status(fresh) == 200
+
+
+def test_a_hangup_without_keys_changes_nothing(launch):
+    server = launch()
+    server.process.send_signal(signal.SIGHUP)
+    until(lambda: "nothing to reload" in server.log_text())
+    assert server.get("/v1").status_code == 200
+
+
+def test_lines_may_come_from_the_environment(launch, keys):
+    lines = ",".join(line for _, line in keys.values())
+    server = launch(env={**os.environ, "EPSILOND_KEY_LINES": lines})
+    check_problem(server.get("/v1"), 401, "unauthenticated")
+    for key, _ in keys.values():
+        assert server.get("/v1", headers=bearer(key)).status_code == 200
+
+
+def test_what_is_no_key_file_is_refused(tmp_path, keys):
+    line = keys["read"][1]
+    texts = {"empty": ("", "has no key"), "twice": (f"{line}\n{line}\n", "line 2 of"),
+             "scope": (line.replace(" read ", " all "), "read, submit or admin"),
+             "hash": (line[:-3], "64 hexadecimal digits"), "id": ("key " + line, "8 hexadecimal digits"),
+             "zero": (line + "\n\0", "could not be read as text"), "long": (line + " " + "x" * 65, "at most 64")}
+    for name, (text, why) in texts.items():
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o600)
+        ended = run("serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db"), "--keys", str(path))
+        assert ended.returncode == 1 and why in ended.stderr, (name, ended.stderr)
+    open_to_all = tmp_path / "open"
+    open_to_all.write_text(line)
+    open_to_all.chmod(0o666)
+    for path, why in (open_to_all, "chmod go-w"), (tmp_path, "no regular file"), (tmp_path / "none", "No such file"):
+        ended = run("serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db"), "--keys", str(path))
+        assert ended.returncode == 1 and why in ended.stderr, ended.stderr
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_beyond_this_machine_keys_are_required(launch, tmp_path, keys):
+    for address in ("0.0.0.0:0", "[::]:0"):
+        ended = run("serve", "--listen", address, "--db", str(tmp_path / "x.db"))
+        assert ended.returncode == 1 and "--keys" in ended.stderr and "--insecure" in ended.stderr, ended.stderr
+    assert not (tmp_path / "x.db").exists()
+    for options in (["--insecure"], ["--key-lines", keys["read"][1]]):
+        server = launch("--listen", "0.0.0.0:0", *options)
+        server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+        assert server.get("/v1", headers=bearer(keys["read"][0])).status_code == 200
+
+
+def test_a_new_key_is_printed_once():
+    """First line the key, last line that of the file, in which the key is not."""
+    key, line = draw("admin", "--name", "alice")
+    assert re.fullmatch(r"epsk_[0-9a-f]{8}_[A-Za-z0-9_-]{43}", key)
+    assert re.fullmatch(key[5:13] + r" admin [0-9a-f]{64} alice", line) and key[14:] not in line
+    assert run("key", "new").stdout.splitlines()[-1].split()[1] == "submit"
+    assert len({draw()[0] for _ in range(20)}) == 20
+    for wrong in (["key"], ["key", "old"], ["key", "new", "new"], ["key", "--scope", "all", "new"],
+                  ["key", "--name", "a b", "new"], ["key", "--name", "a,b", "new"], ["key", "--name", "x" * 65, "new"]):
+        ended = run(*wrong)
+        assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr, wrong
+
+
+# ---------------------------------------------------------------- clients
+
+
+def test_the_client_sends_its_key(guarded, keys, monkeypatch):
+    with pytest.raises(epsilond.Problem) as refused:
+        epsilond.Client(guarded.url).solve(GAUSSIAN)
+    assert (refused.value.status, refused.value.type) == (401, "unauthenticated")
+    with epsilond.Client(guarded.url, bearer_key=keys["submit"][0]) as client:
+        job = client.solve(GAUSSIAN)
+        assert job["status"] == "succeeded"
+        assert list(client.events(job))[-1].kind == "job"
+        assert len(list(client.noise(job, dimensions=2))) == GAUSSIAN["n"]
+    monkeypatch.setenv("EPSILOND_BEARER_KEY", keys["read"][0])
+    with epsilond.Client(guarded.url) as client:
+        assert client.get(job)["id"] == job["id"]
+        with pytest.raises(epsilond.Problem) as refused:
+            client.solve(GAUSSIAN)
+    assert refused.value.type == "insufficient-scope"
+
+
+def test_the_page_asks_for_a_key_once(guarded, keys, tmp_path):
+    browser = Browser(guarded, tmp_path / "profile")
+    try:
+        browser.open("#/load")
+        browser.one("#key-dialog[open]")
+        assert len(browser.all("#key-dialog")) == 1  # although several requests were refused
+        browser.one("#key").send_keys("epsk_wrong")
+        browser.one("#key-dialog .primary").click()
+        browser.wait(lambda: "does not know" in browser.text("#key-dialog"))
+        browser.one("#key").send_keys(keys["admin"][0])
+        browser.one("#key-dialog .primary").click()
+        browser.wait(lambda: not browser.all("#key-dialog"))
+        job = requests.post(guarded.url + "/v1/jobs?wait=60", json=GAUSSIAN, headers=bearer(keys["submit"][0]),
+                            timeout=100).json()
+        browser.run("location.hash = arguments[0]", f"#/jobs/{job['id']}")
+        browser.wait(lambda: "ucceeded" in browser.text("#state"))
+        browser.wait(lambda: [link for link in browser.all("a.button") if link.text == "JSON"])[0].click()
+        browser.wait(lambda: job["id"] in browser.run("return document.body.innerText"))
+    finally:
+        browser.quit()
