@@ -26,6 +26,7 @@
 #include "server/groups/groups.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
+#include "server/http/tls.h"
 #include "server/http/wait.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/memory.h"
@@ -159,6 +160,7 @@ static void server_free(struct server *server)
 {
     signals_on_reload(NULL, NULL);
     access_destroy(server->access);
+    tls_destroy(server->tls);
     pool_destroy(server->gate);
     pool_destroy(server->bulk);
     pool_destroy(server->lists);
@@ -206,20 +208,25 @@ static int serve(struct server *server, struct http *http, const char *url)
 }
 
 /* On the signal thread. */
-static void reload_keys(void *user)
+static void reload(void *user)
 {
     struct server *server = user;
     char message[512], quoted[600];
-    if (!access_required(server->access))
+    if (!access_required(server->access) && !server->tls)
         log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
-    else if (access_reload(server->access, message, sizeof message))
+    if (access_required(server->access) && access_reload(server->access, message, sizeof message))
         log_event(LOG_LEVEL_INFO, "keys", "count=%zu", access_count(server->access));
-    else
+    else if (access_required(server->access))
         log_event(LOG_LEVEL_ERROR, "keys", "detail=%s action=\"the former keys stay valid\"",
+                  log_quote(quoted, sizeof quoted, message));
+    if (server->tls && tls_reload(server->tls, message, sizeof message))
+        log_event(LOG_LEVEL_INFO, "certificate", "file=%s", log_quote(quoted, sizeof quoted, server->config->tls_cert));
+    else if (server->tls)
+        log_event(LOG_LEVEL_ERROR, "certificate", "detail=%s action=\"the former certificate stays in use\"",
                   log_quote(quoted, sizeof quoted, message));
 }
 
-/* Reads the keys. Returns false with a message. */
+/* Reads the keys and the certificate. Returns false with a message. */
 static bool admit(struct server *server, int fd, char *message, size_t message_size)
 {
     server->access = access_create(server->config, message, message_size);
@@ -233,7 +240,12 @@ static bool admit(struct server *server, int fd, char *message, size_t message_s
             server->config->listen);
         return false;
     }
-    signals_on_reload(reload_keys, server);
+    if (server->config->tls_cert) {
+        server->tls = tls_create(server->config->tls_cert, server->config->tls_key, message, message_size);
+        if (!server->tls)
+            return false;
+    }
+    signals_on_reload(reload, server);
     return true;
 }
 
@@ -260,7 +272,8 @@ int command_serve(int argc, char **argv)
     }
     signals_start();
     log_start(config.log_level);
-    int fd = listen_on(config.listen, config.request_seconds, url, sizeof url, message, sizeof message);
+    int fd = listen_on(config.listen, config.tls_cert ? "https" : "http", config.request_seconds, url, sizeof url,
+                       message, sizeof message);
     bool ready = fd >= 0 && admit(&server, fd, message, sizeof message) &&
                  signals_watch(GRACE_SECONDS, overdue, NULL) && server_build(&server, message, sizeof message);
     struct http *http = ready ? http_start(&server, fd, message, sizeof message) : NULL;

@@ -11,6 +11,7 @@
 
 struct access;
 struct store;
+struct tls;
 struct jobs;
 struct keys;
 struct groups;
@@ -26,6 +27,7 @@ struct server {
     const struct config *config;
     const struct route *routes; /* the route table; ends with a row without a method */
     struct access *access;      /* who may do what */
+    struct tls *tls;            /* NULL: requests are not encrypted */
     struct store *store;
     struct pool *pool;    /* the workers */
     struct pool *side;    /* four threads: open streams, and draw matrices (two at most); independent of running jobs */

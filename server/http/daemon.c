@@ -15,6 +15,7 @@
 #include "server/http/daemon.h"
 #include "server/http/head.h"
 #include "server/http/router.h"
+#include "server/http/tls.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
@@ -186,14 +187,19 @@ static void on_message(void *cls, const char *format, va_list args)
     log_event(LOG_LEVEL_WARN, "PEER", "detail=%s", log_quote(quoted, sizeof quoted, message));
 }
 
+#define FLAGS (MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET)
+
+/* Limits and deadlines are enforced by connections.h; those of libmicrohttpd are set so that they do not interfere. */
+#define OPTIONS(context)                                                                                             \
+    MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)INT_MAX,                    \
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL, \
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, context, MHD_OPTION_NOTIFY_COMPLETED, on_completed, context
+
 struct MHD_Daemon *daemon_start(struct daemon_context *context)
 {
-    /* Limits and deadlines are enforced by connections.h; those of libmicrohttpd are set so that they do not
-     * interfere. */
-    return MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET, 0,
-        NULL, NULL, on_request, context, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)INT_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK,
-        on_target, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, context, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, context, MHD_OPTION_END);
+    if (!context->server->tls)
+        return MHD_start_daemon(FLAGS, 0, NULL, NULL, on_request, context, OPTIONS(context), MHD_OPTION_END);
+    return MHD_start_daemon(FLAGS | MHD_USE_TLS, 0, NULL, NULL, on_request, context, OPTIONS(context),
+                            MHD_OPTION_HTTPS_CERT_CALLBACK, tls_choose, MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITIES,
+                            MHD_OPTION_END);
 }

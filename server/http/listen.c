@@ -71,7 +71,7 @@ static int bind_one(const struct addrinfo *info, double gone_seconds)
     return -1;
 }
 
-static void write_url(int fd, char *url, size_t url_size)
+static void write_url(int fd, const char *scheme, char *url, size_t url_size)
 {
     struct sockaddr_storage bound;
     socklen_t len = sizeof bound;
@@ -82,10 +82,11 @@ static void write_url(int fd, char *url, size_t url_size)
                     NI_NUMERICHOST | NI_NUMERICSERV);
     }
     bool v6 = strchr(host, ':') != NULL;
-    snprintf(url, url_size, "http://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+    snprintf(url, url_size, "%s://%s%s%s:%s", scheme, v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
-int listen_on(const char *address, double gone_seconds, char *url, size_t url_size, char *message, size_t message_size)
+int listen_on(const char *address, const char *scheme, double gone_seconds, char *url, size_t url_size, char *message,
+              size_t message_size)
 {
     char host[256];
     const char *port;
@@ -106,7 +107,7 @@ int listen_on(const char *address, double gone_seconds, char *url, size_t url_si
     if (fd < 0)
         snprintf(message, message_size, "cannot listen on %s: %s", address, strerror(errno));
     else
-        write_url(fd, url, url_size);
+        write_url(fd, scheme, url, url_size);
     freeaddrinfo(found);
     return fd;
 }

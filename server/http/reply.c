@@ -96,6 +96,8 @@ static enum handled reply_queue(struct request *request, int status, const char 
     /* JSON and CSV contain names from clients; no browser may take them for a page, or show them in one. */
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    if (request->server->tls)
+        MHD_add_response_header(response, "Strict-Transport-Security", "max-age=31536000");
     bool policy = false;
     for (size_t i = 0; i < request->headers_len; i++) {
         MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);

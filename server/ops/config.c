@@ -44,6 +44,9 @@ static const struct option_row rows[] = {
     {"keys", KIND_TEXT, FIELD(keys), CONFIG_SERVE, 0, 0, NULL, "FILE",
      "clients need one of these keys, by epsilond key new; SIGHUP reads the file again"},
     {"key-lines", KIND_LIST, FIELD(key_lines), CONFIG_SERVE, 0, 0, NULL, "LINE,...", "further lines of such a file"},
+    {"tls-cert", KIND_TEXT, FIELD(tls_cert), CONFIG_SERVE, 0, 0, NULL, "FILE",
+     "serve HTTPS with this chain of certificates (PEM); SIGHUP reads it again"},
+    {"tls-key", KIND_TEXT, FIELD(tls_key), CONFIG_SERVE, 0, 0, NULL, "FILE", "the private key of --tls-cert (PEM)"},
     {"insecure", KIND_FLAG, FIELD(insecure), CONFIG_SERVE, 0, 0, NULL, NULL, "listen beyond this machine without keys"},
     {"scope", KIND_TEXT, FIELD(scope), CONFIG_KEY, 0, 0, "submit", "SCOPE",
      "read, submit (includes read) or admin (includes both, and metrics)"},
@@ -257,6 +260,10 @@ int config_read(struct config *config, enum config_command command, int argc, ch
     if (command == CONFIG_SERVE && config->max_connections < config->http_threads) {
         snprintf(message, message_size, "--max-connections must be at least --http-threads, which is %llu",
                  (unsigned long long)config->http_threads);
+        return -1;
+    }
+    if (command == CONFIG_SERVE && !config->tls_cert != !config->tls_key) {
+        snprintf(message, message_size, "--tls-cert and --tls-key belong together: give both or neither");
         return -1;
     }
     return optind;

@@ -42,6 +42,8 @@ struct config {
     struct config_list allow_host; /* comma-separated lists */
     const char *keys;              /* a file of keys; NULL: none (see access.h) */
     struct config_list key_lines;  /* such lines, comma-separated */
+    const char *tls_cert;          /* PEM: certificates; NULL: no TLS */
+    const char *tls_key;           /* PEM: the private key */
     bool insecure;                 /* listens beyond this machine without keys */
     const char *scope;             /* key: of the new one */
     const char *name;              /* key: NULL: none */

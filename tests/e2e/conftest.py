@@ -63,7 +63,7 @@ class Server:
             [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", self.database, *self.options, *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, **self.process_options)
         line = self.process.stdout.readline()
-        assert line.startswith("listening on http://"), (line, self.log_text())
+        assert line.startswith(("listening on http://", "listening on https://")), (line, self.log_text())
         self.url = line.removeprefix("listening on ").strip()
         self.session = requests.Session()
         return self

@@ -1,0 +1,148 @@
+/*
+ * See tls.h. A handshake may use a certificate for as long as it lasts, and nobody is told when it ends, so replaced
+ * certificates stay until the process ends. They are a few kilobytes each.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include "server/http/tls.h"
+
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHAIN_MOST 16 /* certificates */
+
+/* What one reading has found. */
+struct identity {
+    struct identity *former;
+    gnutls_pcert_st chain[CHAIN_MOST];
+    unsigned chain_len;
+    gnutls_privkey_t key;
+};
+
+struct tls {
+    const char *certificate, *key;
+    _Atomic(struct identity *) identity;
+    pthread_mutex_t reading;
+};
+
+static struct tls *only; /* the callback of GnuTLS has no argument of ours */
+
+static void identity_free(struct identity *identity)
+{
+    while (identity) {
+        struct identity *former = identity->former;
+        for (unsigned i = 0; i < identity->chain_len; i++)
+            gnutls_pcert_deinit(&identity->chain[i]);
+        if (identity->key)
+            gnutls_privkey_deinit(identity->key);
+        free(identity);
+        identity = former;
+    }
+}
+
+/* Reads a PEM file. NULL with a message. */
+static struct identity *identity_read(const struct tls *tls, char *message, size_t message_size)
+{
+    gnutls_datum_t chain = {0}, key = {0};
+    const char *file = tls->certificate;
+    struct identity *identity = calloc(1, sizeof *identity);
+    int code = identity ? gnutls_load_file(file, &chain) : GNUTLS_E_MEMORY_ERROR;
+    if (code == 0) {
+        identity->chain_len = CHAIN_MOST;
+        code = gnutls_pcert_list_import_x509_raw(identity->chain, &identity->chain_len, &chain, GNUTLS_X509_FMT_PEM, 0);
+        if (code != 0)
+            identity->chain_len = 0;
+    }
+    if (code == 0) {
+        file = tls->key;
+        code = gnutls_load_file(file, &key);
+    }
+    if (code == 0)
+        code = gnutls_privkey_init(&identity->key);
+    if (code == 0)
+        code = gnutls_privkey_import_x509_raw(identity->key, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
+    gnutls_free(chain.data);
+    if (key.data)
+        gnutls_memset(key.data, 0, key.size);
+    gnutls_free(key.data);
+    gnutls_pubkey_t own = NULL;
+    unsigned char ids[2][64];
+    size_t lens[2] = {sizeof ids[0], sizeof ids[1]};
+    if (code == 0 && (code = gnutls_pubkey_init(&own)) == 0)
+        code = gnutls_pubkey_import_privkey(own, identity->key, 0, 0);
+    if (code == 0)
+        code = gnutls_pubkey_get_key_id(own, GNUTLS_KEYID_USE_SHA256, ids[0], &lens[0]);
+    if (code == 0)
+        code = gnutls_pubkey_get_key_id(identity->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256, ids[1], &lens[1]);
+    if (own)
+        gnutls_pubkey_deinit(own);
+    if (code != 0)
+        snprintf(message, message_size, "cannot use %s for TLS: %s", file, gnutls_strerror(code));
+    else if (lens[0] != lens[1] || memcmp(ids[0], ids[1], lens[0]) != 0)
+        snprintf(message, message_size, "the private key of %s is not that of the first certificate of %s", tls->key,
+                 tls->certificate);
+    else
+        return identity;
+    identity_free(identity);
+    return NULL;
+}
+
+int tls_choose(gnutls_session_t session, const gnutls_datum_t *authorities, int authorities_len,
+               const gnutls_pk_algorithm_t *algorithms, int algorithms_len, gnutls_pcert_st **chain,
+               unsigned *chain_len, gnutls_privkey_t *key)
+{
+    (void)session;
+    (void)authorities;
+    (void)authorities_len;
+    (void)algorithms;
+    (void)algorithms_len;
+    struct identity *identity = atomic_load(&only->identity);
+    *chain = identity->chain;
+    *chain_len = identity->chain_len;
+    *key = identity->key;
+    return 0;
+}
+
+struct tls *tls_create(const char *certificate, const char *key, char *message, size_t message_size)
+{
+    struct tls *tls = calloc(1, sizeof *tls);
+    if (!tls) {
+        snprintf(message, message_size, "out of memory");
+        return NULL;
+    }
+    tls->certificate = certificate;
+    tls->key = key;
+    pthread_mutex_init(&tls->reading, NULL);
+    only = tls;
+    if (tls_reload(tls, message, message_size))
+        return tls;
+    tls_destroy(tls);
+    return NULL;
+}
+
+void tls_destroy(struct tls *tls)
+{
+    if (!tls)
+        return;
+    only = NULL;
+    identity_free(atomic_load(&tls->identity));
+    pthread_mutex_destroy(&tls->reading);
+    free(tls);
+}
+
+bool tls_reload(struct tls *tls, char *message, size_t message_size)
+{
+    struct identity *identity = identity_read(tls, message, message_size);
+    if (!identity)
+        return false;
+    pthread_mutex_lock(&tls->reading);
+    identity->former = atomic_load(&tls->identity);
+    atomic_store(&tls->identity, identity);
+    pthread_mutex_unlock(&tls->reading);
+    return true;
+}

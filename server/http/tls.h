@@ -1,0 +1,31 @@
+/*
+ * TLS 1.2 and later by GnuTLS, for the daemons of libmicrohttpd. The certificate and its key are read again at SIGHUP:
+ * connections that are open keep theirs, new ones get the new one.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_HTTP_TLS_H
+#define SERVER_HTTP_TLS_H
+
+#include <gnutls/abstract.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct tls;
+
+/* Reads the chain of certificates, in PEM with the own one first, and the private key of the own one. There is one
+ * struct tls in a process. NULL with a message. */
+struct tls *tls_create(const char *certificate, const char *key, char *message, size_t message_size);
+/* No daemon may use it any more. NULL is allowed. */
+void tls_destroy(struct tls *tls);
+
+/* Reads them again. False with a message: the former ones stay. */
+bool tls_reload(struct tls *tls, char *message, size_t message_size);
+
+/* What GnuTLS calls its priorities: the versions and ciphers that are offered. */
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+
+/* Gives a handshake the present certificate. */
+gnutls_certificate_retrieve_function2 tls_choose;
+
+#endif
