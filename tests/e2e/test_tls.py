@@ -22,12 +22,12 @@ sys.path.insert(0, str(ROOT / "api" / "python"))
 import epsilond  # noqa: E402
 
 
-def make(folder, name, *options):
+def make(folder, name):
     """A certificate for 127.0.0.1 and its key, both new."""
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-                    "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
-                    certificate, *options], check=True, capture_output=True)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key,
+                    "-out", certificate], check=True, capture_output=True)
     return certificate, key
 
 
@@ -175,9 +175,11 @@ def test_what_is_no_certificate_is_refused(tmp_path):
     for given, private, why in ((certificate, other, "is not that of"), (empty, key, str(empty)),
                                 (tmp_path / "none", key, "none"), (certificate, certificate, str(certificate)),
                                 (certificate, empty, str(empty)), (certificate, locked, str(locked))):
-        ended = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db"), "--tls-cert",
-                                str(given), "--tls-key", str(private)], capture_output=True, text=True, timeout=60)
+        ended = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db"),
+                                "--tls-cert", str(given), "--tls-key", str(private)], capture_output=True, text=True,
+                               timeout=60)
         assert ended.returncode == 1 and why in ended.stderr, ended.stderr
-    ended = subprocess.run([BINARY, "serve", "--tls-cert", str(certificate)], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([BINARY, "serve", "--tls-cert", str(certificate)], capture_output=True, text=True,
+                           timeout=60)
     assert ended.returncode == 2 and "--tls-key" in ended.stderr
     assert not (tmp_path / "x.db").exists()

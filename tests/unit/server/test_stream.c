@@ -135,7 +135,7 @@ static int start(void **state)
     server.bodies = (struct budget){.most = 1 << 20, .gauge = METRIC_BODY_BYTES};
     server.waits = waits_create();
     made.pool = pool_create(1, 0, METRIC_COUNT);
-    listener = listen_on(config.listen, config.request_seconds, url, sizeof url, message, sizeof message);
+    listener = listen_on(config.listen, "http", config.request_seconds, url, sizeof url, message, sizeof message);
     assert_true(listener >= 0);
     assert_int_equal(sscanf(url, "http://127.0.0.1:%u", &port), 1);
     http = http_start(&server, listener, message, sizeof message);
