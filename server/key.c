@@ -4,7 +4,6 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <ctype.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,15 +11,6 @@
 #include "server/commands.h"
 #include "server/ops/access.h"
 #include "server/ops/config.h"
-
-/* Whether the name is one word, so that it ends a line. */
-static bool is_name(const char *name)
-{
-    for (const char *c = name; *c; c++)
-        if (!isgraph((unsigned char)*c) || *c == ',')
-            return false;
-    return strlen(name) <= ACCESS_NAME_MOST;
-}
 
 int command_key(int argc, char **argv)
 {
@@ -40,8 +30,9 @@ int command_key(int argc, char **argv)
         snprintf(message, sizeof message, "--scope must be read, submit or admin, not \"%.60s\"", config.scope);
         operand = -1;
     }
-    if (operand >= 0 && config.name && !is_name(config.name)) {
-        snprintf(message, sizeof message, "--name must be one word of at most %d characters, without a comma",
+    if (operand >= 0 && (!access_is_name(config.group) || (config.name && !access_is_name(config.name)))) {
+        snprintf(message, sizeof message,
+                 "--group and --name must be words of at most %d visible ASCII characters, without a comma",
                  ACCESS_NAME_MOST);
         operand = -1;
     }
@@ -49,7 +40,7 @@ int command_key(int argc, char **argv)
         fprintf(stderr, "epsilond: %s\n", message);
         return 2;
     }
-    access_draw(key, line, scope, config.name ? config.name : "");
+    access_draw(key, line, scope, config.group, config.name ? config.name : "");
     printf(
         "%s\n\nThe client sends this key as \"Authorization: Bearer KEY\"; it is not stored anywhere. Add this line to "
         "the file of --keys, and send SIGHUP to the service:\n\n%s\n",

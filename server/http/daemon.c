@@ -110,7 +110,7 @@ static void log_request(const struct request *request, double seconds, enum MHD_
     if (!log_enabled(LOG_LEVEL_INFO))
         return;
     log_event(LOG_LEVEL_INFO, "request", "request=%s client=%s%s%s method=%s path=%s status=%d bytes=%zu ms=%.3f%s%s%s",
-              request->id, request->place->address, request->key[0] ? " key=" : "", request->key,
+              request->id, request->place->address, request->client.id[0] ? " key=" : "", request->client.id,
               log_quote(method, sizeof method, request->method), log_quote(path, sizeof path, request->path),
               request->status, request->reply_bytes, seconds * 1e3, request->job[0] ? " job=" : "", request->job,
               code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "" : " broken=true");

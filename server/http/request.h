@@ -50,6 +50,9 @@ struct route {
     const struct query_member *query; /* ends with a row without a name; NULL: none */
     unsigned traits;                  /* of enum route_traits */
     const void *resource;             /* for the handler: what it serves; or NULL */
+    /* If {..} names a resource that this client may not see, or that does not exist, the detail of the 404; otherwise
+     * NULL. NULL: every client sees it. */
+    const char *(*hidden)(const struct request *request);
 };
 
 /* The state of a suspended request; see wait.c. */
@@ -84,10 +87,10 @@ struct request {
     size_t offer;   /* index into route->produces */
     char *body;     /* NUL-terminated */
     size_t body_len;
-    size_t body_capacity;     /* counted in server->bodies */
-    uint64_t body_announced;  /* Content-Length; 0: none */
-    uint64_t body_seen;       /* bytes received, including discarded ones */
-    char key[ACCESS_ID_SIZE]; /* the id of its key; "": none */
+    size_t body_capacity;    /* counted in server->bodies */
+    uint64_t body_announced; /* Content-Length; 0: none */
+    uint64_t body_seen;      /* bytes received, including discarded ones */
+    struct access_client client;
     enum access_verdict verdict;
     enum api_problem refused; /* decided before the body was read; API_PROBLEM_COUNT: not rejected */
     const char *malformed;    /* the error in the head, or NULL */

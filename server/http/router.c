@@ -141,7 +141,7 @@ static bool permitted(struct request *request)
 {
     request->verdict =
         access_judge(request->server->access, request_header_value(request, MHD_HTTP_HEADER_AUTHORIZATION),
-                     request->route->scope, request->key);
+                     request->route->scope, &request->client);
     return request->verdict == ACCESS_GRANTED;
 }
 
@@ -229,9 +229,11 @@ static enum handled reply_no_access(struct request *request)
 
 enum handled router_run(struct request *request)
 {
+    const char *hidden;
     switch (request->refused) {
     case API_PROBLEM_COUNT:
-        return request->route->handler(request);
+        hidden = request->route->hidden ? request->route->hidden(request) : NULL;
+        return hidden ? reply_problem(request, API_PROBLEM_NOT_FOUND, "%s", hidden) : request->route->handler(request);
     case API_PROBLEM_MALFORMED_REQUEST:
         return reply_problem(request, API_PROBLEM_MALFORMED_REQUEST, "%s", request->malformed);
     case API_PROBLEM_UNAUTHENTICATED:

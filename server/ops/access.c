@@ -31,6 +31,7 @@ _Static_assert(sizeof PREFIX - 1 + ACCESS_ID_SIZE - 1 + 1 + SECRET_LEN + 1 <= AC
 struct entry {
     char id[ACCESS_ID_SIZE];
     enum access_scope scope;
+    char group[ACCESS_GROUP_SIZE];
     uint8_t hash[HASH_BYTES];
 };
 
@@ -81,6 +82,15 @@ static const char *next_word(const char **line, size_t *len)
     return word;
 }
 
+bool access_is_name(const char *name)
+{
+    size_t len = 0;
+    for (; name[len]; len++)
+        if (name[len] <= ' ' || name[len] > '~' || name[len] == ',')
+            return false;
+    return len > 0 && len <= ACCESS_NAME_MOST;
+}
+
 /* Reads one line. Returns what is wrong with it, or NULL. */
 static const char *read_line(struct entry *entry, const char *line)
 {
@@ -96,10 +106,14 @@ static const char *read_line(struct entry *entry, const char *line)
     entry->scope = access_scope_named(scope);
     if (entry->scope == ACCESS_ANYONE)
         return "has a scope after the id: read, submit or admin";
+    const char *group = next_word(&line, &len);
+    snprintf(entry->group, sizeof entry->group, "%.*s", (int)(len < sizeof entry->group ? len : 0), group);
+    if (!access_is_name(entry->group))
+        return "has a group after the scope, of at most 64 visible characters";
     const char *hash = next_word(&line, &len);
     if (len != 2 * HASH_BYTES || sodium_hex2bin(entry->hash, HASH_BYTES, hash, len, NULL, &hash_len, NULL) != 0 ||
         hash_len != HASH_BYTES)
-        return "has the hash of the key after the scope, which is 64 hexadecimal digits";
+        return "has the hash of the key after the group, which is 64 hexadecimal digits";
     (void)next_word(&line, &len);
     if (len > ACCESS_NAME_MOST)
         return "has a name of at most 64 characters";
@@ -296,13 +310,16 @@ static const char *token_of(const char *authorization)
 }
 
 enum access_verdict access_judge(struct access *access, const char *authorization, enum access_scope needed,
-                                 char id[ACCESS_ID_SIZE])
+                                 struct access_client *client)
 {
     uint8_t hash[HASH_BYTES];
     bool found = false, right = false;
     struct entry entry = {.scope = ACCESS_ANYONE};
-    id[0] = '\0';
-    if (needed == ACCESS_ANYONE || !access_required(access))
+    *client = (struct access_client){.sees_all = false};
+    if (needed == ACCESS_ANYONE)
+        return ACCESS_GRANTED;
+    client->sees_all = !access_required(access);
+    if (client->sees_all)
         return ACCESS_GRANTED;
     if (!authorization)
         return ACCESS_NO_KEY;
@@ -325,11 +342,14 @@ enum access_verdict access_judge(struct access *access, const char *authorizatio
     right = found && sodium_memcmp(hash, entry.hash, HASH_BYTES) == 0;
     if (!right)
         return ACCESS_WRONG_KEY;
-    memcpy(id, entry.id, ACCESS_ID_SIZE);
+    memcpy(client->id, entry.id, sizeof client->id);
+    memcpy(client->group, entry.group, sizeof client->group);
+    client->sees_all = entry.scope == ACCESS_ADMIN;
     return entry.scope >= needed ? ACCESS_GRANTED : ACCESS_TOO_NARROW;
 }
 
-void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum access_scope scope, const char *name)
+void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum access_scope scope, const char *group,
+                 const char *name)
 {
     uint8_t id[(ACCESS_ID_SIZE - 1) / 2], secret[SECRET_BYTES], hash[HASH_BYTES];
     char id_text[ACCESS_ID_SIZE], secret_text[SECRET_LEN + 1], hash_text[2 * HASH_BYTES + 1];
@@ -340,8 +360,8 @@ void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum ac
     snprintf(key, ACCESS_KEY_SIZE, "%s%s_%s", PREFIX, id_text, secret_text);
     hash_key(hash, key, strlen(key));
     sodium_bin2hex(hash_text, sizeof hash_text, hash, sizeof hash);
-    snprintf(line, ACCESS_LINE_SIZE, "%s %s %s%s%.*s", id_text, access_scope_name(scope), hash_text, *name ? " " : "",
-             ACCESS_NAME_MOST, name);
+    snprintf(line, ACCESS_LINE_SIZE, "%s %s %.*s %s%s%.*s", id_text, access_scope_name(scope), ACCESS_NAME_MOST, group,
+             hash_text, *name ? " " : "", ACCESS_NAME_MOST, name);
     sodium_memzero(secret, sizeof secret);
     sodium_memzero(secret_text, sizeof secret_text);
 }

@@ -4,10 +4,11 @@
  *
  * Keys are lines of a file or of an option:
  *
- *     ID SCOPE HASH [NAME]
+ *     ID SCOPE GROUP HASH [NAME]
  *
- * ID is the first part of the key, HASH its BLAKE2b-256 in hexadecimal digits, and NAME is for the operator. A line
- * that is empty or begins with # is ignored.
+ * ID is the first part of the key, HASH its BLAKE2b-256 in hexadecimal digits, and NAME is for the operator. The keys
+ * of a GROUP see the jobs, sweeps and plans that one of them posted, and those of scope admin see all. A line that is
+ * empty or begins with # is ignored.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -38,8 +39,16 @@ enum access_verdict {
 
 #define ACCESS_ID_SIZE 9   /* 8 hexadecimal digits and NUL */
 #define ACCESS_KEY_SIZE 64 /* "epsk_ID_SECRET" and NUL */
-#define ACCESS_LINE_SIZE 192
-#define ACCESS_NAME_MOST 64 /* bytes of a name */
+#define ACCESS_LINE_SIZE 256
+#define ACCESS_NAME_MOST 64 /* bytes of a name, and of that of a group */
+#define ACCESS_GROUP_SIZE (ACCESS_NAME_MOST + 1)
+
+/* Whose request it is. */
+struct access_client {
+    char id[ACCESS_ID_SIZE];       /* of its key; "": it has none */
+    char group[ACCESS_GROUP_SIZE]; /* of its key; "": none */
+    bool sees_all;                 /* a key of scope admin, or keys are not required */
+};
 
 struct access;
 
@@ -60,12 +69,17 @@ bool access_reload(struct access *access, char *message, size_t message_size);
 bool access_required(const struct access *access);
 size_t access_count(struct access *access);
 
-/* Judges a request by its Authorization header (NULL: it has none). id: that of the key if its secret is right, else
- * "". */
+/* Judges a request by its Authorization header (NULL: it has none). The client is that of the key if its secret is
+ * right, else nobody. */
 enum access_verdict access_judge(struct access *access, const char *authorization, enum access_scope needed,
-                                 char id[ACCESS_ID_SIZE]);
+                                 struct access_client *client);
 
-/* Draws a key, and writes its line. name: at most ACCESS_NAME_MOST printable characters, or "". */
-void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum access_scope scope, const char *name);
+/* Whether this may be the name of a group or of a key: one word of 1 to ACCESS_NAME_MOST visible ASCII characters
+ * without a comma. */
+bool access_is_name(const char *name);
+
+/* Draws a key, and writes its line. name: or "". */
+void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum access_scope scope, const char *group,
+                 const char *name);
 
 #endif

@@ -50,6 +50,8 @@ static const struct option_row rows[] = {
     {"insecure", KIND_FLAG, FIELD(insecure), CONFIG_SERVE, 0, 0, NULL, NULL, "listen beyond this machine without keys"},
     {"scope", KIND_TEXT, FIELD(scope), CONFIG_KEY, 0, 0, "submit", "SCOPE",
      "read, submit (includes read) or admin (includes both, and metrics)"},
+    {"group", KIND_TEXT, FIELD(group), CONFIG_KEY, 0, 0, "default", "GROUP",
+     "the keys of a group see what one of them posted; those of scope admin see all"},
     {"name", KIND_TEXT, FIELD(name), CONFIG_KEY, 0, 0, NULL, "NAME", "whose key it is, one word, for the operator"},
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "maximum open connections, including waiting ones"},

@@ -167,6 +167,7 @@ enum handled handle_resource_list(struct request *request)
     listing->task.run = list_task;
     listing->request = request;
     read_filter(request, &listing->filter);
+    listing->filter.owner = request->client.sees_all ? NULL : request->client.group;
     if (!request_suspend(request, list_resume))
         return reply_stopping(request);
     request_give(request, &holder, listing, INFINITY);

@@ -20,6 +20,7 @@ struct page {
     size_t limit;
     char label[4 * API_LABEL_MAX + 1];
     bool labelled;
+    char owner[OWNER_SIZE]; /* "": every one */
     char before[UUID_SIZE]; /* or "" */
     char next[UUID_SIZE];
     uint64_t changes;
@@ -57,6 +58,7 @@ static bool is_of(const struct page *page, const struct resource *resource, cons
     return page->document && page->resource == resource && page->status == filter->status &&
            page->limit == filter->limit && page->labelled == (filter->label != NULL) &&
            strcmp(page->label, filter->label ? filter->label : "") == 0 &&
+           strcmp(page->owner, filter->owner ? filter->owner : "") == 0 &&
            strcmp(page->before, filter->before ? filter->before : "") == 0;
 }
 
@@ -113,6 +115,7 @@ void pages_keep(struct pages *pages, const struct resource *resource, const stru
                           .notes = *notes,
                           .used = ++pages->uses};
     strcpy(page->label, filter->label ? filter->label : "");
+    strcpy(page->owner, filter->owner ? filter->owner : "");
     strcpy(page->before, filter->before ? filter->before : "");
     memcpy(page->next, next, UUID_SIZE);
 }

@@ -18,7 +18,7 @@ enum handled reply_unreadable(struct request *request, enum store_status status)
 {
     const char *noun = resource_of(request)->noun;
     if (status == STORE_NONE)
-        return reply_problem(request, API_PROBLEM_NOT_FOUND, "there is no %s with this id", noun);
+        return reply_problem(request, API_PROBLEM_NOT_FOUND, "%s", resource_of(request)->absent);
     if (status == STORE_CORRUPT) {
         return reply_problem(request, API_PROBLEM_INTERNAL,
                              "the stored data of this %s fails its checksum; post the %s again to compute it anew",
@@ -52,6 +52,26 @@ enum handled reply_document(struct request *request, int status, struct document
                                  .owner = document};
     memcpy(request->job, document->id, UUID_SIZE);
     return reply_shared(request, status, &shared, conditional);
+}
+
+/* ---------------------------------------------------------------- whose it is */
+
+_Static_assert(OWNER_SIZE == ACCESS_GROUP_SIZE, "a group owns what it posts");
+
+bool resource_visible(struct server *server, const struct access_client *client, const char *id)
+{
+    char owner[OWNER_SIZE];
+    if (client->sees_all)
+        return true;
+    return store_read_owner(server->store, id, owner) == STORE_OK && strcmp(owner, client->group) == 0;
+}
+
+const char *resource_hidden(const struct request *request)
+{
+    const struct resource *resource = resource_of(request);
+    if (uuid_valid(request->param) && !resource_visible(request->server, &request->client, request->param))
+        return resource->absent;
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- GET */
@@ -240,9 +260,6 @@ enum handled handle_resource_delete(struct request *request)
 
 /* ---------------------------------------------------------------- POST */
 
-/* There are no accounts yet: all clients share one space of keys. */
-static const char client[] = "";
-
 static bool copy_key(struct store_key *key, const char *value)
 {
     size_t len = strlen(value);
@@ -258,7 +275,7 @@ static bool copy_key(struct store_key *key, const char *value)
 bool resource_key(struct request *request, struct store_key *key, enum handled *handled)
 {
     const char *value = request_header_value(request, "Idempotency-Key");
-    key->client = client;
+    strcpy(key->owner, request->client.group);
     if (value && !copy_key(key, value)) {
         *handled = reply_problem(request, API_PROBLEM_INVALID_JOB,
                                  "Idempotency-Key must be 1 to %d visible ASCII characters", IDEMPOTENCY_KEY_MAX);

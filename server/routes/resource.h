@@ -24,6 +24,7 @@ struct group_routes;
 struct resource {
     const char *path;                 /* "/v1/jobs" */
     const char *noun;                 /* "job" */
+    const char *absent;               /* the detail of a 404: the same if there is none and if it is another group's */
     bool heavy;                       /* get() and tell() take milliseconds, so the lists thread calls them */
     const struct group_routes *group; /* what distinguishes a kind of group (routes/groups/groups.h); NULL: a job */
     /* Each function is passed its own resource. */
@@ -61,13 +62,18 @@ static inline const struct resource *resource_of(const struct request *request)
     return request->route->resource;
 }
 
+/* Whether a client sees the job, sweep or plan with this id: it is one of its group, or its key sees all. */
+bool resource_visible(struct server *server, const struct access_client *client, const char *id);
+/* For the route table. */
+const char *resource_hidden(const struct request *request);
+
 /*
  * The Idempotency-Key of a POST is looked up twice: as soon as the request is known, so that a replay needs no
  * computation and works even if the queue is full; and by the writer, inside the transaction that stores the request,
  * which decides.
  */
 
-/* Fills in client and text from the header of the request. Returns false with *handled if it is not a valid key. */
+/* Fills in owner and text from the request. Returns false with *handled if it is not a valid key. */
 bool resource_key(struct request *request, struct store_key *key, enum handled *handled);
 /* The first lookup: whether the key was used, with this request or another. */
 bool resource_key_used(struct server *server, struct store_key *key);

@@ -130,6 +130,7 @@ enum store_status store_list_groups(struct store *store, enum group_kind_id kind
     *len = 0;
     if (statement) {
         store__bind_text(statement, 1, filter->before ? filter->before : AFTER_EVERY_ID);
+        store__bind_text(statement, 6, filter->owner);
         sqlite3_bind_int64(statement, 2, (sqlite3_int64)filter->limit);
         sqlite3_bind_int(statement, 5, (int)kind);
         if (by_status)

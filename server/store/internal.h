@@ -65,6 +65,8 @@ enum store_sql {
     SQL_KEY_PUT,
     SQL_KEY_EXPIRE,
     SQL_KEY_GONE,
+    SQL_OWNER_PUT,
+    SQL_OWNER_READ,
     SQL_BLOB_PUT,
     SQL_BLOB_READ,
     SQL_BLOB_TOUCH,
@@ -151,6 +153,8 @@ enum store_status store__result_put(struct store *store, const struct store_upda
 /* In a transaction of the writer: records that a free key refers to `id`. If the result is STORE_OK, key->use says
  * whether it was free. */
 enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at);
+/* In a transaction of the writer: records to which group the posted resource belongs; "": to none. */
+enum store_status store__owner_put(struct store *store, const char *owner, const char *id);
 /* In a transaction of the writer: deletes the key of a resource that was deleted. */
 enum store_status store__key_gone(struct store *store, const char *id);
 /* STORE_OK or STORE_NONE, in a transaction of the writer. */

@@ -117,6 +117,8 @@ static enum store_status insert_apply(struct store *store, struct store_write *w
     if (status != STORE_OK || insert->key.use != KEY_FREE)
         return status;
     status = store__job_put(store, record, &insert->unanswered);
+    if (status == STORE_OK)
+        status = store__owner_put(store, insert->key.owner, record->id);
     bool answered = record->from_cache && !record->parent[0] && !insert->unanswered;
     return status == STORE_OK && answered ? replace_oldest(store, insert) : status;
 }
@@ -313,6 +315,7 @@ enum store_status store_list_jobs(struct store *store, const struct list_filter 
     size_t found_len = 0;
     if (statement) {
         store__bind_text(statement, 1, filter->before ? filter->before : AFTER_EVERY_ID);
+        store__bind_text(statement, 6, filter->owner);
         sqlite3_bind_int64(statement, 2, (sqlite3_int64)filter->limit);
         if (by_status)
             sqlite3_bind_int(statement, 3, (int)filter->status);

@@ -1,6 +1,6 @@
 /*
  * Idempotency keys: the first request of a key and the resource that it created. What is posted, a job or another
- * resource, is represented by a digest and an id.
+ * resource, is represented by a digest and an id. And to whom a resource belongs.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -43,7 +43,7 @@ static enum store_status find(struct store_connection *connection, struct store_
     sqlite3_stmt *statement = store__statement(connection, SQL_KEY_READ);
     if (!statement)
         return STORE_FAILED;
-    store__bind_text(statement, 1, key->client);
+    store__bind_text(statement, 1, key->owner);
     store__bind_text(statement, 2, key->text);
     sqlite3_bind_int64(statement, 3, clock_now_ms() - KEY_AGE_MS);
     int code = sqlite3_step(statement);
@@ -62,7 +62,7 @@ static enum store_status put(struct store_connection *connection, const struct s
     sqlite3_stmt *statement = store__statement(connection, SQL_KEY_PUT);
     if (!statement)
         return STORE_FAILED;
-    store__bind_text(statement, 1, key->client);
+    store__bind_text(statement, 1, key->owner);
     store__bind_text(statement, 2, key->text);
     store__bind_text(statement, 3, key->request);
     store__bind_text(statement, 4, id);
@@ -97,4 +97,42 @@ enum store_status store__key_take(struct store *store, struct store_key *key, co
         return STORE_OK;
     enum store_status status = find(store->writer, key);
     return status == STORE_OK && key->use == KEY_FREE ? put(store->writer, key, id, created_at) : status;
+}
+
+/* ---------------------------------------------------------------- owners */
+
+enum store_status store__owner_put(struct store *store, const char *owner, const char *id)
+{
+    if (!owner[0])
+        return STORE_OK;
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_OWNER_PUT);
+    if (!statement)
+        return STORE_FAILED;
+    store__bind_text(statement, 1, id);
+    store__bind_text(statement, 2, owner);
+    return store__run(store->writer, statement);
+}
+
+enum store_status store_read_owner(struct store *store, const char *id, char owner[OWNER_SIZE])
+{
+    struct store_connection *reader = store__reader_take(store);
+    sqlite3_stmt *statement = reader ? store__statement(reader, SQL_OWNER_READ) : NULL;
+    enum store_status status = STORE_FAILED;
+    owner[0] = '\0';
+    if (statement) {
+        store__bind_text(statement, 1, id);
+        int code = sqlite3_step(statement);
+        const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+        if (text && strlen(text) < OWNER_SIZE && !store__is_false(statement, 1)) {
+            strcpy(owner, text);
+            status = STORE_OK;
+        } else {
+            status = code == SQLITE_ROW    ? store__damaged("owners", id)
+                     : code == SQLITE_DONE ? STORE_NONE
+                                           : store__complain(reader, "owner");
+        }
+        sqlite3_reset(statement);
+    }
+    store__reader_give(store, reader);
+    return status;
 }

@@ -51,6 +51,10 @@
 /* The given text, or otherwise the detail of the problem document of a failed job. */
 #define CHILD_DETAIL "coalesce(:detail, json_extract(:error, '$.detail'))"
 
+/* Of a list: only what belongs to the group ?6, if that is given. */
+#define OWNED_BY(table) \
+    "AND (?6 IS NULL OR EXISTS (SELECT 1 FROM owners WHERE owners.id = " table ".id AND owner = ?6)) "
+
 static const char *const statements[SQL_COUNT] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
@@ -70,13 +74,14 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_JOB_DELETE] = "DELETE FROM jobs WHERE id = ?1 AND status >= 2",
     [SQL_JOB_READ] = "SELECT " READ_COLUMNS " FROM jobs WHERE id = ?1",
     /* Only posted jobs; children are listed in their groups. */
-    [SQL_JOB_LIST] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND parent IS NULL ORDER BY id DESC LIMIT ?2",
+    [SQL_JOB_LIST] = "SELECT " LIST_COLUMNS
+                     " FROM jobs WHERE id < ?1 AND parent IS NULL " OWNED_BY("jobs") "ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_STATUS] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 "
-                            "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
+                            "AND parent IS NULL " OWNED_BY("jobs") "ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_LABEL] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND label = ?4 "
-                           "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
+                           "AND parent IS NULL " OWNED_BY("jobs") "ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_LIST_BOTH] = "SELECT " LIST_COLUMNS " FROM jobs WHERE id < ?1 AND status = ?3 AND label = ?4 "
-                          "AND parent IS NULL ORDER BY id DESC LIMIT ?2",
+                          "AND parent IS NULL " OWNED_BY("jobs") "ORDER BY id DESC LIMIT ?2",
     [SQL_JOB_OPEN] = "SELECT id FROM jobs WHERE status < 2 OR status > 4 ORDER BY id",
     /* Ids contain the time of creation, which is before the end: the first condition finds the rows quickly. A damaged
      * time never expires a row. */
@@ -110,13 +115,16 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_GROUP_DELETE] = "DELETE FROM job_groups WHERE id = ?1 AND kind = ?2 "
                          "AND (finished_at IS NOT NULL OR " GROUP_LOST ")",
     [SQL_GROUP_READ] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id = ?1 AND kind = ?2",
-    [SQL_GROUP_LIST] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 ORDER BY id DESC LIMIT ?2",
-    [SQL_GROUP_LIST_STATUS] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
-                              "ORDER BY id DESC LIMIT ?2",
-    [SQL_GROUP_LIST_LABEL] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND label = ?4 "
-                             "ORDER BY id DESC LIMIT ?2",
+    [SQL_GROUP_LIST] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 " OWNED_BY(
+        "job_groups") "ORDER BY id DESC LIMIT ?2",
+    [SQL_GROUP_LIST_STATUS] =
+        "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 " OWNED_BY(
+            "job_groups") "ORDER BY id DESC LIMIT ?2",
+    [SQL_GROUP_LIST_LABEL] =
+        "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND label = ?4 " OWNED_BY(
+            "job_groups") "ORDER BY id DESC LIMIT ?2",
     [SQL_GROUP_LIST_BOTH] = "SELECT " GROUP_COLUMNS " FROM job_groups WHERE id < ?1 AND kind = ?5 AND status = ?3 "
-                            "AND label = ?4 ORDER BY id DESC LIMIT ?2",
+                            "AND label = ?4 " OWNED_BY("job_groups") "ORDER BY id DESC LIMIT ?2",
     [SQL_GROUP_OPEN] =
         "SELECT " GROUP_COLUMNS " FROM job_groups WHERE finished_at IS NULL OR " GROUP_LOST " ORDER BY id",
     [SQL_GROUP_EXPIRE] = "DELETE FROM job_groups WHERE id IN (SELECT id FROM job_groups WHERE id < ?1 AND status >= 2 "
@@ -165,6 +173,10 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_KEY_PUT] = "INSERT OR REPLACE INTO idempotency (client, key, request, job, created_at, checksum) "
                     "VALUES (?1, ?2, ?3, ?4, ?5, digest(?1, ?2, ?3, ?4))",
     [SQL_KEY_EXPIRE] = "DELETE FROM idempotency WHERE created_at < ?1",
+    [SQL_OWNER_PUT] = "INSERT INTO owners (id, owner, checksum) VALUES (?1,?2, digest(?1,?2))",
+    /* A child belongs to whom its group belongs to. */
+    [SQL_OWNER_READ] = "SELECT owner, checksum = digest(id,owner) FROM owners WHERE id = ?1 OR "
+                       "id = (SELECT parent FROM jobs WHERE id = ?1)",
     [SQL_KEY_GONE] = "DELETE FROM idempotency WHERE job = ?1",
 
     [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "

@@ -98,9 +98,12 @@ enum key_use {
     KEY_DAMAGED   /* the stored key fails its checksum */
 };
 
+/* The bytes of the name of a group of keys, with NUL. */
+#define OWNER_SIZE 65
+
 /* The key with which a resource is posted. It is kept for a day. */
 struct store_key {
-    const char *client;                 /* the client that owns the key */
+    char owner[OWNER_SIZE];             /* the group of the client, to which the resource will belong; "": none */
     char text[IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
     char request[HASH_SIZE];            /* see store_key_request() */
     /* Out. */
@@ -224,8 +227,15 @@ enum store_status store_read_group(struct store *store, enum group_kind_id kind,
  * called. */
 uint64_t store_changes(struct store *store);
 
+/*
+ * The group to which a job, sweep or plan belongs, or that of which it is a child; "": to none. STORE_NONE: there is no
+ * posted resource with this id, or it has no group.
+ */
+enum store_status store_read_owner(struct store *store, const char *id, char owner[OWNER_SIZE]);
+
 /* The rows of a resource that belong to a page. */
 struct list_filter {
+    const char *owner;      /* NULL: any */
     enum job_status status; /* JOB_STATUS_COUNT: any */
     const char *label;      /* NULL: any */
     const char *before;     /* id; NULL: from the newest */

@@ -97,7 +97,7 @@ def test_a_key_serves_for_its_scope_and_those_before_it(guarded, keys):
 def test_only_the_whole_key_is_right(guarded, keys):
     key, line = keys["read"]
     other = keys["submit"][0]
-    wrong = [key[:-1], key + "A", key[:-1] + ("A" if key[-1] != "A" else "B"), key.upper(), key[5:], line.split()[2],
+    wrong = [key[:-1], key + "A", key[:-1] + ("A" if key[-1] != "A" else "B"), key.upper(), key[5:], line.split()[3],
              key[:14] + other[14:], "epsk_00000000" + key[13:], "epsk_", "x" * 5000, "é"]
     for text in wrong:
         answer = requests.get(guarded.url + "/v1/jobs", headers=bearer(text.encode()), timeout=60)
@@ -140,6 +140,137 @@ def test_the_log_names_keys_by_their_ids_alone(guarded, keys):
         assert key[14:] not in guarded.log_text()
 
 
+# ---------------------------------------------------------------- groups
+
+
+@pytest.fixture
+def shared(launch, tmp_path):
+    """A server of two groups, by their keys: a1, a2 and reader of a, b1 of b, and one of scope admin in a third."""
+    drawn = {"a1": draw("submit", "--group", "a"), "a2": draw("submit", "--group", "a"),
+             "reader": draw("read", "--group", "a"), "b1": draw("submit", "--group", "b"),
+             "admin": draw("admin", "--group", "c")}
+    path = tmp_path / "keys"
+    path.write_text("".join(f"{line}\n" for _, line in drawn.values()))
+    path.chmod(0o600)
+    server = launch("--keys", str(path))
+    server.of = {name: bearer(key) for name, (key, _) in drawn.items()}
+    return server
+
+
+def ask(server, who, path, method="GET", **options):
+    return requests.request(method, server.url + path, headers={**server.of[who], **options.pop("headers", {})},
+                            timeout=100, **options)
+
+
+SWEEP = {"base": GAUSSIAN, "grid": {"/noise_multiplier": [1, 2]}}
+PLAN = {"n": 10, "batch_size": 10, "dataset_size": 100, "epsilon": 1, "delta": 1e-5, "schemes": ["none"],
+        "families": ["identity"]}
+
+
+def test_what_a_group_posts_is_hidden_from_the_others(shared):
+    """Every operation on every kind of resource: 404, as for an id that does not exist; and nothing happens."""
+    posted = {kind: ask(shared, "a1", f"/v1/{kind}", "POST", json=body).json()
+              for kind, body in (("jobs", GAUSSIAN), ("sweeps", SWEEP), ("plans", PLAN))}
+    for kind, document in posted.items():
+        ended = ask(shared, "a2", document["links"]["self"] + "?wait=60").json()
+        assert ended["status"] == "succeeded"
+        posted[kind] = ended
+    child = ask(shared, "reader", posted["sweeps"]["links"]["points"]).json()["items"][0]["job"]
+    seen = 0
+    for method, path, operation in operations():
+        if "{id}" not in path:
+            continue
+        kind = path.split("/")[2]
+        for id in [posted[kind]["id"]] + [child] * (kind == "jobs"):
+            target = path.format(id=id)
+            hidden, absent = (ask(shared, "b1", path.format(id=one), method) for one in (id, ID))
+            assert check_problem(hidden, 404, "not-found")["detail"] == absent.json()["detail"], target
+            if method == "GET":
+                assert ask(shared, "reader", target).status_code in (200, 204), target
+                assert ask(shared, "admin", target).status_code in (200, 204), target
+            seen += 1
+    assert seen > 25
+    for kind, document in posted.items():
+        assert ask(shared, "a2", document["links"]["self"]).json()["status"] == "succeeded"
+    for path in ("/v1/noise", "/v1/batches"):
+        body = {"job": posted["jobs"]["id"], **({"dimensions": 2} if path == "/v1/noise" else {})}
+        hidden, absent = (ask(shared, "b1", path, "POST", json={**body, "job": one}) for one in (body["job"], ID))
+        assert check_problem(hidden, 404, "not-found")["detail"] == absent.json()["detail"]
+        assert ask(shared, "a2", path, "POST", json=body).status_code in (200, 409, 422)
+    assert ask(shared, "admin", posted["jobs"]["links"]["self"], "DELETE").status_code == 204
+    assert ask(shared, "a1", posted["jobs"]["links"]["self"]).status_code == 404
+
+
+def test_lists_show_the_group_alone(shared):
+    """With every filter and on every page, though the pages of lists are cached."""
+    ids = {"a1": [], "b1": []}
+    for i in range(7):
+        for who, own in ids.items():
+            job = ask(shared, who, "/v1/jobs?wait=60", "POST",
+                      json={**GAUSSIAN, "noise_multiplier": 1 + i // 2, "label": f"l{i % 2}"}).json()
+            own.append(job["id"])
+            ask(shared, who, "/v1/sweeps", "POST", json={**SWEEP, "label": who})
+
+    def listed(who, query, path="/v1/jobs"):
+        found, cursor = [], None
+        while True:
+            page = ask(shared, who, f"{path}?limit=3{query}{f'&cursor={cursor}' if cursor else ''}").json()
+            found += [item["id"] for item in page["items"]]
+            cursor = page["next"]
+            if not cursor:
+                return found[::-1]
+
+    for _ in range(2):
+        for who, own in ids.items():
+            assert listed(who, "") == listed(who, "&status=succeeded") == own
+            assert listed(who, "&label=l0") == listed(who, "&label=l0&status=succeeded") == own[::2]
+            assert listed(who, "&status=failed") == []
+        assert listed("reader", "") == listed("a2", "") == ids["a1"]
+        assert sorted(listed("admin", "")) == sorted(ids["a1"] + ids["b1"])
+        assert len(listed("admin", "", "/v1/sweeps")) == 14
+        for who in ids:
+            assert len(listed(who, "", "/v1/sweeps")) == len(listed(who, f"&label={who}", "/v1/sweeps")) == 7
+        assert listed("a1", "&label=b1", "/v1/sweeps") == []
+
+
+def test_idempotency_keys_are_those_of_a_group(shared):
+    header = {"Idempotency-Key": "one"}
+    posted = {who: ask(shared, who, "/v1/jobs", "POST", json=GAUSSIAN, headers=header) for who in ("a1", "b1", "a2")}
+    assert posted["a1"].json()["id"] == posted["a2"].json()["id"] != posted["b1"].json()["id"]
+    assert posted["a2"].headers["Idempotent-Replayed"] == "true"
+    assert "Idempotent-Replayed" not in posted["b1"].headers
+
+
+def test_equal_jobs_of_two_groups_share_their_result_alone(shared):
+    first = ask(shared, "a1", "/v1/jobs?wait=60", "POST", json=GAUSSIAN).json()
+    second = ask(shared, "b1", "/v1/jobs?wait=60", "POST", json=GAUSSIAN).json()
+    assert second["result"]["cache"]["result"] == "hit" and second["id"] != first["id"]
+    assert ask(shared, "b1", second["links"]["self"]).status_code == 200
+    assert ask(shared, "b1", first["links"]["self"]).status_code == 404
+
+
+def test_groups_outlive_a_restart_and_what_had_none_is_for_admins(launch, tmp_path):
+    (a, a_line), (b, b_line), (admin, admin_line) = (draw("submit", "--group", "a"), draw("submit", "--group", "b"),
+                                                     draw("admin"))
+    server = launch()
+    old = server.solve(GAUSSIAN)
+    server.stop()
+    path = tmp_path / "keys"
+    path.write_text("\n".join((a_line, b_line, admin_line)))
+    path.chmod(0o600)
+    server.start("--keys", str(path))
+    job = requests.post(server.url + "/v1/jobs?wait=60", json={**GAUSSIAN, "n": 7}, headers=bearer(a),
+                        timeout=60).json()
+    server.kill()
+    server.start("--keys", str(path))
+    for key, sees in (a, [200, 404]), (b, [404, 404]), (admin, [200, 200]):
+        assert [requests.get(server.url + one["links"]["self"], headers=bearer(key), timeout=60).status_code
+                for one in (job, old)] == sees
+    server.stop()
+    server.start()  # without keys everyone sees everything
+    assert [server.get(one["links"]["self"]).status_code for one in (job, old)] == [200, 200]
+
+
 # ---------------------------------------------------------------- keys come and go
 
 
@@ -159,7 +290,7 @@ def test_keys_are_read_again_at_a_hangup(guarded, keys):
     reload(line + "\n", "count=1")
     assert (status(keys["read"][0]), status(fresh)) == (401, 200)
     for broken in ("", "# none\n", "nonsense\n", line + "\n" + line + "\n", line.replace(" read ", " write ") + "\n",
-                   line[:-10].replace(" new", "") + "\n"):
+                   line.replace(" default ", " ") + "\n", line[:-10].replace(" new", "") + "\n"):
         reload(broken, "the former keys stay valid")
         assert status(fresh) == 200
     guarded.keys.unlink()
@@ -187,7 +318,8 @@ def test_what_is_no_key_file_is_refused(tmp_path, keys):
     line = keys["read"][1]
     texts = {"empty": ("", "has no key"), "twice": (f"{line}\n{line}\n", "line 2 of"),
              "scope": (line.replace(" read ", " all "), "read, submit or admin"),
-             "hash": (line[:-3], "64 hexadecimal digits"), "id": ("key " + line, "8 hexadecimal digits"),
+             "hash": (line[:-3], "64 hexadecimal digits"),
+             "group": (line.replace("default", "x" * 65), "has a group"), "id": ("key " + line, "8 hexadecimal digits"),
              "zero": (line + "\n\0", "could not be read as text"), "long": (line + " " + "x" * 65, "at most 64")}
     for name, (text, why) in texts.items():
         path = tmp_path / name
@@ -219,11 +351,13 @@ def test_a_new_key_is_printed_once():
     """First line the key, last line that of the file, in which the key is not."""
     key, line = draw("admin", "--name", "alice")
     assert re.fullmatch(r"epsk_[0-9a-f]{8}_[A-Za-z0-9_-]{43}", key)
-    assert re.fullmatch(key[5:13] + r" admin [0-9a-f]{64} alice", line) and key[14:] not in line
+    assert re.fullmatch(key[5:13] + r" admin default [0-9a-f]{64} alice", line) and key[14:] not in line
+    assert draw("read", "--group", "research")[1].split()[2] == "research"
     assert run("key", "new").stdout.splitlines()[-1].split()[1] == "submit"
     assert len({draw()[0] for _ in range(20)}) == 20
     for wrong in (["key"], ["key", "old"], ["key", "new", "new"], ["key", "--scope", "all", "new"],
-                  ["key", "--name", "a b", "new"], ["key", "--name", "a,b", "new"], ["key", "--name", "x" * 65, "new"]):
+                  ["key", "--name", "a b", "new"], ["key", "--name", "a,b", "new"],
+                  ["key", "--group", "", "new"], ["key", "--group", "a b", "new"], ["key", "--name", "x" * 65, "new"]):
         ended = run(*wrong)
         assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr, wrong
 

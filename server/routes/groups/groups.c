@@ -390,11 +390,11 @@ static void forget(const struct resource *resource, struct server *server, const
     memory_drop(server->rankings, id);
 }
 
-#define GROUP_RESOURCE(where, what, routes)                                                                           \
-    {                                                                                                                 \
-        .path = (where), .noun = (what), .heavy = true, .group = (routes), .get = get, .is_live = is_live,            \
-        .watch = watch, .cancel = cancel, .tell = tell, .listen = listen_one, .remove = remove_one, .forget = forget, \
-        .list = list,                                                                                                 \
+#define GROUP_RESOURCE(where, what, routes)                                                                \
+    {                                                                                                      \
+        .path = (where), .noun = (what), .absent = "there is no " what " with this id", .heavy = true,     \
+        .group = (routes), .get = get, .is_live = is_live, .watch = watch, .cancel = cancel, .tell = tell, \
+        .listen = listen_one, .remove = remove_one, .forget = forget, .list = list,                        \
     }
 
 const struct resource sweep_resource = GROUP_RESOURCE("/v1/sweeps", "sweep", &sweep_routes);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "server/jobs/decode.h"
+#include "server/routes/resource.h"
 
 static bool refuse_unread(struct streaming *streaming, enum store_status status)
 {
@@ -53,6 +54,8 @@ bool accounted_find(struct streaming *streaming, struct accounted *accounted, co
     struct job_record record;
     struct result_record *result;
     *accounted = (struct accounted){.decoded = NULL};
+    if (!resource_visible(streaming->server, &streaming->request->client, id))
+        return refuse_unread(streaming, STORE_NONE);
     enum store_status status = find_succeeded(streaming->server, id, &record, &result);
     if (status != STORE_OK)
         return refuse_unread(streaming, status);

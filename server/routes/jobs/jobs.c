@@ -195,6 +195,7 @@ static void forget(const struct resource *resource, struct server *server, const
 const struct resource job_resource = {
     .path = "/v1/jobs",
     .noun = "job",
+    .absent = "there is no job with this id",
     .get = get,
     .is_live = is_live,
     .watch = watch,

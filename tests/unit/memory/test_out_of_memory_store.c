@@ -110,7 +110,7 @@ static bool landed(void)
 
 static bool insert(struct store *store, const struct job_record *record, const char *key)
 {
-    struct store_insert insertion = {.write.done = land, .record = record, .key = {.client = "me", .request = "r"}};
+    struct store_insert insertion = {.write.done = land, .record = record, .key = {.owner = "me", .request = "r"}};
     snprintf(insertion.key.text, sizeof insertion.key.text, "%s", key);
     store_insert_job(store, &insertion);
     return landed();
@@ -220,7 +220,7 @@ static void read_rows(struct tried *tried, struct store *store)
     const struct list_filter filter = {.status = JOB_STATUS_COUNT, .limit = 10};
     void *data = NULL;
     size_t len = 0;
-    struct store_key key = {.client = "me", .request = "r"};
+    struct store_key key = {.owner = "me", .request = "r"};
     bool ok = store_read_job(store, tried->done.id, &record) == STORE_OK;
     note(tried, READ, ok, ok && same_job(&record, &tried->done));
     job_record_clear(&record);

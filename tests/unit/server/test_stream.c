@@ -117,7 +117,8 @@ static struct config config = {.listen = "127.0.0.1:0",
                                .request_seconds = 60,
                                .max_body = 1 << 20};
 static const char *const bytes[] = {"application/octet-stream", NULL};
-static const struct route routes[] = {{"GET", "/stream", ACCESS_ANYONE, handle, bytes, NULL, ROUTE_PLAIN, NULL}, {0}};
+static const struct route routes[] = {{"GET", "/stream", ACCESS_ANYONE, handle, bytes, NULL, ROUTE_PLAIN, NULL, NULL},
+                                      {0}};
 static struct server server = {.config = &config, .routes = routes};
 static struct http *http;
 static int listener;
