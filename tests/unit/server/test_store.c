@@ -90,9 +90,9 @@ TEST_WITH(keys_replay, set_up, tear_down)
     store_close(store);
 }
 
-static enum key_use use_of(struct store *store, struct store_key *key, const char *client, const char *text)
+static enum key_use use_of(struct store *store, struct store_key *key, const char *owner, const char *text)
 {
-    key->client = client;
+    snprintf(key->owner, sizeof key->owner, "%s", owner);
     snprintf(key->text, sizeof key->text, "%s", text);
     assert_int_equal(store_key_read(store, key), STORE_OK);
     return key->use;
