@@ -67,7 +67,8 @@ def test_the_noise_that_is_found_gives_the_epsilon(server):
 
 
 @pytest.mark.parametrize("change,pointer", [
-    ({"sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 3}}, "/sampling/separation"),
+    ({"sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 3, "examples_per_user": 2, "warm_start": False}},
+     "/sampling/separation"),
     ({"accountant": {"method": "renyi", "bandwidth": 2}}, "/accountant/bandwidth"),
     ({"adjacency": "replace_one"}, "/adjacency"),
     ({"matrix": {"family": "tree"}, "sampling": {"scheme": "b_min_sep", "p": 0.01, "separation": 200}}, "/matrix"),
