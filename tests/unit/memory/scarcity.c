@@ -24,7 +24,7 @@
 
 #include "tests/unit/test.h"
 
-enum { DEPTH = SCARCITY_WHOLE + 8, SITES_MAX = 4096, LINES_MAX = 1024, ASKED_AT_ONCE = 128 };
+enum { DEPTH = SCARCITY_WHOLE + 8, SITES_MAX = 4096, LINES_MAX = 1024, ASKED_AT_ONCE = 128, TRIES = 4 };
 
 static struct {
     pthread_mutex_t mutex;
@@ -332,16 +332,23 @@ size_t scarcity_each(void (*body)(void *user), void (*check)(void *user, bool st
     size_t count = now.count, runs = 0;
     bool all = getenv("SCARCITY_ALL") != NULL;
     bool *chosen = __real_calloc(count + 1, sizeof *chosen);
-    if (!chosen)
+    uint64_t *stacks = __real_calloc(count + 1, sizeof *stacks);
+    if (!chosen || !stacks)
         abort();
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         chosen[i] = is_chosen(i, count, all);
+        stacks[i] = now.stacks[i];
+    }
     for (size_t i = 0; i < count; i++)
-        for (int for_ever = 0; chosen[i] && for_ever < 2; for_ever++) {
-            run_one(body, check, user, i + 1, for_ever, false);
-            runs += now.struck;
-        }
+        for (int for_ever = 0; chosen[i] && for_ever < 2; for_ever++)
+            for (int tries = 0; tries < TRIES; tries++) {
+                run_one(body, check, user, i + 1, for_ever, false);
+                runs += now.struck;
+                if (!now.struck || now.stacks[i] == stacks[i])
+                    break; /* otherwise another thread has asked in between: it is the wrong request */
+            }
     __real_free(chosen);
+    __real_free(stacks);
     return runs;
 }
 
