@@ -763,12 +763,13 @@ EPS_API EPS_MUST_USE enum eps_status eps_strategy_shape(const struct eps_strateg
                                                         enum eps_part part, size_t *rows, size_t *columns);
 
 /* Writes the first `len` <= n entries of the first column of a Toeplitz part. EPS_UNSUPPORTED if the part is not
- * Toeplitz. Cost O(len bands) or O(len log len). */
+ * Toeplitz, or if an entry exceeds the range of doubles. Cost O(len bands) or O(len log len). */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy,
                                                                double *coefficients, struct eps_error *error,
                                                                enum eps_part part, size_t len);
 
-/* Writes row `row` of the part; out has as many entries as the part has columns. Works for every kind of matrix. */
+/* Writes row `row` of the part; out has as many entries as the part has columns. Works for every kind of matrix.
+ * EPS_UNSUPPORTED if the part is undefined, or if an entry exceeds the range of doubles. */
 EPS_API EPS_MUST_USE enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *out,
                                                       struct eps_error *error, enum eps_part part, size_t row);
 
@@ -829,8 +830,9 @@ EPS_API EPS_MUST_USE enum eps_status eps_noise_cost(const struct eps_context *co
 /*
  * Writes the next row of the stream, n rows in total; out has `dimensions` entries.
  *
- * Returns EPS_OK; EPS_INVALID after the last row; EPS_CANCELED, EPS_TIMEOUT (after which the stream can only be
- * destroyed); EPS_NO_MEMORY. Cost: one row per call; with panels, the first row of a panel computes the whole panel.
+ * Returns EPS_OK; EPS_INVALID after the last row; EPS_UNSUPPORTED if an entry exceeds the range of doubles;
+ * EPS_CANCELED, EPS_TIMEOUT (after which the stream can only be destroyed); EPS_NO_MEMORY. Cost: one row per call; with
+ * panels, the first row of a panel computes the whole panel.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_noise_row(const struct eps_context *context, struct eps_noise *noise,
                                                    double *out, struct eps_error *error);

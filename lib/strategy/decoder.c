@@ -10,6 +10,7 @@
  */
 #include "lib/strategy/decoder.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,16 @@ enum eps_status eps_strategy_shape(const struct eps_strategy *strategy, struct e
     return EPS_OK;
 }
 
+static enum eps_status require_finite(const double *numbers, size_t len, struct eps_error *error, enum eps_part part)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!isfinite(numbers[i]))
+            return eps__error(error, EPS_UNSUPPORTED, part == EPS_PART_NOISE ? "/matrix" : "/workload",
+                              "the %s exceeds the range of doubles: use fewer steps, or numbers closer to 1",
+                              eps_part_name(part));
+    return EPS_OK;
+}
+
 enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, double *coefficients,
                                           struct eps_error *error, enum eps_part part, size_t len)
 {
@@ -100,7 +111,7 @@ enum eps_status eps_strategy_coefficients(const struct eps_strategy *strategy, d
                               "A C^-1 spans too many orders of magnitude to be computed for %zu steps: use fewer steps",
                               len);
     }
-    return EPS_OK;
+    return require_finite(coefficients, len, error, part);
 }
 
 enum eps_status eps__decoder_row_by_blocks(const struct eps_strategy *s, double *out, struct eps_error *error,
@@ -152,8 +163,9 @@ enum eps_status eps_strategy_row(const struct eps_strategy *strategy, double *ou
     enum eps_status status = require_inverse(&inverse, error, strategy);
     if (status != EPS_OK)
         return status;
-    return part == EPS_PART_DECODER ? strategy->kind->decoder_row(strategy, out, error, inverse, row)
-                                    : strategy->kind->noise_row(strategy, out, error, inverse, row);
+    status = part == EPS_PART_DECODER ? strategy->kind->decoder_row(strategy, out, error, inverse, row)
+                                      : strategy->kind->noise_row(strategy, out, error, inverse, row);
+    return status == EPS_OK ? require_finite(out, eps_strategy_rows(strategy), error, part) : status;
 }
 
 enum eps_status eps_strategy_band_row(const struct eps_strategy *strategy, double *out, struct eps_error *error,

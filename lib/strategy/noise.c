@@ -200,6 +200,11 @@ enum eps_status eps_noise_row(const struct eps_context *context, struct eps_nois
         return status;
     if (noise->part != noise->plan.part)
         (s->workload.recursive ? recursive_workload : listed_workload)(noise, out);
+    for (size_t d = 0; d < noise->run.dimensions; d++)
+        if (!isfinite(out[d]))
+            return eps__error(error, EPS_UNSUPPORTED, "/matrix",
+                              "row %zu of the noise exceeds the range of doubles: use numbers closer to 1",
+                              noise->next);
     noise->next++;
     return EPS_OK;
 }

@@ -567,6 +567,36 @@ TEST(what_cannot_be_drawn_is_refused)
     eps_strategy_destroy(s);
 }
 
+/* Numbers beyond the range of doubles are an error, and never infinite. */
+TEST(what_exceeds_doubles_is_refused)
+{
+    static const double column[] = {0.01, 1}, large[] = {1e100};
+    const size_t n = 120; /* the last entry of C^-1 is about 1e240 */
+    struct eps_mechanism mechanism = mechanism_new(EPS_FAMILY_TOEPLITZ, n);
+    mechanism.matrix.coefficients = column;
+    mechanism.matrix.coefficients_len = 2;
+    mechanism.workload.type = EPS_WORKLOAD_TOEPLITZ;
+    mechanism.workload.coefficients = large;
+    mechanism.workload.coefficients_len = 1;
+    struct eps_strategy *s = strategy_new(&mechanism);
+    struct eps_noise *noise = NULL;
+    double numbers[120];
+    assert_int_equal(eps_strategy_row(s, numbers, NULL, EPS_PART_NOISE, n - 1), EPS_OK);
+    assert_true(isfinite(numbers[0]) && fabs(numbers[0]) > 1e230);
+    assert_int_equal(eps_strategy_row(s, numbers, NULL, EPS_PART_DECODER, 0), EPS_OK);
+    assert_int_equal(eps_strategy_row(s, numbers, NULL, EPS_PART_DECODER, n - 1), EPS_UNSUPPORTED);
+    assert_int_equal(eps_strategy_coefficients(s, numbers, NULL, EPS_PART_DECODER, n), EPS_UNSUPPORTED);
+    assert_int_equal(eps_noise_create(NULL, &noise, NULL, s, EPS_PART_DECODER, 1, 1, key), EPS_OK);
+    enum eps_status status = EPS_OK;
+    for (size_t t = 0; t < n && status == EPS_OK; t++) {
+        status = eps_noise_row(NULL, noise, numbers, NULL);
+        assert_true(status != EPS_OK || isfinite(numbers[0]));
+    }
+    assert_int_equal(status, EPS_UNSUPPORTED);
+    eps_noise_destroy(noise);
+    eps_strategy_destroy(s);
+}
+
 /* With no noise the rows are 0. */
 TEST(without_sigma_it_is_zero)
 {
