@@ -7,7 +7,6 @@ CREATE TABLE owners (
     owner TEXT NOT NULL,
     checksum BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX owners_by_owner ON owners (owner, id);
 
 CREATE TRIGGER jobs_gone AFTER DELETE ON jobs BEGIN
     DELETE FROM owners WHERE id = old.id;

@@ -195,7 +195,7 @@ static char *read_file(const char *path, char *message, size_t message_size)
     struct stat status;
     char *text = NULL;
     size_t len = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO must not block the signal thread */
     if (fd < 0 || fstat(fd, &status) != 0) {
         snprintf(message, message_size, "cannot read the keys of %s: %s", path, strerror(errno));
     } else if (!S_ISREG(status.st_mode) || (size_t)status.st_size > FILE_MOST) {

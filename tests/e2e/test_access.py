@@ -330,7 +330,9 @@ def test_what_is_no_key_file_is_refused(tmp_path, keys):
     open_to_all = tmp_path / "open"
     open_to_all.write_text(line)
     open_to_all.chmod(0o666)
-    for path, why in (open_to_all, "chmod go-w"), (tmp_path, "no regular file"), (tmp_path / "none", "No such file"):
+    os.mkfifo(tmp_path / "fifo")
+    for path, why in ((open_to_all, "chmod go-w"), (tmp_path / "fifo", "no regular file"),
+                      (tmp_path, "no regular file"), (tmp_path / "none", "No such file")):
         ended = run("serve", "--listen", "127.0.0.1:0", "--db", str(tmp_path / "x.db"), "--keys", str(path))
         assert ended.returncode == 1 and why in ended.stderr, ended.stderr
     assert not (tmp_path / "x.db").exists()

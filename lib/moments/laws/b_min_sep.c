@@ -25,7 +25,7 @@ enum {
     TILT_UNITS = 8,  /* for each example that is drawn (M27) */
     CONVERGING = 2,  /* convergence is tested every CONVERGING separations */
     SETTLING = 12,   /* equal steps converge after about SETTLING separations */
-    WIDE_NUMBERS = 5 /* numbers for a transition between histories, and one more for four bands */
+    WIDE_NUMBERS = 5 /* that a transition between histories holds, and a quarter more for each band */
 };
 
 #define TRANSITIONS_MAX 1e7

@@ -157,7 +157,7 @@ static bool alike(const struct eps__histories *law, size_t i)
     const struct eps__banded_gram *banded = law->banded;
     size_t lead = lead_of(law), width = banded->width;
     assert(i > 0 && i < steps_of(law));
-    if (lead > 0 && i < lead + width) /* the rows of leading steps lack nothing else than these */
+    if (lead > 0 && i < lead + width) /* leading steps differ in p, and the first rows in what they share with these */
         return false;
     if (tilt_of(law, i) != tilt_of(law, i - 1))
         return false;
@@ -258,14 +258,14 @@ double eps__histories_smallest(const struct eps__histories *histories, unsigned 
 {
     const struct eps__banded_gram *banded = histories->banded;
     double b = (double)histories->separation, first = banded->p / (1 + (double)lead_of(histories) * banded->p);
-    double takes = banded->p > 0 ? -log(first) : 0, not = banded->p < 1 ? -log1p(-banded->p) : 0, most = 0, all = 0;
+    double takes = banded->p > 0 ? -log(first) : 0, stays = banded->p < 1 ? -log1p(-banded->p) : 0, most = 0, all = 0;
     for (size_t i = 0; histories->tilt && i < banded->len; i++) {
         double less = fmax(-(double)histories->tilt[i], 0);
         most = fmax(most, less);
         all += less;
     }
     double coins = (double)banded->width + b - 1, taken = ceil((double)banded->width / b);
-    double rarest = coins * not +taken * fmax(takes - not, 0) + taken * most;
+    double rarest = coins * stays + taken * fmax(takes - stays, 0) + taken * most;
     return a * (rarest + banded->p * all);
 }
 
