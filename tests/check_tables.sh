@@ -49,7 +49,8 @@ result "$(ls migrations | awk '{ if ($0 !~ sprintf("^%04d_[a-z_]+\\.sql$", NR)) 
 result "$(python3 tests/mutants/mutants.py --check 2>&1 | grep -v '^mutants: ')" \
     "every mutant matches the sources, every lemma has one"
 # Sources are read in columns.
-result "$(find lib api server tests docker .ci/run \( -name '*.[ch]' -o -name '*.py' -o -name '*.js' -o -name '*.sh' -o -name run \) \
+result "$(find lib api server tests docker .ci/run \
+    \( -name '*.[ch]' -o -name '*.py' -o -name '*.js' -o -name '*.sh' -o -name run \) \
     -exec awk 'length($0) > 120 { print FILENAME ":" FNR }' {} +)" "no line of a source is over 120 columns"
 # More than these are pairs and triples that belong together. eps_noise_create() is public, on_request() is called by
 # libmicrohttpd, tls_choose() by GnuTLS. A definition or declaration begins a line; OF(name) is a name, too.

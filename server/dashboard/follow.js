@@ -1,8 +1,8 @@
 /*
- * Follows a resource by Server-Sent Events while they arrive, and otherwise by polling. A stream may break, be buffered
- * by a proxy, or be refused, as an EventSource cannot send the header Authorization. All of these count as one state, in
- * which no event has arrived; the next event ends it. Browsers open at most six connections to a server for all their
- * pages together, so a hidden page closes its stream.
+ * Follows a resource by Server-Sent Events while they arrive, and otherwise by polling. A stream may break, be
+ * buffered by a proxy, or be refused, as an EventSource cannot send the header Authorization. All of these count as
+ * one state, in which no event has arrived; the next event ends it. Browsers open at most six connections to a server
+ * for all their pages together, so a hidden page closes its stream.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
