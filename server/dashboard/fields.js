@@ -85,8 +85,8 @@ const layout = [
     {pointer: '/epochs', label: 'Epochs', when: of('@length', 'epochs'),
      help: 'Passes over the data, more than 0; n = epochs × data set size ÷ batch size, rounded up.'},
     {pointer: '/sampling/scheme', label: 'Sampling', texts: described(schemes), start: 'poisson',
-     help: 'How an example takes part. For a loader that only shuffles, choose “none” with schema “shuffled”; ' +
-           'it has no amplification.'},
+     help: 'How an example takes part. For a loader that only shuffles, choose “none” with schema ' +
+           '“shuffled”; it has no amplification.'},
     {pointer: '@rate', label: 'Rate given as', when: both((v) => v('/sampling/scheme') !== 'none', of('@length', 'n')),
      options: [['p', 'probability, or bins'], ['batch', 'batch size and data set size']],
      help: 'The result shows the values that are derived from the batch size.'},
