@@ -95,6 +95,7 @@ struct eps__accountant {
     bool curves;      /* it can return privacy curves */
     bool amplifies;   /* its bound benefits from the sampling */
     bool composes;    /* apart from bad events, it bounds delta at every epsilon: such curves compose over phases */
+    bool fixed;       /* its profile at a sigma is the same for every tolerance */
     /* Adds what its answer assumes beyond the assumptions of the scheme and the strategy. NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result);
     /* Whether it serves the setting. If not, it sets error->pointer and error->message to the reason. */

@@ -181,6 +181,7 @@ const struct eps__accountant eps__accountant_gaussian = {
     .name = "gaussian",
     .curves = true,
     .composes = true,
+    .fixed = true,
     .serves = serves,
     .exact = exact,
     .attained = attained,

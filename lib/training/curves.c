@@ -138,13 +138,11 @@ struct phase_curve {
     } last; /* the last evaluation, which computed both bounds */
 };
 
-static void forget_profiles(struct phase_curve *own)
+static void forget_profile(struct phase_curve *own, enum eps_direction direction)
 {
-    for (int direction = 0; direction < EPS_DIRECTIONS; direction++) {
-        if (own->profiles[direction])
-            own->profiles[direction]->class->destroy(own->profiles[direction]);
-        own->profiles[direction] = NULL;
-    }
+    if (own->profiles[direction])
+        own->profiles[direction]->class->destroy(own->profiles[direction]);
+    own->profiles[direction] = NULL;
 }
 
 static enum eps_status open_profile(struct phase_curve *own, bool reversed, double tolerance,
@@ -152,10 +150,10 @@ static enum eps_status open_profile(struct phase_curve *own, bool reversed, doub
 {
     double log_delta1 = own->plan.log_delta1;
     struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 0, log_delta1 + M_LN2};
-    if (tolerance < own->tolerance) {
-        forget_profiles(own);
-        own->tolerance = tolerance;
-    }
+    for (enum eps_direction each = 0; tolerance < own->tolerance && each < EPS_DIRECTIONS; each++)
+        if (!own->phase->accountants[each]->fixed)
+            forget_profile(own, each);
+    own->tolerance = fmin(own->tolerance, tolerance);
     accuracy.tolerance = own->tolerance;
     if (isinf(log_delta1))
         accuracy.log_delta = NAN;
@@ -241,7 +239,8 @@ static enum eps_status phase_guess(struct eps__curve *curve, bool reversed, doub
 
 static void phase_destroy(struct eps__curve *curve)
 {
-    forget_profiles((struct phase_curve *)curve);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        forget_profile((struct phase_curve *)curve, direction);
     free(curve);
 }
 

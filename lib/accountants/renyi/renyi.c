@@ -501,6 +501,7 @@ const struct eps__accountant eps__accountant_renyi = {
     .curves = true,
     .amplifies = true,
     .composes = true,
+    .fixed = true,
     .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,

@@ -8,7 +8,7 @@
 
 #include "lib/accountants/renyi/law.h"
 
-enum { EPS__TILTS = 8 }; /* residuals that are kept */
+enum { EPS__TILTS = 32 }; /* residuals that are kept */
 
 /* The residual of one mean and tilt. */
 struct eps__tilt {

@@ -701,3 +701,46 @@ TEST(a_deadline_is_seen_with_large_groups)
     assert_int_equal(eps_solve(&context, &result, &error, &job), EPS_TIMEOUT);
     assert_true(polls.gap < 2 && patience_clock() - polls.last < 2);
 }
+
+/* Phases keep such a profile where they need a smaller tolerance. */
+TEST(fixed_profiles_do_not_depend_on_the_tolerance)
+{
+    static const enum eps_scheme schemes[] = {EPS_SCHEME_NONE, EPS_SCHEME_POISSON, EPS_SCHEME_BALLS_IN_BINS,
+                                              EPS_SCHEME_B_MIN_SEP};
+    size_t compared = 0;
+    for (size_t s = 0; s < sizeof schemes / sizeof *schemes; s++) {
+        struct eps_job job = new_job(schemes[s], 24, schemes[s] == EPS_SCHEME_BALLS_IN_BINS ? NAN : 0.2);
+        job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+        job.mechanism.matrix.bands = 3;
+        if (schemes[s] == EPS_SCHEME_BALLS_IN_BINS)
+            job.mechanism.sampling.bins = 6;
+        job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
+        job.query.noise_multiplier = 1.5;
+        job.query.epsilon = 1;
+        eps_job_defaults(&job);
+        struct eps__setting setting;
+        assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
+        const struct eps__accountant *serving[EPS__ACCOUNTANTS_MAX];
+        size_t len = eps__setting_accountants(&setting, serving, NULL);
+        for (size_t i = 0; i < len; i++) {
+            double bounds[2][EPS_DIRECTIONS][2];
+            for (int fine = 0; fine < 2 && serving[i]->fixed; fine++) {
+                const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, fine ? 1e-9 : 0.3, fine ? NAN : -10};
+                struct eps__profile *profile;
+                assert_int_equal(serving[i]->open(&setting, 1.5, &accuracy, &profile, NULL), EPS_OK);
+                for (int k = 0; k < 4; k++)
+                    assert_int_equal(profile->class->log_delta(profile, (enum eps_direction)(k / 2),
+                                                               (enum eps__estimate)(k % 2), 1,
+                                                               &bounds[fine][k / 2][k % 2], NULL),
+                                     EPS_OK);
+                profile->class->destroy(profile);
+            }
+            if (serving[i]->fixed) {
+                assert_memory_equal(bounds[0], bounds[1], sizeof bounds[0]);
+                compared++;
+            }
+        }
+        eps__setting_close(&setting);
+    }
+    assert_true(compared >= 6);
+}
