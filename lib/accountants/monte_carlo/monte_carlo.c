@@ -20,7 +20,8 @@
 enum { CELLS = 1024 }; /* points of a grid of epsilons */
 
 #define PILOT_SHARE 0.05     /* estimated share of a pilot in the work */
-#define SAMPLES_GUESS 0x1p23 /* estimated number of samples, at most, where a tilt may reduce them */
+#define SAMPLES_GUESS 0x1p19 /* estimated number of samples, at most, where a tilt may reduce them */
+#define PACE 1e9             /* estimated operations that max_seconds allows in a second */
 
 /* ------------------------------------------------------------ epsilon */
 
@@ -259,6 +260,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         samples = fmin(samples, SAMPLES_GUESS);
     eps__mc_law_class_of(&setting->job->mechanism)->cost(setting, operations, bytes);
     *operations *= EPS_DIRECTIONS * samples * (eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER ? 5 : 1.1);
+    if (!isnan(tuning->max_seconds))
+        *operations = fmin(*operations, PACE * tuning->max_seconds);
     *bytes *= 2 * EPS_DIRECTIONS;
 }
 

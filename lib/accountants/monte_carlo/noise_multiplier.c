@@ -18,6 +18,7 @@ enum {
 
 #define RATIO 1.01      /* of successive candidates */
 #define SURE 3.5        /* standard errors of margin in a pilot, so that the first candidate is likely to pass */
+#define SHOWN 32.0      /* of the largest value: what tilted draws of a pilot add up to, at least, at the threshold */
 #define NEAR 0.004      /* the pilot ends if ln of the noise multiplier is known this well, */
 #define CLEAR 0.05      /* or if ln of its estimate is below that of the threshold by less than this */
 #define FIRST 0.05      /* of ln(proven/noise multiplier), at the pilot's first place */
@@ -69,7 +70,8 @@ static enum eps_status estimate(double *excess, bool *complete, struct eps__mc_s
     enum eps_status status = open_place(&place, search, sigma);
     if (status != EPS_OK)
         return status;
-    bool tilted = place.law->tilted && place.samples > EPS__MC_PILOT_TILTED;
+    bool tilted = place.law->tilted && place.samples > EPS__MC_PILOT_TILTED &&
+                  EPS__MC_PILOT_TILTED * place.threshold >= SHOWN * place.most;
     double begun = eps__mc_now();
     eps__mc_begin_share(search, PILOT_WORK);
     status = eps__mc_make(

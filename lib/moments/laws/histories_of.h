@@ -12,7 +12,7 @@
 struct OF(walk) {
     const struct eps__histories *law;
     unsigned copies;
-    struct codes codes;
+    struct eps__codes codes;
     size_t states;       /* multisets of `copies` histories */
     size_t len;          /* transitions: multisets of codes */
     uint32_t *from, *to; /* [transition]: the states before and after it */
@@ -45,13 +45,13 @@ static size_t OF(place)(const struct OF(walk) *walk, const unsigned *histories)
 /* Fills in a transition: `which` are the copies' codes, in ascending order. */
 static void OF(describe)(struct OF(walk) *walk, size_t index, const unsigned *which)
 {
-    const struct codes *codes = &walk->codes;
+    const struct eps__codes *codes = &walk->codes;
     unsigned old[ORDERS_MOST], young[ORDERS_MOST], took = 0, waits = 0, copies = walk->copies;
     size_t width = walk->law->banded->width, meetings;
     uint16_t *times = walk->times + index * width;
     uint64_t ways = 1;
     for (unsigned j = 0, first = 0, taken = 0; j < copies; j++) {
-        const struct code *code = &codes->items[which[j]];
+        const struct eps__code *code = &codes->items[which[j]];
         unsigned takes = (unsigned)(code->steps & 1);
         old[j] = code->old;
         young[j] = code->young;
@@ -96,7 +96,7 @@ static void OF(count_entries)(struct OF(walk) *walk)
 
 static void OF(walk_free)(struct OF(walk) *walk)
 {
-    codes_free(&walk->codes);
+    eps__codes_free(&walk->codes);
     free(walk->from);
     free(walk->to);
     free(walk->weight);
@@ -118,7 +118,7 @@ static enum eps_status OF(walk_make)(const struct eps_context *context, struct O
     size_t width = law->banded->width, index = 0;
     assert(copies >= 1 && copies <= ORDERS_MOST);
     *walk = (struct OF(walk)){.law = law, .copies = copies};
-    if (!codes_make(&walk->codes, width, law->separation))
+    if (!eps__codes_make(&walk->codes, width, law->separation))
         return EPS_NO_MEMORY;
     walk->states = (size_t)eps__multisets((double)walk->codes.histories, copies);
     walk->len = (size_t)eps__multisets((double)walk->codes.len, copies);
@@ -169,15 +169,15 @@ static void OF(weigh)(struct OF(walk) *walk, size_t i)
     const struct eps__histories *law = walk->law;
     size_t width = law->banded->width, row = walk->reach + 1, meets = 0;
     NUMBER taking[ORDERS_MOST + 1][ORDERS_MOST + 1]; /* [copies that wait][those of them that take part] */
-    row_of(walk->row, law, i);
+    eps__histories_row(walk->row, law, i);
     for (size_t d = 0; d < width; d++) {
         eps__quad once = expq((eps__quad)walk->row[d]), power = 1;
         meets = walk->row[d] > 0 ? d + 1 : meets;
         for (size_t n = 0; n < row; n++, power *= once)
             walk->powers[d * row + n] = (NUMBER)power;
     }
-    eps__quad p, never, tilted = expq(tilt_of(law, i));
-    probability_of(&p, &never, law, i);
+    eps__quad p, never, tilted = expq(eps__histories_tilt(law, i));
+    eps__histories_probability(&p, &never, law, i);
     for (unsigned waits = 0; waits <= walk->copies; waits++)
         for (unsigned took = 0; took <= waits; took++) {
             eps__quad product = 1;
@@ -241,11 +241,11 @@ static void OF(scale)(struct OF(walk) *walk, NUMBER factor, size_t times)
 static enum eps_status OF(run)(const struct eps_context *context, struct OF(walk) *walk, eps__quad *sum, double *units)
 {
     const struct eps__histories *law = walk->law;
-    size_t len = steps_of(law);
+    size_t len = eps__histories_steps(law);
     double patience = PATIENCE * steps_at(&OF(pace), law) + 1e6 / (double)walk->len;
     *units = (double)walk->states;
     for (size_t i = 0, end; i < len; i = end) {
-        for (end = i + 1; end < len && alike(law, end);)
+        for (end = i + 1; end < len && eps__histories_alike(law, end);)
             end++;
         OF(weigh)(walk, i);
         for (size_t done = i; done < end;) {

@@ -159,6 +159,12 @@ size_t eps__recur_lanes(double *ring, size_t separation, const double *factor, d
     return eps__lanes_variant(0)->recur(ring, separation, factor, keep, from, end);
 }
 
+void eps__coins_lanes(double *now, const double *after, const double *weight, size_t states, double keep,
+                      const double *own)
+{
+    eps__lanes_variant(0)->coins(now, after, weight, states, keep, own);
+}
+
 void eps__correlate_by_spectrum(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows,
                                 double *work)
 {

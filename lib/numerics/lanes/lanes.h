@@ -103,4 +103,12 @@ void eps__mixture_lanes(double *x, const double *half, const double *log_pick, u
  */
 size_t eps__recur_lanes(double *ring, size_t separation, const double *factor, double keep, size_t from, size_t end);
 
+/*
+ * One step of a recursion whose states are the last coins: bit 0 of a state is the newest one. For each of `states`, a
+ * power of two >= 2, now[s] = keep after[2 s mod states] + weight[s] (own after[2 s mod states + 1]). Fuses nothing.
+ * The oldest coin of s is dropped; it concerns weight[s] alone. now and after do not overlap. own: one row.
+ */
+void eps__coins_lanes(double *now, const double *after, const double *weight, size_t states, double keep,
+                      const double *own);
+
 #endif

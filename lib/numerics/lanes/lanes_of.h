@@ -218,6 +218,24 @@ static size_t recur(double *ring, size_t separation, const double *factor, doubl
     return SIZE_MAX;
 }
 
+/* ------------------------------------------------------------ a recursion over the last coins */
+
+static void coins(double *now, const double *after, const double *weight, size_t states, double keep, const double *own)
+{
+    const vec stay = splat(keep);
+    size_t half = states / 2;
+    for (size_t s = 0; s < half; s++) {
+        const double *none = after + 2 * s * EPS__LANES, *taken = none + EPS__LANES;
+        double *new = now + s *EPS__LANES, *old = new + half *EPS__LANES;
+        const vec rare = splat(weight[s]), rarer = splat(weight[s + half]);
+        for (size_t v = 0; v < EPS__LANES; v += WIDTH) {
+            vec left = stay * load(none + v), term = load(own + v) * load(taken + v);
+            store(new + v, left + rare * term);
+            store(old + v, left + rarer * term);
+        }
+    }
+}
+
 /* ------------------------------------------------------------ correlation by FFT */
 
 /* Two draws, lane l and lane l + HALF, make one complex number. */
@@ -366,9 +384,9 @@ static void by_spectrum(double *out, const double *y, const struct eps__spectrum
     stage_back(out, work, spectrum, len, len, rows);
 }
 
-#define LANES_VARIANT(text)                                                                            \
-    {                                                                                                  \
-        text, normals, turn_rows, uniforms, exp_rows, log_rows, correlate, mixture, recur, by_spectrum \
+#define LANES_VARIANT(text)                                                                                   \
+    {                                                                                                         \
+        text, normals, turn_rows, uniforms, exp_rows, log_rows, correlate, mixture, recur, coins, by_spectrum \
     }
 
 #endif

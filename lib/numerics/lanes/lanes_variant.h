@@ -19,6 +19,8 @@ struct eps__lanes_variant {
     void (*correlate)(double *out, const double *y, const double *column, size_t stride, size_t width, size_t rows);
     void (*mixture)(double *x, const double *half, const double *log_pick, unsigned terms, size_t rows);
     size_t (*recur)(double *ring, size_t separation, const double *factor, double keep, size_t from, size_t end);
+    void (*coins)(double *now, const double *after, const double *weight, size_t states, double keep,
+                  const double *own);
     void (*by_spectrum)(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows, double *work);
 };
 

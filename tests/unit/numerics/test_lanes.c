@@ -360,6 +360,37 @@ TEST(correlations_by_fft_are_within_their_bound)
     free(expected);
 }
 
+TEST(coins_are_those_of_the_plain_loop)
+{
+    enum { MOST = 32 };
+    static double after[MOST * EPS__LANES], now[MOST * EPS__LANES], expected[MOST * EPS__LANES];
+    double own[EPS__LANES], weight[MOST];
+    uint64_t state = 271828;
+    for (int trial = 0; trial < 40; trial++) {
+        size_t states = (size_t)2 << trial % 5;
+        double keep = draw_unit(&state);
+        for (size_t i = 0; i < states * EPS__LANES; i++)
+            after[i] = draw_between(&state, 0.1, 3);
+        for (size_t lane = 0; lane < EPS__LANES; lane++)
+            own[lane] = draw_between(&state, 0.1, 3);
+        for (size_t s = 0; s < states; s++)
+            weight[s] = draw_unit(&state);
+        for (size_t s = 0; s < states; s++)
+            for (size_t lane = 0; lane < EPS__LANES; lane++) {
+                size_t none = 2 * s % states * EPS__LANES + lane;
+                double left = keep * after[none], term = own[lane] * after[none + EPS__LANES];
+                expected[s * EPS__LANES + lane] = left + weight[s] * term;
+            }
+        for (size_t i = 0; eps__lanes_variant(i); i++) {
+            memset(now, 0, sizeof now);
+            eps__lanes_variant(i)->coins(now, after, weight, states, keep, own);
+            for (size_t row = 0; row < states; row++)
+                assert_bits("coins", eps__lanes_variant(i)->name, now + row * EPS__LANES, expected + row * EPS__LANES,
+                            EPS__LANES);
+        }
+    }
+}
+
 /* The recursion without a ring, with all of f. Returns where it stops. */
 static size_t plain_recursion(double *f, size_t separation, const double *factor, double keep, size_t from, size_t end)
 {

@@ -211,7 +211,7 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
         (void)run(law, stream, first, &work, true, loss);
     for (size_t lane = 0; lane < EPS__LANES; lane++)
         log_weight[lane] = law->columns.drift  ? law->drift.half - work.dot[lane]
-                           : law->copies.draws ? eps__mc_b_min_sep_copies_log_weight(&law->copies, loss[lane])
+                           : law->copies.draws ? eps__mc_copies_log_weight(&law->copies.of, loss[lane])
                                                : 0;
 }
 
@@ -300,7 +300,7 @@ static double log_most(const struct eps__mc_law *base, double eps)
     if (!base->tilted)
         return 0;
     return base->direction == EPS_ADD ? eps__mc_b_min_sep_drift_most(&law->drift, eps, base->loss_error)
-                                      : eps__mc_b_min_sep_copies_most(&law->copies, eps, base->loss_error);
+                                      : eps__mc_copies_most(&law->copies.of, eps, base->loss_error);
 }
 
 /* A26: the relative error of a sum of products is at most that of its longest product. */
@@ -348,10 +348,10 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     law->scaled_keep = law->steps.p < 1 ? eps__scaled_exp(law->steps.log_keep) : (struct eps__scaled){0, -INFINITY};
     law->base = (struct eps__mc_law){.class = &eps__mc_b_min_sep, .direction = aim->direction, .tilted = aim->tilted};
     law->base.loss_error = error_of(law);
-    law->base.order = law->copies.order;
+    law->base.order = law->copies.of.order;
     if (aim->tilted)
         law->base.log_weight_error =
-            copies ? eps__mc_b_min_sep_copies_error(&law->copies, law->base.loss_error) : law->drift.log_weight_error;
+            copies ? eps__mc_copies_error(&law->copies.of, law->base.loss_error) : law->drift.log_weight_error;
     law->base.scratch = scratch_of(law);
     double bytes;
     cost(setting, &law->base.operations, &bytes);

@@ -9,11 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include <sleef.h>
-
 #include "lib/base/error.h"
 #include "lib/base/progress.h"
-#include "lib/numerics/bound.h"
 
 #define PRODUCTS_MAX 4e9 /* multiply-adds for the Gram matrix, at most */
 
@@ -38,19 +35,6 @@ static enum eps_status make_gram(const struct eps_context *context, double *gram
     return status;
 }
 
-/* ln of the maximum of r^(a-1) (1 - r): a ln(1 - 1/a) - ln(a - 1). */
-static double peak(double a)
-{
-    return a * Sleef_cinz_log1pd1_u10purec(-1 / a) - Sleef_cinz_logd1_u10purec(a - 1);
-}
-
-/* ln of the bound on values at eps, before rounding. */
-static double log_value(const struct eps__b_min_sep_draws *draws, double eps)
-{
-    double a = draws->layout.copies;
-    return draws->log_z - (a - 1) * eps + peak(a);
-}
-
 /* Makes tables of 2, 3, ... copies as long as the bound on values falls and operations are left, and keeps the best. */
 static enum eps_status choose(const struct eps_context *context, struct eps__mc_b_min_sep_copies *copies,
                               const struct eps__b_min_sep *b_min_sep, double eps, double operations)
@@ -67,16 +51,17 @@ static enum eps_status choose(const struct eps_context *context, struct eps__mc_
             break;
         if (status != EPS_OK)
             return status;
-        if (!(log_value(draws, eps) < least)) {
+        const struct eps__mc_copies of = {a, draws->log_z, draws->log_z_error, draws->log_density_error};
+        if (!(eps__mc_copies_log_value(&of, eps) < least)) {
             eps__b_min_sep_draws_free(draws);
             if (copies->draws)
                 break;
             continue;
         }
-        least = log_value(draws, eps);
+        least = eps__mc_copies_log_value(&of, eps);
         eps__b_min_sep_draws_free(copies->draws);
         copies->draws = draws;
-        copies->order = a;
+        copies->of = of;
     }
     return copies->draws ? EPS_OK : EPS_UNSUPPORTED;
 }
@@ -119,24 +104,4 @@ void eps__mc_b_min_sep_copies_clear(struct eps__mc_b_min_sep_copies *copies)
     eps__b_min_sep_draws_free(copies->draws);
     free(copies->gram);
     *copies = (struct eps__mc_b_min_sep_copies){0};
-}
-
-double eps__mc_b_min_sep_copies_log_weight(const struct eps__mc_b_min_sep_copies *copies, double loss)
-{
-    return copies->draws->log_z - (copies->order - 1.0) * loss;
-}
-
-double eps__mc_b_min_sep_copies_error(const struct eps__mc_b_min_sep_copies *copies, double loss_error)
-{
-    /* one loss_error for the loss itself, one for the rounding of its multiple */
-    return eps__raise(2 * (copies->order - 1.0) * loss_error + copies->draws->log_z_error +
-                          copies->draws->log_density_error + 4 * EPS__UNIT_ROUNDOFF * fabs(copies->draws->log_z),
-                      8);
-}
-
-double eps__mc_b_min_sep_copies_most(const struct eps__mc_b_min_sep_copies *copies, double eps, double loss_error)
-{
-    double a = copies->order, off = eps__mc_b_min_sep_copies_error(copies, loss_error) + 2 * (a - 1) * loss_error;
-    double size = fabs(copies->draws->log_z) + (a - 1) * eps - peak(a) + off;
-    return eps__shift(EPS__UPPER, log_value(copies->draws, eps), eps__raise(off + 32 * EPS__UNIT_ROUNDOFF * size, 4));
 }

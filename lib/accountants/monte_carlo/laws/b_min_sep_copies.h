@@ -8,11 +8,12 @@
 #define EPS_ACCOUNTANTS_MONTE_CARLO_LAWS_B_MIN_SEP_COPIES_H
 
 #include "lib/accountants/monte_carlo/laws/columns.h"
+#include "lib/accountants/monte_carlo/laws/copies.h"
 #include "lib/moments/laws/b_min_sep_draws.h"
 
 struct eps__mc_b_min_sep_copies {
-    unsigned order; /* a >= 2 */
-    double *gram;   /* inner products of the columns, see eps__b_min_sep.banded */
+    struct eps__mc_copies of;
+    double *gram; /* inner products of the columns, see eps__b_min_sep.banded */
     struct eps__b_min_sep_draws *draws;
 };
 
@@ -26,15 +27,9 @@ enum eps_status eps__mc_b_min_sep_copies_make(const struct eps_context *context,
                                               struct eps__mc_b_min_sep_copies *copies,
                                               const struct eps__mc_columns *columns,
                                               const struct eps__b_min_sep_steps *steps, double eps, double operations);
+
 /* The estimated bytes that eps__mc_b_min_sep_copies_make() needs. Does not read the Gram matrix. */
 double eps__mc_b_min_sep_copies_bytes(const struct eps__b_min_sep *b_min_sep);
 void eps__mc_b_min_sep_copies_clear(struct eps__mc_b_min_sep_copies *copies);
-
-/* ln w of a draw with this loss, and its absolute error bound if losses are within loss_error. */
-double eps__mc_b_min_sep_copies_log_weight(const struct eps__mc_b_min_sep_copies *copies, double loss);
-double eps__mc_b_min_sep_copies_error(const struct eps__mc_b_min_sep_copies *copies, double loss_error);
-
-/* ln of an upper bound on every value w (1 - e^(eps - loss))_+, rounded up. */
-double eps__mc_b_min_sep_copies_most(const struct eps__mc_b_min_sep_copies *copies, double eps, double loss_error);
 
 #endif

@@ -22,6 +22,7 @@
 
 #include "lib/accountants/monte_carlo/laws/columns.h"
 #include "lib/accountants/monte_carlo/laws/drift.h"
+#include "lib/accountants/monte_carlo/laws/histories_copies.h"
 #include "lib/accountants/monte_carlo/laws/scaled.h"
 #include "lib/base/error.h"
 #include "lib/numerics/bound.h"
@@ -42,14 +43,16 @@ struct poisson_law {
     struct eps__mc_columns columns;
     struct eps__b_min_sep_steps rounds;
     size_t groups;
-    size_t memory;              /* m, at least 1 */
-    size_t rows;                /* rows of `met` and `parted`; equal rounds share one */
-    double *met;                /* rows x memory; entry d - 1 of round k's row is G_k,k-d */
-    double *parted;             /* e^-met */
-    double keep;                /* 1 - p */
-    bool in_range;              /* weights are large enough for plain numbers */
-    struct eps__mc_drift drift; /* tilted: the drift, which is stored in columns.drift */
-    double log_base;            /* half the squared norm of columns.drift */
+    size_t memory;                          /* m, at least 1 */
+    size_t rows;                            /* rows of `met` and `parted`; equal rounds share one */
+    double *met;                            /* rows x memory; entry d - 1 of round k's row is G_k,k-d */
+    double *parted;                         /* e^-met */
+    double keep;                            /* 1 - p */
+    bool in_range;                          /* weights are large enough for plain numbers */
+    struct eps__mc_drift drift;             /* tilted for add: the drift, which is stored in columns.drift */
+    double log_base;                        /* half the squared norm of columns.drift */
+    double *gram;                           /* tilted for remove: of all rounds, see struct eps__banded_gram; */
+    struct eps__mc_histories_copies copies; /* the tilt, whose steps are the rounds */
 };
 
 /* The scratch space of draw(), divided up. exponents and weight_exponent are used only with separate exponents. */
@@ -112,23 +115,6 @@ static void make_weights(const struct poisson_law *law, struct work *work, size_
     for (size_t d = 0; d < law->memory; d++)
         for (size_t s = 0, bit = (size_t)1 << d; s < bit; s++)
             work->weight[s + bit] = work->weight[s] * parted[d];
-}
-
-/* One round of the recursion. States s and s + states/2 differ in the oldest bit, which is dropped, so both lead to the
- * states (s, 0) and (s, 1). own: exp(<c_k, y> - G_kk/2). */
-static void step(double *now, const double *after, const double *weight, size_t states, double keep, const double *own)
-{
-    size_t half = states / 2;
-    for (size_t s = 0; s < half; s++) {
-        const double *none = after + 2 * s * EPS__LANES, *taken = none + EPS__LANES;
-        double *new = now + (s * EPS__LANES), *old = new + (half * EPS__LANES);
-        double rare = weight[s], rarer = weight[s + half];
-        for (size_t lane = 0; lane < EPS__LANES; lane++) {
-            double left = keep * none[lane], term = own[lane] * taken[lane];
-            new[lane] = left + (rare * term);
-            old[lane] = left + (rarer * term);
-        }
-    }
 }
 
 /* Scales a lane back into the middle of the range. False if it has left the range. */
@@ -207,12 +193,15 @@ static size_t rounds_before(const struct poisson_law *law, size_t row)
     return (row + law->groups - 1) / law->groups;
 }
 
-/* Draws the steps in which the example of a lane takes part; none for add. */
+/* Draws the steps in which the example of a lane takes part, or its copies if tilted; none for add. */
 static void draw_steps(const struct poisson_law *law, const struct eps__stream *stream, uint32_t draw,
                        struct work *work, uint32_t lane)
 {
     struct eps__participated *slots = work->steps.slots + lane * work->steps.most;
-    size_t len = law->base.direction == EPS_REMOVE ? eps__b_min_sep_draw(slots, &law->rounds, stream, draw) : 0;
+    size_t len = law->base.direction == EPS_ADD ? 0
+                 : law->copies.draws            ? eps__histories_draws_next(slots, law->copies.draws, stream, draw)
+                                                : eps__b_min_sep_draw(slots, &law->rounds, stream, draw);
+    assert(len <= work->steps.most);
     for (size_t i = 0; i < len; i++)
         slots[i].step *= (uint32_t)law->groups;
     work->steps.len[lane] = len;
@@ -231,7 +220,7 @@ static void make_own(const struct poisson_law *law, struct work *work, size_t st
 /* Subtracts <v, y> over the rows of a tile, v the drift: the part of these rows in ln dQ/dR = |v|^2/2 - <v, y>. */
 static void add_weights(double *log_weight, const struct poisson_law *law, const double *y, size_t from, size_t end)
 {
-    for (size_t r = from; law->base.tilted && r < end; r++)
+    for (size_t r = from; law->columns.drift && r < end; r++)
         for (size_t lane = 0; lane < EPS__LANES; lane++)
             log_weight[lane] -= law->columns.drift[r] * y[(r - from) * EPS__LANES + lane];
 }
@@ -268,7 +257,7 @@ static bool run(const struct poisson_law *law, const struct eps__stream *stream,
             }
             make_weights(law, &work, row_of(law, k));
             eps__exp_lanes(work.own, 1);
-            step(work.states[!at], work.states[at], work.weight, states, law->keep, work.own);
+            eps__coins_lanes(work.states[!at], work.states[at], work.weight, states, law->keep, work.own);
             safe = in_range(work.states[!at], states, work.scale);
         }
     }
@@ -286,6 +275,8 @@ static void draw(const struct eps__mc_law *base, const struct eps__stream *strea
     const struct poisson_law *law = (const struct poisson_law *)base;
     if (!law->in_range || !run(law, stream, first, scratch, false, loss, log_weight))
         (void)run(law, stream, first, scratch, true, loss, log_weight);
+    for (size_t lane = 0; law->copies.draws && lane < EPS__LANES; lane++)
+        log_weight[lane] = eps__mc_copies_log_weight(&law->copies.of, loss[lane]);
 }
 
 void eps__mc_poisson_exponents(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first,
@@ -360,6 +351,13 @@ static bool exact(const struct eps__setting *setting)
     return !tree(setting) || eps__mc_poisson_tree_exact(setting);
 }
 
+/* The law of the copies: each round is a step, and has a row of its own only where its columns differ. */
+static struct eps__banded_gram rounds_of(size_t rounds, size_t memory, double p, bool alike)
+{
+    size_t width = memory + 1 < rounds ? memory + 1 : rounds;
+    return (struct eps__banded_gram){.len = rounds, .width = width, .p = p, .changes = alike ? width : rounds};
+}
+
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
@@ -373,6 +371,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     *operations = n * OPERATIONS + rounds * (bands + OPERATIONS + 2 * states);
     *bytes = 8 * ((alike ? n : n * bands) + 2 * (double)memory_of(setting) * (alike ? MEMORY_MAX : rounds) + n +
                   EPS__LANES * (4 * states + rounds + 2 * bands + 200));
+    const struct eps__banded_gram banded = rounds_of((size_t)rounds, memory_of(setting), setting->p, alike);
+    const struct eps__histories histories = {.banded = &banded, .separation = 1};
+    *bytes += 8 * rounds * (double)banded.width + eps__mc_histories_copies_bytes(&histories);
 }
 
 static void destroy(struct eps__mc_law *base)
@@ -383,6 +384,8 @@ static void destroy(struct eps__mc_law *base)
         return;
     }
     eps__mc_columns_clear(&law->columns);
+    eps__mc_histories_copies_clear(&law->copies);
+    free(law->gram);
     free(law->met);
     free(law->parted);
     free(law);
@@ -472,6 +475,27 @@ static enum eps_status make_drift(struct poisson_law *law, double eps)
     return EPS_OK;
 }
 
+/* Makes the tilt for remove (A29). Statuses as those of eps__mc_histories_copies_make(). */
+static enum eps_status make_copies(struct poisson_law *law, const struct eps_context *context,
+                                   const struct eps__mc_aim *aim)
+{
+    size_t rounds = law->rounds.n;
+    struct eps__banded_gram banded = rounds_of(rounds, law->memory, law->rounds.p, law->columns.stride == 0);
+    const struct eps__histories histories = {.banded = &banded, .separation = 1};
+    if (isinf(eps__histories_draws_bytes(&histories, 2)))
+        return EPS_UNSUPPORTED;
+    banded.gram = law->gram = malloc(rounds * banded.width * sizeof *law->gram);
+    if (!law->gram)
+        return EPS_NO_MEMORY;
+    for (size_t k = 0; k < rounds; k++) {
+        law->gram[k * banded.width] = 2 * law->columns.half[k * law->groups];
+        for (size_t d = 1; d < banded.width; d++)
+            law->gram[k * banded.width + d] = law->met[row_of(law, k) * law->memory + d - 1];
+    }
+    return eps__mc_histories_copies_make(context, &law->copies, &histories, (double)law->columns.width + 8, aim->eps,
+                                         aim->operations);
+}
+
 /* Sets the error bound of ln w, and the allowance for rounding in the logarithm of a value (A45). */
 static void set_weight_error(struct poisson_law *law)
 {
@@ -488,17 +512,19 @@ static void set_weight_error(struct poisson_law *law)
 static double log_most(const struct eps__mc_law *base, double eps)
 {
     const struct poisson_law *law = (const struct poisson_law *)base;
-    return base->tilted ? eps__mc_drift_log_most(&law->drift, eps) : 0;
+    if (!base->tilted)
+        return 0;
+    return base->direction == EPS_ADD ? eps__mc_drift_log_most(&law->drift, eps)
+                                      : eps__mc_copies_most(&law->copies.of, eps, base->loss_error);
 }
 
 static enum eps_status open_law(struct eps__mc_law **out, const struct eps__setting *setting,
                                 const struct eps__mc_aim *aim)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
-    if (aim->tilted && aim->direction == EPS_REMOVE)
-        return EPS_UNSUPPORTED;
+    bool copies = aim->tilted && aim->direction == EPS_REMOVE;
     if (tree(setting))
-        return eps__mc_poisson_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
+        return copies ? EPS_UNSUPPORTED : eps__mc_poisson_tree_open(out, setting, aim, EPS__MC_TREE_RARE);
     struct poisson_law *law = calloc(1, sizeof *law);
     if (!law)
         return EPS_NO_MEMORY;
@@ -510,11 +536,12 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     law->keep = 1 - setting->p;
     assert(law->memory <= MEMORY_MAX);
     double met, unused;
-    enum eps_status status = eps__mc_columns_make(&law->columns, setting, aim->sigma, law->groups, 1);
+    enum eps_status status =
+        eps__mc_columns_make(&law->columns, setting, aim->sigma, law->groups, copies ? EPS__HISTORIES_DRAWN_MAX : 1);
     if (status == EPS_OK)
         status = make_products(law, &met);
     if (status == EPS_OK && aim->tilted)
-        status = make_drift(law, aim->eps);
+        status = copies ? make_copies(law, setting->context, aim) : make_drift(law, aim->eps);
     if (status != EPS_OK) {
         destroy(&law->base);
         return status;
@@ -522,9 +549,12 @@ static enum eps_status open_law(struct eps__mc_law **out, const struct eps__sett
     law->base = (struct eps__mc_law){.class = &eps__mc_poisson,
                                      .direction = aim->direction,
                                      .tilted = aim->tilted,
+                                     .order = law->copies.of.order,
                                      .loss_error = error_of(law, met),
                                      .scratch = scratch_of(law)};
-    if (aim->tilted)
+    if (copies)
+        law->base.log_weight_error = eps__mc_copies_error(&law->copies.of, law->base.loss_error);
+    else if (aim->tilted)
         set_weight_error(law);
     law->in_range = met - Sleef_cinz_logd1_u10purec(setting->p) <= EXPONENT_MOST && law->base.loss_error <= 0.25;
     cost(setting, &law->base.operations, &unused);

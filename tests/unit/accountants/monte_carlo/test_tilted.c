@@ -12,6 +12,7 @@
 #include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/accountants/monte_carlo/law.h"
 #include "lib/moments/laws/b_min_sep_draws.h"
+#include "lib/moments/laws/histories_draws.h"
 #include "lib/job/setting.h"
 #include "tests/truth/mechanism.h"
 #include "tests/unit/draw.h"
@@ -108,9 +109,24 @@ static double law_of(double *law, const struct eps__b_min_sep *b_min_sep, unsign
     return z;
 }
 
+typedef size_t next_draw(struct eps__participated *out, const void *draws, const struct eps__stream *stream,
+                         uint32_t draw);
+
+static size_t next_of_stages(struct eps__participated *out, const void *draws, const struct eps__stream *stream,
+                             uint32_t draw)
+{
+    return eps__b_min_sep_draws_next(out, draws, stream, draw);
+}
+
+static size_t next_of_histories(struct eps__participated *out, const void *draws, const struct eps__stream *stream,
+                                uint32_t draw)
+{
+    return eps__histories_draws_next(out, draws, stream, draw);
+}
+
 /* Many draws compared with their law: the sum of squares over the outcomes that are expected often has the right
  * size. */
-static void assert_drawn(const struct eps__b_min_sep_draws *draws, const double *law, double z, int trial)
+static void assert_drawn(next_draw *next, const void *draws, size_t most, const double *law, double z, int trial)
 {
     static double seen[KEYS];
     struct eps__participated out[COPIES * STEPS_MAX];
@@ -120,9 +136,9 @@ static void assert_drawn(const struct eps__b_min_sep_draws *draws, const double 
     for (size_t chunk = 0; chunk < chunks; chunk++)
         for (uint32_t draw = 0; draw < CHUNK; draw++) {
             struct eps__stream stream = {.key = {(uint32_t)trial, (uint32_t)seed}, .chunk = chunk};
-            size_t len = eps__b_min_sep_draws_next(out, draws, &stream, draw);
+            size_t len = next(out, draws, &stream, draw);
             unsigned key = 0;
-            assert_true(len <= draws->most);
+            assert_true(len <= most);
             for (size_t i = 0; i < len; i++) {
                 assert_true(out[i].examples >= 1 && (i == 0 || out[i].step > out[i - 1].step));
                 key += (unsigned)out[i].examples << 2 * out[i].step;
@@ -166,9 +182,42 @@ TEST(copies_are_drawn_by_their_law)
         assert_true(draws->log_z_error < 1e-11 && draws->log_density_error < 1e-9);
         if (!(fabs(draws->log_z - log(z)) <= draws->log_z_error + 1e-13))
             fail_msg("%d: ln Z %.17g, not %.17g", trial, draws->log_z, log(z));
-        assert_drawn(draws, law, z, trial);
+        assert_drawn(next_of_stages, draws, draws->most, law, z, trial);
         eps__b_min_sep_draws_free(draws);
         free(b_min_sep.banded.gram);
+    }
+}
+
+/* The same where copies differ in their histories: any number of bands. */
+TEST(histories_are_drawn_by_their_law)
+{
+    static double law[KEYS];
+    uint64_t state = seed + 1;
+    for (int trial = 0; trial < 40; trial++) {
+        struct eps__b_min_sep b_min_sep = {
+            .separation = trial % 2 ? 1 : 1 + draw_below(&state, 3), .examples = 1, .warm = trial % 4 == 2};
+        unsigned copies = trial % 5 == 4 ? 3 : 2;
+        size_t n = 1 + draw_below(&state, STEPS_MAX), width = b_min_sep.separation + draw_below(&state, 4);
+        struct eps__banded_gram *banded = &b_min_sep.banded;
+        *banded = (struct eps__banded_gram){.len = n, .width = width, .p = draw_between(&state, 0.1, 0.8)};
+        banded->gram = malloc(n * width * sizeof(double));
+        assert_non_null(banded->gram);
+        for (size_t i = 0; i < n * width; i++)
+            banded->gram[i] = draw_unit(&state);
+        for (size_t i = 0; i < n; i = eps__banded_alike(banded, i))
+            banded->changes++;
+        const struct eps__histories histories = {
+            .banded = banded, .separation = b_min_sep.separation, .warm = b_min_sep.warm};
+        struct eps__histories_draws *draws = NULL;
+        assert_true(isfinite(eps__histories_draws_bytes(&histories, copies)));
+        assert_int_equal(eps__histories_draws_make(NULL, &draws, &histories, copies, 0), EPS_OK);
+        double z = law_of(law, &b_min_sep, copies);
+        assert_true(draws->log_z_error < 1e-11 && draws->log_density_error < 1e-9);
+        if (!(fabs(draws->log_z - log(z)) <= draws->log_z_error + 1e-13))
+            fail_msg("%d: ln Z %.17g, not %.17g", trial, draws->log_z, log(z));
+        assert_drawn(next_of_histories, draws, draws->most, law, z, trial);
+        eps__histories_draws_free(draws);
+        free(banded->gram);
     }
 }
 
@@ -212,6 +261,46 @@ TEST(equal_steps_share_a_row)
         assert_true(differ <= 2);
         eps__b_min_sep_draws_free(shared);
         eps__b_min_sep_draws_free(single);
+    }
+}
+
+TEST(equal_steps_of_histories_share_a_row)
+{
+    enum { LEN = 600, BANDS = 4, DRAWS = 20000 };
+    static double gram[LEN * BANDS];
+    const double column[BANDS] = {1, 0.5, 0.375, 0.3125};
+    for (size_t separation = 1; separation <= 3; separation += 2) {
+        struct eps__banded_gram banded = {LEN, BANDS, 0.03, gram, BANDS};
+        const struct eps__histories histories = {.banded = &banded, .separation = separation, .warm = separation > 1};
+        struct eps__histories_draws *shared = NULL, *single = NULL;
+        static struct eps__participated out[2][LEN];
+        eps__quad raw;
+        double units, differ = 0;
+        for (size_t i = 0; i < LEN; i++)
+            for (size_t d = 0; d < BANDS; d++) {
+                gram[i * BANDS + d] = 0;
+                for (size_t r = 0; r + d < BANDS && i + r < LEN; r++)
+                    gram[i * BANDS + d] += 0.4 * column[r] * column[r + d];
+            }
+        assert_int_equal(eps__histories_raw(NULL, &raw, &units, &histories, 3, EPS__PRECISION_QUAD), EPS_OK);
+        assert_int_equal(eps__histories_draws_make(NULL, &shared, &histories, 3, 0), EPS_OK);
+        assert_true(shared->spread > 0 && shared->spread < 1e-10 && shared->row[LEN / 3] < LEN / 2);
+        assert_true(fabs(shared->log_z - (double)logq(raw)) <= shared->log_z_error);
+        assert_true(shared->log_z_error > LEN * shared->spread && shared->log_density_error > shared->spread);
+        for (size_t i = 1; i < LEN; i += 2)
+            gram[i * BANDS] = nextafter(gram[i * BANDS], INFINITY);
+        banded.changes = LEN;
+        assert_int_equal(eps__histories_draws_make(NULL, &single, &histories, 3, 0), EPS_OK);
+        assert_true(single->spread == 0);
+        for (uint32_t draw = 0; draw < DRAWS; draw++) {
+            struct eps__stream stream = {.key = {(uint32_t)separation, (uint32_t)seed}};
+            size_t len[2] = {eps__histories_draws_next(out[0], shared, &stream, draw),
+                             eps__histories_draws_next(out[1], single, &stream, draw)};
+            differ += len[0] != len[1] || memcmp(out[0], out[1], len[0] * sizeof *out[0]) != 0;
+        }
+        assert_true(differ <= 2);
+        eps__histories_draws_free(shared);
+        eps__histories_draws_free(single);
     }
 }
 
@@ -438,4 +527,21 @@ TEST(what_nobody_derived_is_not_tilted)
     b_min_sep = (struct eps__b_min_sep){.banded = {.len = 1, .width = 1, .p = 0.1}, .separation = 1, .examples = 1};
     assert_true(isfinite(eps__b_min_sep_draws_bytes(&b_min_sep, EPS__B_MIN_SEP_DRAWN_MAX)));
     assert_true(isinf(eps__b_min_sep_draws_bytes(&b_min_sep, EPS__B_MIN_SEP_DRAWN_MAX + 1)));
+    struct eps__banded_gram banded = {.len = 1000, .width = 8, .p = 0.1, .changes = 8};
+    struct eps__histories histories = {.banded = &banded, .separation = 1};
+    const eps__quad tilt = 0;
+    assert_true(isfinite(eps__histories_draws_bytes(&histories, 3)) &&
+                isinf(eps__histories_draws_bytes(&histories, 1)));
+    assert_true(isinf(eps__histories_draws_bytes(&histories, 4)));
+    histories.tilt = &tilt;
+    assert_true(isinf(eps__histories_draws_bytes(&histories, 2)));
+    histories.tilt = NULL;
+    banded.p = 1;
+    assert_true(isinf(eps__histories_draws_bytes(&histories, 2)));
+    banded.p = 1e-120; /* a history may underflow */
+    assert_true(isinf(eps__histories_draws_bytes(&histories, 2)));
+    banded.p = 0.1;
+    banded.width = 2;
+    assert_true(isfinite(eps__histories_draws_bytes(&histories, EPS__HISTORIES_DRAWN_MAX)));
+    assert_true(isinf(eps__histories_draws_bytes(&histories, EPS__HISTORIES_DRAWN_MAX + 1)));
 }
