@@ -135,6 +135,19 @@ static void draw_seed(struct generated *drawn, uint64_t seed)
     }
 }
 
+/* Appends to the file TRUTH_LOOSENESS what tests/truth/looseness.py makes a table of. */
+static void keep_looseness(const struct verdict *verdict, enum eps_scheme scheme)
+{
+    const char *name = getenv("TRUTH_LOOSENESS");
+    FILE *file = name ? fopen(name, "a") : NULL;
+    for (enum eps_direction direction = 0; file && direction < EPS_DIRECTIONS; direction++)
+        if (isfinite(verdict->loose[direction]))
+            fprintf(file, "%s %s %.6g\n", eps_scheme_name(scheme), eps_direction_name(direction),
+                    verdict->loose[direction]);
+    if (file)
+        fclose(file);
+}
+
 static void judge_seed(struct summary *summary, uint64_t seed, bool full, bool verbose)
 {
     struct generated drawn;
@@ -159,6 +172,7 @@ static void judge_seed(struct summary *summary, uint64_t seed, bool full, bool v
         summary->least += verdict.least;
         summary->exact_of[drawn.job.mechanism.sampling.scheme] += verdict.exact;
         summary->least_of[drawn.job.mechanism.sampling.scheme] += verdict.least;
+        keep_looseness(&verdict, drawn.job.mechanism.sampling.scheme);
     }
     if (isfinite(verdict.looseness))
         summary->looseness[verdict.accountant][summary->len[verdict.accountant]++] = verdict.looseness;

@@ -85,6 +85,7 @@ static void check_direction(struct verdict *verdict, const struct truth *truth, 
               "too low: direction %s claims delta %.17g at epsilon %.17g, sigma %.17g; the truth is %.10Lg or more",
               eps_direction_name(direction), claim.delta, claim.eps, claim.sigma, found.lower);
     double looseness = (double)((long double)claim.delta / found.lower);
+    verdict->loose[direction] = looseness;
     if (!(verdict->looseness >= looseness))
         verdict->looseness = looseness;
 }
@@ -200,7 +201,7 @@ static void hold(struct verdict *verdict, const struct eps_job *job, const struc
 
 struct verdict judge(const struct eps_job *job, const struct effort *effort, double seconds)
 {
-    struct verdict verdict = {.outcome = VERDICT_HOLDS, .looseness = NAN};
+    struct verdict verdict = {.outcome = VERDICT_HOLDS, .looseness = NAN, .loose = {NAN, NAN}};
     double started = patience_clock();
     struct clocked clocked = {started + seconds};
     struct eps_context context = {.user = &clocked, .expired = expired};
