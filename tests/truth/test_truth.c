@@ -33,6 +33,7 @@ enum { MECHANISMS = 200, MECHANISMS_IN_FULL = 2000, HANG_SECONDS = 900 };
  * test` the few that are slow are let go. */
 #define PATIENCE 120.0
 #define PATIENCE_QUICK 3.0
+#define DRAWING 10.0 /* seconds, for draws that TRUTH_ACCOUNTANT=monte_carlo asks for */
 
 static const struct effort quick = {.samples = 1500, .quadrature_most = 3, .width = 1e-2L, .cells_most = 2048},
                            thorough = {.samples = 20000, .quadrature_most = 3, .width = 1e-3L, .cells_most = 4096};
@@ -121,6 +122,8 @@ static void draw_any(struct generated *drawn, uint64_t *state)
     for (int a = 0; name && a < EPS_ACCOUNTANT_COUNT; a++)
         if (strcmp(name, eps_accountant_name((enum eps_accountant)a)) == 0)
             drawn->job.query.accountant.method = (enum eps_accountant)a;
+    if (drawn->job.query.accountant.method == EPS_ACCOUNTANT_MONTE_CARLO)
+        drawn->job.query.accountant.max_seconds = DRAWING;
     eps_job_defaults(&drawn->job);
 }
 
