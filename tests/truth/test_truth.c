@@ -256,6 +256,10 @@ static const char *const defects[] = {
     "{'n':2,'matrix':{'family':'dense','rows':[[1],[0,0.01]],'normalization':'none'},'sampling':{'scheme':'cyclic_"
     "poisson',"
     "'p':1e-4,'groups':1},'noise_multiplier':0.02,'epsilon':800}",
+    /* 14: in cells narrower than the error of a loss, masses of the lower estimate grew */
+    "{'n':2,'matrix':{'family':'toeplitz','normalization':'max_column','stamps':2,'coefficients':[0.4]},'sampling':{"
+    "'scheme':'cyclic_poisson','p':1.18e-12,'groups':1},'epsilon':0,'noise_multiplier':7.953138831398246,'accountant':{"
+    "'method':'auto','tolerance':3e-5}}",
     /* mutants: of two sizes of groups the larger one is the worse */
     "{'n':2,'sampling':{'scheme':'cyclic_poisson','p':0.9,'groups':2,'dataset_size':5,'truncation':{'max_batch_size':2}"
     "},"

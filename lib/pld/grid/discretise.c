@@ -91,10 +91,10 @@ static double bounded_mass(const struct lane *lane, double log_mass, enum eps__e
     return eps__outward(estimate, lane->weight * exp(log_mass) * (estimate == EPS__UPPER ? 1 + error : 1 - error), 12);
 }
 
-/* Adds the integrals over one panel [base->z, base->z + width] to the cell, without rounding outwards. Returns a bound
- * on the relative rounding error of what was added. */
+/* Adds the integrals over one panel [base->z, base->z + width] to the cell, without rounding outwards; no excess counts
+ * as more than `most`. Returns a bound on the relative rounding error of what was added. */
 static double add_panel(const struct lane *lane, struct eps__cell *cell, const struct eps__pair_point *base,
-                        double width, double base_excess, double cell_width)
+                        double width, double base_excess, double cell_width, double most)
 {
     const struct eps__mixture *numerator = &lane->pair->numerator, *denominator = &lane->pair->denominator;
     double step = -expm1(-cell_width), decay = 1 - step, grown = base_excess + 1;
@@ -108,7 +108,7 @@ static double add_panel(const struct lane *lane, struct eps__cell *cell, const s
         for (size_t j = 0; j < denominator->len; j++)
             if (denominator->shift[j] > 0)
                 fall -= lane->denominator_share[j] * expm1(-denominator->shift[j] * t);
-        double excess = base_excess + grown * (rise + fall) / (1 - fall);
+        double excess = fmin(base_excess + grown * (rise + fall) / (1 - fall), most);
         double rest = fmax(step - excess * decay, 0);
         double density = weight5[k] * exp(-t * (base->z + 0.5 * t)) * (1 + rise) / (1 + excess);
         left += density * rest;
@@ -146,6 +146,8 @@ static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cel
     if (!(width > 0))
         return;
     struct eps__cell fine = {0};
+    /* Rounding may put a loss above a narrow cell; in a lower estimate it must not count more than the whole (P4). */
+    double most = walk->estimate == EPS__LOWER ? expm1(cell_width) : INFINITY;
     size_t panels = (size_t)ceil(width * (lane->rate + fmax(fabs(left_z), fabs(right_z))) / PANEL_WIDTH);
     for (size_t i = 0; i < panels && walk->status == EPS_OK; i++) {
         if (++walk->panels % POLL_PANELS == 0)
@@ -156,7 +158,7 @@ static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cel
         eps__pair_at(lane->pair, from, &base, lane->numerator_share, lane->denominator_share);
         double excess = fmax(expm1(base.loss - left_loss), 0);
         walk->loss_error = fmax(walk->loss_error, base.loss_error);
-        error = fmax(error, add_panel(lane, &fine, &base, to - from, excess, cell_width));
+        error = fmax(error, add_panel(lane, &fine, &base, to - from, excess, cell_width, most));
     }
     /* The error is relative to the whole cell, of which a share may be a small part. */
     double slack = error * (fine.left + fine.right);

@@ -744,3 +744,39 @@ TEST(fixed_profiles_do_not_depend_on_the_tolerance)
     }
     assert_true(compared >= 6);
 }
+
+/* Losses of 1e-13 have errors that are wider than the cells of a fine grid, and no mass may grow there. To first order
+ * in p, delta(0) of two steps is p E |e^{mu x - mu^2/2} + e^{mu y - mu^2/2} - 2|/2. */
+TEST(no_lower_end_is_above_tiny_deltas)
+{
+    const double sigma = 7.953138831398246, p = 1.18e-12, width = 0.05, mu = 1 / sigma;
+    struct eps_job job = new_job(EPS_SCHEME_POISSON, 2, p);
+    double truth = 0;
+    for (double x = -9; x <= 9; x += width)
+        for (double y = -9; y <= 9; y += width)
+            truth += exp(-(x * x + y * y) / 2) * width * width / (2 * M_PI) *
+                     fabs(exp(mu * x - mu * mu / 2) + exp(mu * y - mu * mu / 2) - 2) * p / 2;
+    job.query.epsilon = 0;
+    job.query.noise_multiplier = sigma;
+    eps_job_defaults(&job);
+    struct eps__setting setting;
+    struct eps__profile *profile;
+    const struct eps__accuracy accuracy = {EPS_SOLVE_DELTA, 1e-3, NAN};
+    assert_int_equal(eps__setting_open(&setting, NULL, NULL, &job), EPS_OK);
+    assert_int_equal(eps__accountant_find(EPS_ACCOUNTANT_PLD)->open(&setting, sigma, &accuracy, &profile, NULL),
+                     EPS_OK);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        for (int finer = 0; finer < 3; finer++) {
+            double bounds[2];
+            for (int estimate = 0; estimate < 2; estimate++)
+                assert_int_equal(profile->class->log_delta(profile, direction, (enum eps__estimate)estimate, 0,
+                                                           &bounds[estimate], NULL),
+                                 EPS_OK);
+            if (!(exp(bounds[EPS__LOWER]) <= truth * 1.001 && exp(bounds[EPS__UPPER]) >= truth * 0.999))
+                fail_msg("direction %d, finer %d: [%g, %g], %g", (int)direction, finer, exp(bounds[EPS__LOWER]),
+                         exp(bounds[EPS__UPPER]), truth);
+            (void)profile->class->refine(profile, direction, 4);
+        }
+    profile->class->destroy(profile);
+    eps__setting_close(&setting);
+}
