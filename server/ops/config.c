@@ -31,8 +31,8 @@ struct option_row {
 #define BOTH (CONFIG_SERVE | CONFIG_SOLVE)
 
 static const struct option_row rows[] = {
-    {"listen", KIND_TEXT, FIELD(listen), CONFIG_SERVE, 0, 0, "127.0.0.1:8080", "HOST:PORT",
-     "address to listen on; port 0 selects a free port"},
+    {"listen", KIND_TEXT, FIELD(listen), CONFIG_SERVE, 0, 0, NULL, "HOST:PORT",
+     "address to listen on; port 0 selects a free port (" CONFIG_LISTEN ", or the socket of systemd)"},
     {"db", KIND_TEXT, FIELD(db), BOTH | CONFIG_BACKUP, 0, 0, NULL, "FILE",
      "SQLite database (epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one per core)"},

@@ -17,6 +17,7 @@
 enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4, CONFIG_KEY = 8 };
 
 #define CONFIG_LIST_MAX 32
+#define CONFIG_LISTEN "127.0.0.1:8080" /* unless config.listen or the supervisor says otherwise */
 
 /* An option that may be given several times. */
 struct config_list {
@@ -25,7 +26,7 @@ struct config_list {
 };
 
 struct config {
-    const char *listen; /* HOST:PORT, [HOST]:PORT */
+    const char *listen; /* HOST:PORT, [HOST]:PORT; NULL: not given */
     const char *db;     /* NULL (solve): none */
     uint64_t workers;
     double express_seconds; /* jobs with a shorter estimate never wait for longer ones; 0: off */
