@@ -8,6 +8,7 @@
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 /* What one reading has found. */
 struct identity {
     struct identity *former;
+    struct tls_validity validity;
     gnutls_pcert_st chain[CHAIN_MOST];
     unsigned chain_len;
     gnutls_privkey_t key;
@@ -43,6 +45,23 @@ static void identity_free(struct identity *identity)
         free(identity);
         identity = former;
     }
+}
+
+static int validity_read(struct tls_validity *validity, const gnutls_datum_t *der)
+{
+    gnutls_x509_crt_t certificate = NULL;
+    int code = gnutls_x509_crt_init(&certificate);
+    if (code == 0)
+        code = gnutls_x509_crt_import(certificate, der, GNUTLS_X509_FMT_DER);
+    if (code == 0) {
+        *validity = (struct tls_validity){gnutls_x509_crt_get_activation_time(certificate),
+                                          gnutls_x509_crt_get_expiration_time(certificate)};
+        if (validity->from == (time_t)-1 || validity->until == (time_t)-1)
+            code = GNUTLS_E_ASN1_DER_ERROR;
+    }
+    if (certificate)
+        gnutls_x509_crt_deinit(certificate);
+    return code;
 }
 
 /* Reads a PEM file. NULL with a message. */
@@ -81,6 +100,8 @@ static struct identity *identity_read(const struct tls *tls, char *message, size
         code = gnutls_pubkey_get_key_id(identity->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256, ids[1], &lens[1]);
     if (own)
         gnutls_pubkey_deinit(own);
+    if (code == 0)
+        code = validity_read(&identity->validity, &identity->chain[0].cert);
     if (code != 0)
         snprintf(message, message_size, "cannot use %s for TLS: %s", file, gnutls_strerror(code));
     else if (lens[0] != lens[1] || memcmp(ids[0], ids[1], lens[0]) != 0)
@@ -145,4 +166,9 @@ bool tls_reload(struct tls *tls, char *message, size_t message_size)
     atomic_store(&tls->identity, identity);
     pthread_mutex_unlock(&tls->reading);
     return true;
+}
+
+struct tls_validity tls_validity(const struct tls *tls)
+{
+    return atomic_load(&tls->identity)->validity;
 }

@@ -10,6 +10,7 @@
 #include <gnutls/abstract.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 struct tls;
 
@@ -21,6 +22,12 @@ void tls_destroy(struct tls *tls);
 
 /* Reads them again. False with a message: the former ones stay. */
 bool tls_reload(struct tls *tls, char *message, size_t message_size);
+
+/* When the own certificate begins and ends to be valid. */
+struct tls_validity {
+    time_t from, until;
+};
+struct tls_validity tls_validity(const struct tls *tls);
 
 /* What GnuTLS calls its priorities: the versions and ciphers that are offered. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"

@@ -65,13 +65,19 @@ static bool migration_run(sqlite3 *db, const struct embedded_file *file, int num
     return false;
 }
 
-bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size)
+int store__schema_newest(void)
 {
     int newest = 0;
     for (const struct embedded_file *file = embedded_files; file->name; file++) {
         int number = migration_number(file);
         newest = number > newest ? number : newest;
     }
+    return newest;
+}
+
+bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size)
+{
+    int newest = store__schema_newest();
     int version = schema_version(connection->db);
     if (version < 0) {
         snprintf(message, message_size, "cannot read the schema version: %s", sqlite3_errmsg(connection->db));
