@@ -84,9 +84,11 @@ bool store__migrate(struct store_connection *connection, bool allowed, char *mes
         return false;
     }
     if (version > newest) {
-        snprintf(message, message_size,
-                 "its schema version %d is newer than this build supports (%d); run the newer epsilond that wrote it",
-                 version, newest);
+        snprintf(
+            message, message_size,
+            "its schema version %d is newer than this build supports (%d); run the newer epsilond that wrote it, or "
+            "restore a backup of before",
+            version, newest);
         return false;
     }
     if (version < newest && !allowed) {
