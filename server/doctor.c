@@ -101,7 +101,7 @@ static enum verdict check_database(struct visit *visit)
                facts->jobs, MI(facts->bytes));
 }
 
-static enum verdict check_log(struct visit *visit)
+static enum verdict check_wal(struct visit *visit)
 {
     int64_t len = visit->facts.log_bytes;
     if (len > LOG_LARGE) {
@@ -311,7 +311,7 @@ static const struct {
     enum verdict (*check)(struct visit *visit);
 } checks[] = {
     {"database", check_database},
-    {"log", check_log},
+    {"wal", check_wal},
     {"disk", check_disk},
     {"libraries", check_libraries},
     {"processor", check_processor},

@@ -226,7 +226,10 @@ static void reload(void *user)
     struct server *server = user;
     char message[512], quoted[600];
     supervisor_reloading();
-    if (!access_required(server->access) && !server->tls)
+    if (!log_reopen(message, sizeof message))
+        log_event(LOG_LEVEL_ERROR, "log", "detail=%s action=\"the former file is used\"",
+                  log_quote(quoted, sizeof quoted, message));
+    if (!access_required(server->access) && !server->tls && !server->config->log_file)
         log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
     if (access_required(server->access) && access_reload(server->access, message, sizeof message))
         log_event(LOG_LEVEL_INFO, "keys", "count=%zu", access_count(server->access));
@@ -315,7 +318,8 @@ int command_serve(int argc, char **argv)
     }
     signals_start();
     log_start(config.log_level);
-    int fd = open_socket(&server, &config, url, sizeof url, message, sizeof message);
+    bool logs = !config.log_file || log_open(config.log_file, message, sizeof message);
+    int fd = logs ? open_socket(&server, &config, url, sizeof url, message, sizeof message) : -1;
     bool ready = fd >= 0 && admit(&server, fd, message, sizeof message) &&
                  signals_watch(GRACE_SECONDS, overdue, NULL) && server_build(&server, message, sizeof message);
     struct http *http = ready ? http_start(&server, fd, message, sizeof message) : NULL;

@@ -94,6 +94,8 @@ static const struct option_row rows[] = {
      "finished jobs and results cached in memory"},
     {"keep", KIND_SECONDS, FIELD(keep_seconds), CONFIG_SERVE, 0, 1e11, "30d", "TIME",
      "how long finished jobs are kept; 0: forever"},
+    {"log-file", KIND_TEXT, FIELD(log_file), CONFIG_SERVE, 0, 0, NULL, "FILE",
+     "append the log to this file instead of standard error; SIGHUP opens it again"},
     {"log-level", KIND_LEVEL, FIELD(log_level), BOTH, 0, 0, "info", "LEVEL", "debug, info, warn or error"},
 };
 

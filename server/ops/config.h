@@ -62,6 +62,7 @@ struct config {
     uint64_t memory_bytes; /* finished documents and results in memory */
     double keep_seconds;   /* for finished jobs; 0: forever */
     enum log_level log_level;
+    const char *log_file; /* NULL: standard error */
 };
 
 /*

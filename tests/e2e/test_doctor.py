@@ -64,7 +64,7 @@ def visit(*options, binary=BINARY, **process):
     assert not ended.stderr and ended.returncode in (0, 1), ended.stderr
     lines = [re.fullmatch(r"(ok|warning|FAILED) +([a-z]+) +(.+)", line) for line in ended.stdout.splitlines()]
     found = {line[2]: (line[1], line[3]) for line in lines}
-    assert list(found) == ["database", "log", "disk", "libraries", "processor", "clock", "address", "keys",
+    assert list(found) == ["database", "wal", "disk", "libraries", "processor", "clock", "address", "keys",
                            "certificate"]
     assert (ended.returncode == 1) == any(verdict == "FAILED" for verdict, _ in found.values())
     return found
@@ -147,7 +147,7 @@ def test_a_long_log(copy):
     with open(f"{copy}-wal", "wb") as file:
         file.truncate(300 << 20)
     found = visit("--db", copy)
-    assert found["log"][0] == "warning" and "300 MiB" in found["log"][1]
+    assert found["wal"][0] == "warning" and "300 MiB" in found["wal"][1]
 
 
 def test_room_on_the_disk(copy):

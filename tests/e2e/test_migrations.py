@@ -58,7 +58,7 @@ def kept(document, before):
 
 def test_there_is_a_database_of_every_schema_before_this_one():
     """No commit had schema 9 as it is now: migration 9 was completed a quarter of an hour after 10 had been added."""
-    assert [int(file.stem) for file in SCHEMAS] == [schema for schema in range(1, NEWEST) if schema != 9]
+    assert {int(file.stem) for file in SCHEMAS} >= set(range(1, NEWEST)) - {9}
 
 
 @pytest.mark.parametrize("dump", SCHEMAS, ids=lambda dump: dump.stem)
