@@ -28,6 +28,7 @@
 #include "lib/epsilon.h"
 #include "lib/numerics/lanes/lanes_variant.h"
 #include "server/commands.h"
+#include "server/http/forwarded.h"
 #include "server/http/listen.h"
 #include "server/http/tls.h"
 #include "server/ops/access.h"
@@ -249,8 +250,12 @@ static enum verdict check_address(struct visit *visit)
     int fd = listen_on(colon ? address : listen, "", config->request_seconds, url, sizeof url, message, sizeof message);
     if (fd < 0)
         return say(visit, VERDICT_FAILED, "%s", message);
+    struct proxies *proxies = proxies_create(&config->trusted_proxy, message, sizeof message);
+    proxies_destroy(proxies);
     bool local = listen_is_local(fd);
     close(fd);
+    if (!proxies)
+        return say(visit, VERDICT_FAILED, "%s", message);
     if (!local && !config->keys && !config->key_lines.len && !config->insecure) {
         return say(visit, VERDICT_FAILED,
                    "%.200s can be reached from other machines, and serve refuses that without --keys or --insecure",

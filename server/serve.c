@@ -26,6 +26,7 @@
 #include "server/commands.h"
 #include "server/groups/groups.h"
 #include "server/heart.h"
+#include "server/http/forwarded.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
 #include "server/http/tls.h"
@@ -164,6 +165,7 @@ static void server_free(struct server *server)
     signals_on_reload(NULL, NULL);
     access_destroy(server->access);
     tls_destroy(server->tls);
+    proxies_destroy(server->proxies);
     pool_destroy(server->gate);
     pool_destroy(server->bulk);
     pool_destroy(server->lists);
@@ -244,7 +246,7 @@ static void reload(void *user)
     supervisor_ready();
 }
 
-/* Reads the keys and the certificate. Returns false with a message. */
+/* Reads the keys, the trusted proxies and the certificate. Returns false with a message. */
 static bool admit(struct server *server, int fd, char *message, size_t message_size)
 {
     server->access = access_create(server->config, message, message_size);
@@ -258,6 +260,9 @@ static bool admit(struct server *server, int fd, char *message, size_t message_s
             server->config->listen);
         return false;
     }
+    server->proxies = proxies_create(&server->config->trusted_proxy, message, message_size);
+    if (!server->proxies)
+        return false;
     if (server->config->tls_cert) {
         server->tls = tls_create(server->config->tls_cert, server->config->tls_key, message, message_size);
         if (!server->tls)

@@ -137,14 +137,17 @@ static void limit_connections(struct connections_options *options, const struct 
 }
 
 /* Builds everything except the loops. */
-static bool http_build(struct http *http, const struct config *config, int fd)
+static bool http_build(struct http *http, const struct server *server, int fd)
 {
+    const struct config *config = server->config;
     struct connections_options options = {
         .max_of_one = (size_t)config->max_connections_of_one,
         .idle_seconds = config->idle_seconds,
+        .proxies = server->proxies,
     };
     limit_connections(&options, config);
     http->door.listener = fd;
+    http->socket_lent = server->socket_lent;
     atomic_init(&http->door.complained, -INFINITY);
     http->door.connections = connections_create(&options);
     http->hosts = hosts_create(config->listen, config->allow_host.values, config->allow_host.len);
@@ -155,9 +158,7 @@ struct http *http_start(struct server *server, int fd, char *message, size_t mes
 {
     size_t len = (size_t)server->config->http_threads;
     struct http *http = calloc(1, sizeof *http + len * sizeof http->loops[0]);
-    if (http)
-        http->socket_lent = server->socket_lent;
-    if (!http || !http_build(http, server->config, fd)) {
+    if (!http || !http_build(http, server, fd)) {
         snprintf(message, message_size, "out of memory");
         http_stop(http);
         return NULL;

@@ -47,6 +47,8 @@ static const struct option_row rows[] = {
     {"tls-cert", KIND_TEXT, FIELD(tls_cert), CONFIG_SERVE, 0, 0, NULL, "FILE",
      "serve HTTPS with this chain of certificates (PEM); SIGHUP reads it again"},
     {"tls-key", KIND_TEXT, FIELD(tls_key), CONFIG_SERVE, 0, 0, NULL, "FILE", "the private key of --tls-cert (PEM)"},
+    {"trusted-proxy", KIND_LIST, FIELD(trusted_proxy), CONFIG_SERVE, 0, 0, NULL, "ADDRESS,...",
+     "proxies (addresses or networks) whose Forwarded header says who the client is"},
     {"insecure", KIND_FLAG, FIELD(insecure), CONFIG_SERVE, 0, 0, NULL, NULL, "listen beyond this machine without keys"},
     {"scope", KIND_TEXT, FIELD(scope), CONFIG_KEY, 0, 0, "submit", "SCOPE",
      "read, submit (includes read) or admin (includes both, and metrics)"},
