@@ -289,7 +289,7 @@ static enum verdict check_certificate(struct visit *visit)
     const struct config *config = &visit->config;
     if (!config->tls_cert)
         return say(visit, VERDICT_OK, "none; requests are not encrypted, unless a proxy does it");
-    struct tls *tls = tls_create(config->tls_cert, config->tls_key, message, sizeof message);
+    struct tls *tls = tls_create(config->tls_cert, config->tls_key, config->tls_client_ca, message, sizeof message);
     if (!tls)
         return say(visit, VERDICT_FAILED, "%s", message);
     struct tls_validity validity = tls_validity(tls);

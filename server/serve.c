@@ -264,7 +264,8 @@ static bool admit(struct server *server, int fd, char *message, size_t message_s
     if (!server->proxies)
         return false;
     if (server->config->tls_cert) {
-        server->tls = tls_create(server->config->tls_cert, server->config->tls_key, message, message_size);
+        server->tls = tls_create(server->config->tls_cert, server->config->tls_key, server->config->tls_client_ca,
+                                 message, message_size);
         if (!server->tls)
             return false;
     }

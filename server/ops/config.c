@@ -47,6 +47,8 @@ static const struct option_row rows[] = {
     {"tls-cert", KIND_TEXT, FIELD(tls_cert), CONFIG_SERVE, 0, 0, NULL, "FILE",
      "serve HTTPS with this chain of certificates (PEM); SIGHUP reads it again"},
     {"tls-key", KIND_TEXT, FIELD(tls_key), CONFIG_SERVE, 0, 0, NULL, "FILE", "the private key of --tls-cert (PEM)"},
+    {"tls-client-ca", KIND_TEXT, FIELD(tls_client_ca), CONFIG_SERVE, 0, 0, NULL, "FILE",
+     "clients must have a certificate of one of these authorities (PEM); SIGHUP reads it again"},
     {"trusted-proxy", KIND_LIST, FIELD(trusted_proxy), CONFIG_SERVE, 0, 0, NULL, "ADDRESS,...",
      "proxies (addresses or networks) whose Forwarded header says who the client is"},
     {"insecure", KIND_FLAG, FIELD(insecure), CONFIG_SERVE, 0, 0, NULL, NULL, "listen beyond this machine without keys"},
@@ -270,6 +272,11 @@ int config_read(struct config *config, enum config_command command, int argc, ch
     }
     if (command == CONFIG_SERVE && !config->tls_cert != !config->tls_key) {
         snprintf(message, message_size, "--tls-cert and --tls-key belong together: give both or neither");
+        return -1;
+    }
+    if (command == CONFIG_SERVE && config->tls_client_ca && !config->tls_cert) {
+        snprintf(message, message_size,
+                 "--tls-client-ca needs --tls-cert and --tls-key: clients show certificates by TLS");
         return -1;
     }
     return optind;

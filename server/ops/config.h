@@ -45,6 +45,7 @@ struct config {
     struct config_list key_lines;     /* such lines, comma-separated */
     const char *tls_cert;             /* PEM: certificates; NULL: no TLS */
     const char *tls_key;              /* PEM: the private key */
+    const char *tls_client_ca;        /* PEM: the authorities of clients; NULL: they need no certificate */
     struct config_list trusted_proxy; /* comma-separated lists of addresses and networks */
     bool insecure;                    /* listens beyond this machine without keys */
     const char *scope;                /* key: of the new one */
