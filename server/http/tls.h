@@ -1,7 +1,7 @@
 /*
  * TLS 1.2 and later by GnuTLS, for the daemons of libmicrohttpd. The certificate, its key and the authorities of
- * clients are read again at SIGHUP: open connections stay, new ones get the new ones. Sessions are not resumed, so every
- * connection is checked.
+ * clients are read again at SIGHUP: open connections stay, new ones get the new ones. Sessions are not resumed, so
+ * every connection is checked.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
