@@ -44,7 +44,8 @@ struct heart {
     _Atomic double looked; /* when the watchdog last did (monotonic seconds) */
     struct store_write write;
     _Atomic enum probe probe; /* of the write */
-    bool well;                /* at the last look, like the next one */
+    unsigned bad;             /* looks since the last good one */
+    bool well;                /* what was told last, like the next one */
     char reason[REASON_SIZE]; /* why not, or what else the operator should know; "": nothing */
 };
 
@@ -100,10 +101,13 @@ static bool workers_work(struct heart *heart, char *reason, size_t reason_size)
     return false;
 }
 
-/* Tells the supervisor and the log what has changed since the last look. */
+/* Tells the supervisor and the log what has changed. One bad look is not told: the next may find it mended. */
 static void tell(struct heart *heart, bool well, const char *reason)
 {
     char quoted[600];
+    heart->bad = well ? 0 : heart->bad + 1;
+    if (heart->bad == 1)
+        return;
     if (strcmp(reason, heart->reason) != 0)
         supervisor_status(*reason ? reason : heart->status);
     if (well && !heart->well) {

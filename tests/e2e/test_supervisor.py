@@ -9,6 +9,7 @@ import os
 import pathlib
 import queue
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -180,6 +181,22 @@ def test_a_writer_that_waits_for_the_database(supervise):
     other.rollback()
     other.close()
     server.hear("WATCHDOG=1")
+
+
+def test_a_full_disk_is_no_reason_to_restart(supervise):
+    """A restart frees no space, and would lose what waits to be written. The limit on the size of files stands for the
+    disk."""
+    server = supervise()
+    server.hear("WATCHDOG=1")
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, limits[1]))
+    assert "the disk is full" in server.hear("STATUS=the disk")
+    assert server.beats(2 * PERIOD) >= 6
+    assert server.get("/readyz").status_code == 503
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
+    server.hear("STATUS=listening on")
+    assert server.get("/readyz").status_code == 200
+    assert "event=unwell" not in server.log_text()
 
 
 def test_threads_that_hang(supervise):
