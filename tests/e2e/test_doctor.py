@@ -4,6 +4,7 @@ epsilond doctor: each check, broken by real means: files, clocks, libraries and 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import os
+import pathlib
 import re
 import shutil
 import sqlite3
@@ -96,6 +97,12 @@ def test_a_healthy_database_and_nothing_is_changed(launch):
     assert visit("--db", server.database)["database"][0] == "ok"
     assert open(server.database, "rb").read() == before
     server.start()
+    server.solve(dict(GAUSSIAN, n=5))
+    server.kill()  # the log has the last commits
+    files = [pathlib.Path(server.database + tail) for tail in ("", "-wal")]
+    before = [file.read_bytes() for file in files]
+    assert "2 jobs" in visit("--db", server.database)["database"][1]
+    assert [file.read_bytes() for file in files] == before
     missing = server.folder / "missing.db"
     is_(visit("--db", missing), "database", "ok", "does not exist")
     assert not missing.exists()

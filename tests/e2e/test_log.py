@@ -195,10 +195,13 @@ def test_a_file_that_cannot_be_opened_again_leaves_the_former_one(launch, tmp_pa
 
 def test_what_is_no_file_is_refused_at_the_start(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path, tmp_path / "fifo", tmp_path / "none" / "log"):
+    os.mkfifo(tmp_path / "read")
+    reader = os.open(tmp_path / "read", os.O_RDONLY | os.O_NONBLOCK)
+    for path in (tmp_path, tmp_path / "fifo", tmp_path / "read", "/dev/null", tmp_path / "none" / "log"):
         command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "x.db", "--log-file", path]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert ended.returncode == 1 and f"cannot write the log to {path}" in ended.stderr
+    os.close(reader)
     assert not (tmp_path / "x.db").exists()
 
 

@@ -226,9 +226,11 @@ def test_threads_that_hang(supervise):
     ([], 2, None, "one ListenStream="),
     ([], 1, "datagram", "listening TCP socket"),
     ([], 1, "local", "listening TCP socket"),
+    ([], 1, "idle", "listening TCP socket"),
 ])
 def test_what_is_no_single_tcp_socket_is_refused(tmp_path, options, sockets, listener, why):
     given = {None: lambda: socket.create_server(("127.0.0.1", 0)),
+             "idle": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
              "datagram": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
              "local": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)}[listener]()
     server = Supervised.__new__(Supervised)
