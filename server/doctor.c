@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <cblas.h>
 #include <errno.h>
 #include <fenv.h>
 #include <float.h>
@@ -164,9 +165,17 @@ static int version_compare(const char *a, const char *b)
     return 0;
 }
 
+/* The version in " OpenBLAS VERSION ...". */
+static const char *version_of_blas(const char *text, char version[16])
+{
+    snprintf(version, 16, "0");
+    (void)!sscanf(text, " OpenBLAS %15s", version);
+    return version;
+}
+
 static enum verdict check_libraries(struct visit *visit)
 {
-    char http[16];
+    char http[16], blas[2][16];
     snprintf(http, sizeof http, "%x.%x.%x", MHD_VERSION >> 24, MHD_VERSION >> 16 & 0xff, MHD_VERSION >> 8 & 0xff);
     const struct library libraries[] = {
         {"SQLite", SQLITE_VERSION, sqlite3_libversion()},
@@ -175,7 +184,14 @@ static enum verdict check_libraries(struct visit *visit)
         {"libsodium", SODIUM_VERSION_STRING, sodium_version_string()},
         {"Jansson", JANSSON_VERSION, jansson_version_str()},
         {"GSL", GSL_VERSION, gsl_version},
+        {"OpenBLAS", version_of_blas(OPENBLAS_VERSION, blas[0]), version_of_blas(openblas_get_config(), blas[1])},
     };
+    if (openblas_get_parallel() != OPENBLAS_SEQUENTIAL) {
+        return say(
+            visit, VERDICT_FAILED,
+            "the OpenBLAS that is loaded starts threads of its own: install libopenblas0-serial, and do not preload "
+            "another");
+    }
     char list[400] = "";
     for (size_t i = 0, used = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
         const struct library *library = &libraries[i];

@@ -17,6 +17,8 @@ from conftest import BINARY, GAUSSIAN, PATIENCE, Server
 
 # In place of functions of libraries.
 OLD_SQLITE = 'const char *sqlite3_libversion(void) { return "3.7.17"; }'
+OLD_BLAS = 'char *openblas_get_config(void) { return "OpenBLAS 0.3.1 NO_AFFINITY"; }'
+THREADS = "int openblas_get_parallel(void) { return 1; }"
 FLUSHING = ("#include <xmmintrin.h>\n"
             "__attribute__((constructor)) static void flush(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }")
 ROUNDING = "#include <fenv.h>\n__attribute__((constructor)) static void up(void) { fesetround(FE_UPWARD); }"
@@ -175,6 +177,8 @@ def test_room_on_the_disk(copy):
 
 def test_an_older_library(copy, tmp_path):
     is_(visit("--db", copy, env=preloaded(tmp_path, OLD_SQLITE)), "libraries", "FAILED", "SQLite 3.7.17 is loaded")
+    is_(visit("--db", copy, env=preloaded(tmp_path, OLD_BLAS)), "libraries", "FAILED", "OpenBLAS 0.3.1 is loaded")
+    is_(visit("--db", copy, env=preloaded(tmp_path, THREADS)), "libraries", "FAILED", "libopenblas0-serial")
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the code is for x86-64")
