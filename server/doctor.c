@@ -217,11 +217,13 @@ static enum verdict check_processor(struct visit *visit)
             DBL_MIN);
     }
     const char *name = eps__lanes_variant(0)->name;
+#if defined __x86_64__ /* other processors have one variant */
     if (strcmp(name, "base") == 0) {
         return say(visit, VERDICT_WARNING,
                    "neither AVX2 with FMA nor AVX-512: monte_carlo and noise are several times slower, with the same "
                    "results");
     }
+#endif
     return say(visit, VERDICT_OK, "%ld cores, vector instructions %s", sysconf(_SC_NPROCESSORS_ONLN), name);
 }
 
