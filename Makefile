@@ -35,11 +35,11 @@ BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 # ---------------------------------------------------------------- Debian packages
 
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
-              libsodium-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libsqlite3-dev librandom123-dev libsleef-dev \
-              libjs-chart.js
+              libsodium-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libsqlite3-dev libsystemd-dev \
+              librandom123-dev libsleef-dev libjs-chart.js
 DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-pytest-xdist \
              python3-requests python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq \
-             chromium chromium-driver python3-selenium openssl
+             chromium chromium-driver python3-selenium openssl systemd
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14
@@ -73,7 +73,7 @@ endif
 SERIAL = $(wildcard /usr/lib/*/openblas-serial/pkgconfig)
 PKG = PKG_CONFIG_PATH="$(SERIAL):$$PKG_CONFIG_PATH" pkg-config
 PKG_LIB := openblas lapacke gsl fftw3 libsodium
-PKG_SERVER := libmicrohttpd gnutls jansson sqlite3
+PKG_SERVER := libmicrohttpd gnutls jansson sqlite3 libsystemd
 
 # lazy,NAME,command: runs the command once, when NAME is first used.
 lazy = $(eval $(1) := $$(shell $(2)))$($(1))
@@ -377,14 +377,15 @@ format-check:
 
 # ---------------------------------------------------------------- installing
 
+UNITS := epsilond.service epsilond.socket
 INSTALLED := bin/epsilond include/epsilon.h lib/libepsilon.a lib/libepsilon.so.$(VERSION) lib/libepsilon.so.$(SOVERSION) \
-             lib/libepsilon.so lib/pkgconfig/epsilon.pc
+             lib/libepsilon.so lib/pkgconfig/epsilon.pc $(addprefix lib/systemd/system/,$(UNITS))
 DESTINATION = $(if $(filter /%,$(PREFIX)),$(DESTDIR)$(PREFIX),$(error PREFIX=$(PREFIX) must be an absolute path))
 
-# epsilon.pc was made for the prefix of the build; the installed one names its own. The cache of the loader belongs to
+# epsilon.pc was made for the prefix of the build; the installed one names its own, as the unit of systemd does. The cache of the loader belongs to
 # root and covers only the standard folders.
 install: all
-	install -d $(addprefix $(DESTINATION)/,bin include lib/pkgconfig)
+	install -d $(addprefix $(DESTINATION)/,bin include lib/pkgconfig lib/systemd/system)
 	install -m 755 $(BIN)/epsilond $(DESTINATION)/bin/
 	install -m 644 lib/epsilon.h $(DESTINATION)/include/
 	install -m 644 $(BIN)/libepsilon.a $(DESTINATION)/lib/
@@ -393,6 +394,9 @@ install: all
 	ln -sf libepsilon.so.$(SOVERSION) $(DESTINATION)/lib/libepsilon.so
 	sed 's|^prefix=.*|prefix=$(PREFIX)|' $(BIN)/epsilon.pc > $(DESTINATION)/lib/pkgconfig/epsilon.pc
 	chmod 644 $(DESTINATION)/lib/pkgconfig/epsilon.pc
+	sed 's|@BINDIR@|$(PREFIX)/bin|' docker/systemd/epsilond.service > $(DESTINATION)/lib/systemd/system/epsilond.service
+	chmod 644 $(DESTINATION)/lib/systemd/system/epsilond.service
+	install -m 644 docker/systemd/epsilond.socket $(DESTINATION)/lib/systemd/system/
 	@$(LOADER); [ -n "$(DESTDIR)" ] || known || \
 	    echo 'install: for programs to find libepsilon.so.$(SOVERSION): LD_LIBRARY_PATH=$(PREFIX)/lib, or as root that' \
 	        'folder in /etc/ld.so.conf.d and ldconfig'

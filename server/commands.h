@@ -9,6 +9,7 @@
 int command_serve(int argc, char **argv);
 int command_solve(int argc, char **argv);
 int command_backup(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 int command_key(int argc, char **argv);
 
 /* Prints the help text, for --help of any command. */

@@ -15,6 +15,7 @@ void print_help(void)
            "  epsilond serve [OPTION...]           run the service\n"
            "  epsilond solve [OPTION...] [FILE|-]  solve one job, a JSON document, and print the result\n"
            "  epsilond backup [OPTION...] FILE     copy the database; a server may be writing to it\n"
+           "  epsilond doctor [OPTION...]          check what serve would need; takes its options\n"
            "  epsilond key [OPTION...] new         print a new key for a client, and its line for --keys\n"
            "  epsilond --help | --version\n\n"
            "Options can also be set by the environment variables in parentheses; the command line takes precedence.\n\n"

@@ -25,6 +25,8 @@ int main(int argc, char **argv)
         return command_solve(argc - 1, argv + 1);
     if (strcmp(command, "backup") == 0)
         return command_backup(argc - 1, argv + 1);
+    if (strcmp(command, "doctor") == 0)
+        return command_doctor(argc - 1, argv + 1);
     if (strcmp(command, "key") == 0)
         return command_key(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {

@@ -20,10 +20,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "server/commands.h"
 #include "server/groups/groups.h"
+#include "server/heart.h"
+#include "server/http/forwarded.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
 #include "server/http/tls.h"
@@ -37,6 +40,7 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
+#include "server/ops/supervisor.h"
 #include "server/routes/pages.h"
 #include "server/routes/groups/ranking.h"
 #include "server/routes/routes.h"
@@ -161,6 +165,7 @@ static void server_free(struct server *server)
     signals_on_reload(NULL, NULL);
     access_destroy(server->access);
     tls_destroy(server->tls);
+    proxies_destroy(server->proxies);
     pool_destroy(server->gate);
     pool_destroy(server->bulk);
     pool_destroy(server->lists);
@@ -189,10 +194,19 @@ static int overdue(void *unused)
 /* Serves until a signal arrives. Returns the exit status. */
 static int serve(struct server *server, struct http *http, const char *url)
 {
-    printf("listening on %s\n", url);
+    char status[320];
+    snprintf(status, sizeof status, "listening on %s", url);
+    puts(status);
     fflush(stdout);
     log_event(LOG_LEVEL_INFO, "started", "url=%s workers=%llu", url, (unsigned long long)server->config->workers);
+    supervisor_ready();
+    supervisor_status(status);
+    struct heart *heart = heart_start(server, http, status);
+    if (!heart)
+        log_event(LOG_LEVEL_ERROR, "heart", "detail=\"out of memory or threads\"");
     int number = signals_wait();
+    supervisor_stopping();
+    heart_stop(heart);
     log_event(LOG_LEVEL_INFO, "stopping", "signal=%s",
               number == SIGTERM  ? "SIGTERM"
               : number == SIGINT ? "SIGINT"
@@ -203,6 +217,7 @@ static int serve(struct server *server, struct http *http, const char *url)
         _exit(last_status()); /* not exit(), which would free what the busy thread uses */
     }
     server_free(server);
+    heart_destroy(heart);
     log_event(LOG_LEVEL_INFO, "stopped", NULL);
     return atomic_load(&spent); /* the computations that did not stop have ended meanwhile */
 }
@@ -212,7 +227,11 @@ static void reload(void *user)
 {
     struct server *server = user;
     char message[512], quoted[600];
-    if (!access_required(server->access) && !server->tls)
+    supervisor_reloading();
+    if (!log_reopen(message, sizeof message))
+        log_event(LOG_LEVEL_ERROR, "log", "detail=%s action=\"the former file is used\"",
+                  log_quote(quoted, sizeof quoted, message));
+    if (!access_required(server->access) && !server->tls && !server->config->log_file)
         log_event(LOG_LEVEL_WARN, "hangup", "detail=\"nothing to reload; restart to change an option\"");
     if (access_required(server->access) && access_reload(server->access, message, sizeof message))
         log_event(LOG_LEVEL_INFO, "keys", "count=%zu", access_count(server->access));
@@ -224,9 +243,10 @@ static void reload(void *user)
     else if (server->tls)
         log_event(LOG_LEVEL_ERROR, "certificate", "detail=%s action=\"the former certificate stays in use\"",
                   log_quote(quoted, sizeof quoted, message));
+    supervisor_ready();
 }
 
-/* Reads the keys and the certificate. Returns false with a message. */
+/* Reads the keys, the trusted proxies and the certificate. Returns false with a message. */
 static bool admit(struct server *server, int fd, char *message, size_t message_size)
 {
     server->access = access_create(server->config, message, message_size);
@@ -240,13 +260,45 @@ static bool admit(struct server *server, int fd, char *message, size_t message_s
             server->config->listen);
         return false;
     }
+    server->proxies = proxies_create(&server->config->trusted_proxy, message, message_size);
+    if (!server->proxies)
+        return false;
     if (server->config->tls_cert) {
-        server->tls = tls_create(server->config->tls_cert, server->config->tls_key, message, message_size);
+        server->tls = tls_create(server->config->tls_cert, server->config->tls_key, server->config->tls_client_ca,
+                                 message, message_size);
         if (!server->tls)
             return false;
     }
     signals_on_reload(reload, server);
     return true;
+}
+
+/* Binds the listening socket, or takes that of the supervisor. Sets config->listen to its address if none was given; it
+ * may point into url. Returns -1 with a message. */
+static int open_socket(struct server *server, struct config *config, char *url, size_t url_size, char *message,
+                       size_t message_size)
+{
+    const char *scheme = config->tls_cert ? "https" : "http";
+    int lent;
+    if (!supervisor_socket(&lent, message, message_size))
+        return -1;
+    if (lent < 0) {
+        config->listen = config->listen ? config->listen : CONFIG_LISTEN;
+        return listen_on(config->listen, scheme, config->request_seconds, url, url_size, message, message_size);
+    }
+    if (config->listen) {
+        snprintf(
+            message, message_size,
+            "--listen %.200s (or EPSILOND_LISTEN) is given, but the supervisor passes a socket: remove the option, or "
+            "disable epsilond.socket",
+            config->listen);
+        return -1;
+    }
+    if (!listen_adopt(lent, scheme, config->request_seconds, url, url_size, message, message_size))
+        return -1;
+    server->socket_lent = true;
+    config->listen = strstr(url, "://") + 3;
+    return lent;
 }
 
 int command_serve(int argc, char **argv)
@@ -272,8 +324,8 @@ int command_serve(int argc, char **argv)
     }
     signals_start();
     log_start(config.log_level);
-    int fd = listen_on(config.listen, config.tls_cert ? "https" : "http", config.request_seconds, url, sizeof url,
-                       message, sizeof message);
+    bool logs = !config.log_file || log_open(config.log_file, message, sizeof message);
+    int fd = logs ? open_socket(&server, &config, url, sizeof url, message, sizeof message) : -1;
     bool ready = fd >= 0 && admit(&server, fd, message, sizeof message) &&
                  signals_watch(GRACE_SECONDS, overdue, NULL) && server_build(&server, message, sizeof message);
     struct http *http = ready ? http_start(&server, fd, message, sizeof message) : NULL;

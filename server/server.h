@@ -17,6 +17,7 @@ struct keys;
 struct groups;
 struct memory;
 struct pool;
+struct proxies;
 struct pages;
 struct waits;
 struct watchdog;
@@ -28,6 +29,8 @@ struct server {
     const struct route *routes; /* the route table; ends with a row without a method */
     struct access *access;      /* who may do what */
     struct tls *tls;            /* NULL: requests are not encrypted */
+    struct proxies *proxies;    /* the trusted ones */
+    bool socket_lent;           /* the supervisor keeps the listening socket open for the next process */
     struct store *store;
     struct pool *pool;    /* the workers */
     struct pool *side;    /* four threads: open streams, and draw matrices (two at most); independent of running jobs */

@@ -50,7 +50,7 @@ loader_told() {
     [ "${told:-0}" = 1 ]
 }
 
-echo "1..10"
+echo "1..11"
 build install PREFIX="$work/prefix" && [ "$(pc --variable=prefix epsilon)" = "$work/prefix" ] 2>>"$log"
 result $? "an installation under a prefix that was not given to the build"
 
@@ -114,6 +114,10 @@ result $? "the soname changes with every version that may break programs: $sonam
 
 "$work/prefix/bin/epsilond" --version >"$log" 2>&1
 result $? "the installed daemon runs"
+
+grep -qx "ExecStart=$work/prefix/bin/epsilond serve .*" "$work/prefix/lib/systemd/system/epsilond.service" &&
+    [ -e "$work/prefix/lib/systemd/system/epsilond.socket" ]
+result $? "the unit of systemd starts the installed daemon"
 
 build install DESTDIR="$work/stage" PREFIX=/usr && grep -qx 'prefix=/usr' "$work/stage/usr/lib/pkgconfig/epsilon.pc" &&
     ! loader_told

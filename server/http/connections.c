@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "server/http/forwarded.h"
 #include "server/ops/clock.h"
 #include "server/ops/map.h"
 #include "server/ops/metrics.h"
@@ -60,11 +61,19 @@ struct connections {
     uint64_t serial; /* of the last connection */
     struct map peers;
     struct map networks;
+    struct map clients; /* behind proxies */
     size_t reserve; /* part of options.max: places for peers with few connections, half of them for those whose network
                      * has few */
     size_t open;
     size_t spares;
     size_t leaving;
+};
+
+/* A client behind proxies. One without connections is freed. */
+struct served {
+    struct map_node node;
+    size_t open; /* connections on which a request of the client is served */
+    char key[INET6_ADDRSTRLEN];
 };
 
 struct connections *connections_create(const struct connections_options *options)
@@ -96,8 +105,20 @@ static void count_open_locked(struct connections *connections, struct peer *peer
     peer->network->open += (size_t)by;
 }
 
+/* The connection serves no client behind a proxy any more. */
+static void served_locked(struct connections *connections, struct connection *connection)
+{
+    struct served *served = connection->served;
+    connection->served = NULL;
+    if (served && --served->open == 0) {
+        map_remove(&connections->clients, &served->node);
+        free(served);
+    }
+}
+
 static void release_locked(struct connections *connections, struct connection *connection)
 {
+    served_locked(connections, connection);
     struct peer *peer = connection->peer;
     struct peer *network = peer->network;
     if (connection->leaving)
@@ -125,6 +146,7 @@ void connections_destroy(struct connections *connections)
     free(connections->table);
     map_clear(&connections->peers);
     map_clear(&connections->networks);
+    map_clear(&connections->clients);
     pthread_mutex_destroy(&connections->mutex);
     free(connections);
 }
@@ -366,11 +388,11 @@ static size_t ceiling(const struct connections *connections, enum standing stand
 }
 
 /* Makes room for one more connection of the peer, if necessary by evicting another. Returns false if there is none. */
-static bool open_place_locked(struct connections *connections, const struct peer *peer)
+static bool open_place_locked(struct connections *connections, const struct peer *peer, bool proxy)
 {
     enum standing standing = standing_of(peer, 1);
     struct choice choice = {.newest = standing};
-    if (peer->open >= connections->options.max_of_one)
+    if (!proxy && peer->open >= connections->options.max_of_one)
         choice = (struct choice){.whose = peer, .newest = NEWCOMER};
     else if (standing < NEWCOMER && peer->network->open >= ceiling(connections, KNOWN_NETWORK))
         choice.whose = peer->network;
@@ -379,19 +401,21 @@ static bool open_place_locked(struct connections *connections, const struct peer
     return evict_locked(connections, &choice);
 }
 
-/* Whether the peer can be admitted. *spare: only as a spare connection, for health checks. */
-static bool find_place_locked(struct connections *connections, const struct peer *peer, bool *spare)
+/* Whether a connection of the peer can be admitted, perhaps only as a spare one, for health checks. */
+static bool find_place_locked(struct connections *connections, const struct peer *peer, struct connection *connection)
 {
-    *spare = !open_place_locked(connections, peer);
-    return !*spare || connections->spares < CONNECTIONS_SPARE || evict_locked(connections, &spares);
+    connection->spare = !open_place_locked(connections, peer, connection->proxy);
+    return !connection->spare || connections->spares < CONNECTIONS_SPARE || evict_locked(connections, &spares);
 }
 
-static struct connection *connection_new(int fd, const char *address)
+static struct connection *connection_new(int fd, const char *address, bool proxy)
 {
     struct connection *connection = calloc(1, sizeof *connection);
     if (connection) {
         connection->fd = fd;
+        connection->proxy = proxy;
         snprintf(connection->address, sizeof connection->address, "%s", address);
+        snprintf(connection->client, sizeof connection->client, "%s", address);
     }
     return connection;
 }
@@ -416,13 +440,13 @@ bool connections_admit(struct connections *connections, int fd, const struct soc
 {
     struct address address;
     write_address(&address, from);
-    struct connection *connection = connection_new(fd, address.text);
+    struct connection *connection = connection_new(fd, address.text, proxies_trust(connections->options.proxies, from));
     pthread_mutex_lock(&connections->mutex);
     bool room = connection && make_room_locked(connections, fd);
     if (room && connections->table[fd]) /* libmicrohttpd closed it without a callback: no memory */
         release_locked(connections, connections->table[fd]);
     struct peer *peer = room ? peer_locked(connections, &address) : NULL;
-    bool admitted = peer && find_place_locked(connections, peer, &connection->spare);
+    bool admitted = peer && find_place_locked(connections, peer, connection);
     if (admitted) {
         connection->peer = peer;
         connection->serial = ++connections->serial;
@@ -454,6 +478,52 @@ void connections_remove(struct connections *connections, int fd)
     pthread_mutex_lock(&connections->mutex);
     if ((size_t)fd < connections->capacity && connections->table[fd])
         release_locked(connections, connections->table[fd]);
+    pthread_mutex_unlock(&connections->mutex);
+}
+
+/* ---------------------------------------------------------------- clients behind proxies */
+
+/* Finds the client, or adds it without connections. NULL: out of memory. */
+static struct served *client_locked(struct connections *connections, const char *key)
+{
+    struct map_node *node = map_find(&connections->clients, key);
+    if (node)
+        return MAP_ENTRY(node, struct served, node);
+    struct served *served = calloc(1, sizeof *served);
+    if (served) {
+        snprintf(served->key, sizeof served->key, "%s", key);
+        if (!map_insert(&connections->clients, &served->node, served->key)) {
+            free(served);
+            return NULL;
+        }
+    }
+    return served;
+}
+
+bool connections_serve(struct connections *connections, struct connection *connection, const struct sockaddr *client)
+{
+    struct address address;
+    write_address(&address, client);
+    snprintf(connection->client, sizeof connection->client, "%s", address.text);
+    pthread_mutex_lock(&connections->mutex);
+    assert(!connection->served);
+    struct served *served = client_locked(connections, address.one);
+    if (served && served->open > 0 && served->open >= connections->options.max_of_one)
+        served = NULL;
+    if (served)
+        served->open++;
+    connection->served = served;
+    pthread_mutex_unlock(&connections->mutex);
+    return served != NULL;
+}
+
+void connections_served(struct connections *connections, struct connection *connection)
+{
+    memcpy(connection->client, connection->address, sizeof connection->client);
+    if (!connection->served) /* set and cleared by this thread */
+        return;
+    pthread_mutex_lock(&connections->mutex);
+    served_locked(connections, connection);
     pthread_mutex_unlock(&connections->mutex);
 }
 

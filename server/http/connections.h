@@ -6,7 +6,10 @@
  * reserved for newcomers, so that a client with many addresses, or a network of them, cannot take all: one eighth for
  * addresses with few connections, and half of that for addresses whose network (/24 of IPv4, /48 of IPv6) has few. A
  * client with many connections never evicts one of a client with few. There is no reserve if one address may have all
- * connections (behind a proxy).
+ * connections.
+ *
+ * A trusted proxy (forwarded.h) may have as many connections as the reserve leaves. The limit per address then holds
+ * for each client behind the proxies: for the connections on which a request of that client is served.
  *
  * If no connection is idle, the new one becomes a spare. A few spares exist, which are served only health checks, so
  * that monitoring still works. A connection is closed by shutting down its socket, which libmicrohttpd treats like a
@@ -31,6 +34,8 @@
 #include <sys/socket.h>
 
 struct peer;
+struct proxies;
+struct served;
 
 #define CONNECTIONS_SPARE 16 /* places for health checks */
 
@@ -39,10 +44,13 @@ struct connection {
     bool spare;      /* admitted above a limit */
     bool bad_target; /* of the request whose head is being read */
     size_t target_len;
-    uint64_t serial; /* from 1; never reused */
-    char address[INET6_ADDRSTRLEN];
+    uint64_t serial;               /* from 1; never reused */
+    bool proxy;                    /* the other end is a trusted proxy */
+    char client[INET6_ADDRSTRLEN]; /* the address of the client of the present request */
     /* Private. */
+    char address[INET6_ADDRSTRLEN]; /* of the other end */
     struct peer *peer;
+    struct served *served;   /* the client behind the proxy; NULL: it is the other end */
     bool leaving;            /* shut down, and no longer counted */
     atomic_bool idle;        /* between requests, or reading a head */
     _Atomic double since;    /* if idle: since when (monotonic seconds) */
@@ -54,10 +62,12 @@ struct connection {
 };
 
 struct connections_options {
-    size_t max;          /* at a time, without spares */
-    size_t max_of_one;   /* from one address (IPv6: from one /64 network) */
-    size_t max_leaving;  /* limit on connections that are shut down and not yet closed */
-    double idle_seconds; /* between requests, including the head of the next one */
+    size_t max;        /* at a time, without spares */
+    size_t max_of_one; /* from one address (IPv6: from one /64 network) that is no trusted proxy; and, through
+                          * proxies, those that have a request of one client */
+    const struct proxies *proxies; /* the trusted ones; NULL: none. Borrowed */
+    size_t max_leaving;            /* limit on connections that are shut down and not yet closed */
+    double idle_seconds;           /* between requests, including the head of the next one */
 };
 
 struct connections;
@@ -84,6 +94,12 @@ void connections_cut(struct connections *connections, uint64_t serial);
 /* Whether so many connections are shut down and not yet closed that no socket may be accepted. If every acceptor checks
  * this first, there are at most max + CONNECTIONS_SPARE + max_leaving sockets, and one more for every acceptor. */
 bool connections_full_of_leaving(struct connections *connections);
+
+/* The request of a connection of a trusted proxy is that of a client with this address. Returns false if it has the
+ * maximum already, or memory runs out. */
+bool connections_serve(struct connections *connections, struct connection *connection, const struct sockaddr *client);
+/* That request has ended. Does nothing if there was none. */
+void connections_served(struct connections *connections, struct connection *connection);
 
 /* The head of the request is read; sets the deadline for the next phase (INFINITY: none). */
 void connection_busy(struct connection *connection, double seconds);

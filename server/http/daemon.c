@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "server/http/body.h"
 #include "server/http/connections.h"
 #include "server/http/daemon.h"
+#include "server/http/forwarded.h"
 #include "server/http/head.h"
 #include "server/http/router.h"
 #include "server/http/tls.h"
@@ -54,6 +56,26 @@ static void name_request(struct request *request)
         uuid_next(request->id);
 }
 
+static enum MHD_Result on_forwarded(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    if (strcasecmp(name, MHD_HTTP_HEADER_FORWARDED) == 0)
+        forwarded_add(cls, value ? value : "");
+    return MHD_YES;
+}
+
+/* Finds the client of a request that comes from a trusted proxy. */
+static void find_client(struct request *request)
+{
+    struct forwarded forwarded = {.len = 0};
+    MHD_get_connection_values(request->connection, MHD_HEADER_KIND, on_forwarded, &forwarded);
+    const struct sockaddr *client = forwarded_client(&forwarded, request->server->proxies);
+    if (forwarded.malformed)
+        request->malformed = "the Forwarded header of the proxy is malformed (RFC 7239), or lists too many proxies";
+    else if (client)
+        request->crowded = !connections_serve(request->context->connections, request->place, client);
+}
+
 static struct request *request_create(const struct daemon_context *context, struct MHD_Connection *connection,
                                       const char *url, const char *method, const char *version)
 {
@@ -71,6 +93,8 @@ static struct request *request_create(const struct daemon_context *context, stru
         metric_add(METRIC_HTTP_IN_FLIGHT, 1);
         connection_busy(request->place, request->server->config->request_seconds);
         request->malformed = head_refusal(request, version);
+        if (request->place->proxy && !request->malformed)
+            find_client(request);
         router_begin(request);
     }
     return request;
@@ -110,7 +134,7 @@ static void log_request(const struct request *request, double seconds, enum MHD_
     if (!log_enabled(LOG_LEVEL_INFO))
         return;
     log_event(LOG_LEVEL_INFO, "request", "request=%s client=%s%s%s method=%s path=%s status=%d bytes=%zu ms=%.3f%s%s%s",
-              request->id, request->place->address, request->client.id[0] ? " key=" : "", request->client.id,
+              request->id, request->place->client, request->client.id[0] ? " key=" : "", request->client.id,
               log_quote(method, sizeof method, request->method), log_quote(path, sizeof path, request->path),
               request->status, request->reply_bytes, seconds * 1e3, request->job[0] ? " job=" : "", request->job,
               code == MHD_REQUEST_TERMINATED_COMPLETED_OK ? "" : " broken=true");
@@ -129,6 +153,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     metric_request(request->route_index, request->status, seconds);
     metric_add(METRIC_HTTP_IN_FLIGHT, -1);
     log_request(request, seconds, code);
+    connections_served(context->connections, request->place);
     request_destroy(request);
     *con_cls = NULL;
 }

@@ -6,6 +6,8 @@
 #ifndef SERVER_HTTP_HTTP_H
 #define SERVER_HTTP_HTTP_H
 
+#include <stdbool.h>
+
 #include "server/server.h"
 
 struct http;
@@ -13,6 +15,8 @@ struct http;
 /* Serves connections to the listening socket, which the caller owns and which must outlive the service. Returns NULL
  * with a message. */
 struct http *http_start(struct server *server, int fd, char *message, size_t message_size);
+/* Whether every thread has come round its loop since the last call, or the start. For one caller at a time. */
+bool http_turns(struct http *http);
 /* Stops accepting connections. */
 void http_quiesce(struct http *http);
 /* Waits until no request is in progress, or until the deadline (monotonic seconds). */

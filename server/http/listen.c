@@ -6,6 +6,7 @@
 #include "server/http/listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -44,15 +45,11 @@ static bool split(const char *address, char *host, size_t host_size, const char 
     return true;
 }
 
-static int bind_one(const struct addrinfo *info, double gone_seconds)
+/* Accepted connections inherit these options: they detect a client whose machine or network is gone, which leaves
+ * probes and data unanswered. */
+static void detect_gone(int fd, double gone_seconds)
 {
     int on = 1;
-    int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    /* Accepted connections inherit these options: they detect a client whose machine or network is gone, which leaves
-     * probes and data unanswered. */
     int seconds = (int)fmax(fmin(gone_seconds, GONE_MOST), GONE_LEAST);
     int idle = seconds / 2;
     int interval = seconds / 2 / PROBES > 0 ? seconds / 2 / PROBES : 1;
@@ -63,6 +60,16 @@ static int bind_one(const struct addrinfo *info, double gone_seconds)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
+}
+
+static int bind_one(const struct addrinfo *info, double gone_seconds)
+{
+    int on = 1;
+    int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    detect_gone(fd, gone_seconds);
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     int code = errno;
@@ -110,6 +117,30 @@ int listen_on(const char *address, const char *scheme, double gone_seconds, char
         write_url(fd, scheme, url, url_size);
     freeaddrinfo(found);
     return fd;
+}
+
+bool listen_adopt(int fd, const char *scheme, double gone_seconds, char *url, size_t url_size, char *message,
+                  size_t message_size)
+{
+    int family = 0, listens = 0, type = 0;
+    socklen_t len = sizeof(int);
+    bool known = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) == 0 &&
+                 getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+                 getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0;
+    if (!known || (family != AF_INET && family != AF_INET6) || type != SOCK_STREAM || !listens) {
+        snprintf(message, message_size,
+                 "the supervisor passes something other than a listening TCP socket: epsilond.socket needs "
+                 "ListenStream=HOST:PORT and Accept=no");
+        return false;
+    }
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+        snprintf(message, message_size, "cannot use the socket of the supervisor: %s", strerror(errno));
+        return false;
+    }
+    detect_gone(fd, gone_seconds);
+    write_url(fd, scheme, url, url_size);
+    return true;
 }
 
 bool listen_is_local(int fd)

@@ -14,6 +14,11 @@
 int listen_on(const char *address, const char *scheme, double gone_seconds, char *url, size_t url_size, char *message,
               size_t message_size);
 
+/* The same for a socket that the supervisor has bound, which becomes non-blocking. Returns false with a message if it
+ * is not a listening TCP socket. */
+bool listen_adopt(int fd, const char *scheme, double gone_seconds, char *url, size_t url_size, char *message,
+                  size_t message_size);
+
 /* Whether a bound socket can be reached from this machine only. */
 bool listen_is_local(int fd);
 

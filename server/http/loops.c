@@ -41,11 +41,14 @@ struct loop {
     struct MHD_Daemon *daemon;
     pthread_t thread;
     bool started;
-    bool keeper; /* this thread keeps the deadlines */
+    bool keeper;                /* this thread keeps the deadlines */
+    atomic_uint_fast64_t turns; /* of its loop */
+    uint_fast64_t seen;         /* by http_turns() */
 };
 
 struct http {
     struct door door;
+    bool socket_lent;
     struct hosts *hosts;
     atomic_bool quiesced; /* no new connections */
     atomic_bool stopped;
@@ -69,6 +72,7 @@ static void *loop_main(void *argument)
     int pause = 0; /* milliseconds during which listening is pointless */
     double due = loop->keeper ? 0 : INFINITY;
     while (!atomic_load(&http->stopped)) {
+        atomic_fetch_add_explicit(&loop->turns, 1, memory_order_relaxed);
         double now = clock_monotonic();
         if (now >= due) {
             due = now + connections_expire(http->door.connections);
@@ -95,6 +99,7 @@ static bool loop_start(struct loop *loop, struct http *http, struct server *serv
 {
     loop->http = http;
     loop->keeper = loop == http->loops;
+    loop->seen = UINT_FAST64_MAX; /* before the first turn */
     loop->context =
         (struct daemon_context){server, http->door.connections, http->hosts, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     loop->daemon = loop->context.wake < 0 ? NULL : daemon_start(&loop->context);
@@ -132,14 +137,17 @@ static void limit_connections(struct connections_options *options, const struct 
 }
 
 /* Builds everything except the loops. */
-static bool http_build(struct http *http, const struct config *config, int fd)
+static bool http_build(struct http *http, const struct server *server, int fd)
 {
+    const struct config *config = server->config;
     struct connections_options options = {
         .max_of_one = (size_t)config->max_connections_of_one,
         .idle_seconds = config->idle_seconds,
+        .proxies = server->proxies,
     };
     limit_connections(&options, config);
     http->door.listener = fd;
+    http->socket_lent = server->socket_lent;
     atomic_init(&http->door.complained, -INFINITY);
     http->door.connections = connections_create(&options);
     http->hosts = hosts_create(config->listen, config->allow_host.values, config->allow_host.len);
@@ -150,7 +158,7 @@ struct http *http_start(struct server *server, int fd, char *message, size_t mes
 {
     size_t len = (size_t)server->config->http_threads;
     struct http *http = calloc(1, sizeof *http + len * sizeof http->loops[0]);
-    if (!http || !http_build(http, server->config, fd)) {
+    if (!http || !http_build(http, server, fd)) {
         snprintf(message, message_size, "out of memory");
         http_stop(http);
         return NULL;
@@ -175,9 +183,23 @@ static void loops_tell(struct http *http, atomic_bool *flag)
         eventfd_write(http->loops[i].context.wake, 1);
 }
 
+bool http_turns(struct http *http)
+{
+    bool all = true;
+    for (size_t i = 0; i < http->len; i++) {
+        struct loop *loop = &http->loops[i];
+        uint_fast64_t turns = atomic_load_explicit(&loop->turns, memory_order_relaxed);
+        all = all && turns != loop->seen;
+        loop->seen = turns;
+        eventfd_write(loop->context.wake, 1); /* so that an idle one turns too */
+    }
+    return all;
+}
+
 void http_quiesce(struct http *http)
 {
-    shutdown(http->door.listener, SHUT_RDWR); /* the kernel refuses connections from now on */
+    if (!http->socket_lent)
+        shutdown(http->door.listener, SHUT_RDWR); /* the kernel refuses connections from now on */
     loops_tell(http, &http->quiesced);
 }
 

@@ -94,6 +94,7 @@ struct request {
     enum access_verdict verdict;
     enum api_problem refused; /* decided before the body was read; API_PROBLEM_COUNT: not rejected */
     const char *malformed;    /* the error in the head, or NULL */
+    bool crowded;             /* too many connections serve its client already */
     bool lines;               /* the body is application/x-ndjson */
     bool bodyless;            /* HEAD */
     bool last;                /* the last request of its connection */

@@ -153,7 +153,7 @@ void router_begin(struct request *request)
         return;
     }
     request->body_announced = content_length(request);
-    if (request->place->spare && !(request->route && (request->route->traits & ROUTE_VITAL)))
+    if ((request->place->spare || request->crowded) && !(request->route && (request->route->traits & ROUTE_VITAL)))
         request->refused = API_PROBLEM_QUEUE_FULL;
     else if (foreign(request))
         request->refused = API_PROBLEM_FORBIDDEN;
@@ -201,7 +201,7 @@ static enum handled reply_query(struct request *request)
 
 static enum handled reply_no_room(struct request *request)
 {
-    return request->place->spare
+    return request->place->spare || request->crowded
                ? reply_problem(request, API_PROBLEM_QUEUE_FULL,
                                "the maximum number of connections is reached, from this address or in total")
                : reply_problem(request, API_PROBLEM_QUEUE_FULL, "the memory for request bodies is in use");

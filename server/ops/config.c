@@ -31,8 +31,8 @@ struct option_row {
 #define BOTH (CONFIG_SERVE | CONFIG_SOLVE)
 
 static const struct option_row rows[] = {
-    {"listen", KIND_TEXT, FIELD(listen), CONFIG_SERVE, 0, 0, "127.0.0.1:8080", "HOST:PORT",
-     "address to listen on; port 0 selects a free port"},
+    {"listen", KIND_TEXT, FIELD(listen), CONFIG_SERVE, 0, 0, NULL, "HOST:PORT",
+     "address to listen on; port 0 selects a free port (" CONFIG_LISTEN ", or the socket of systemd)"},
     {"db", KIND_TEXT, FIELD(db), BOTH | CONFIG_BACKUP, 0, 0, NULL, "FILE",
      "SQLite database (epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one per core)"},
@@ -47,6 +47,10 @@ static const struct option_row rows[] = {
     {"tls-cert", KIND_TEXT, FIELD(tls_cert), CONFIG_SERVE, 0, 0, NULL, "FILE",
      "serve HTTPS with this chain of certificates (PEM); SIGHUP reads it again"},
     {"tls-key", KIND_TEXT, FIELD(tls_key), CONFIG_SERVE, 0, 0, NULL, "FILE", "the private key of --tls-cert (PEM)"},
+    {"tls-client-ca", KIND_TEXT, FIELD(tls_client_ca), CONFIG_SERVE, 0, 0, NULL, "FILE",
+     "clients must have a certificate of one of these authorities (PEM); SIGHUP reads it again"},
+    {"trusted-proxy", KIND_LIST, FIELD(trusted_proxy), CONFIG_SERVE, 0, 0, NULL, "ADDRESS,...",
+     "proxies (addresses or networks) whose Forwarded header says who the client is"},
     {"insecure", KIND_FLAG, FIELD(insecure), CONFIG_SERVE, 0, 0, NULL, NULL, "listen beyond this machine without keys"},
     {"scope", KIND_TEXT, FIELD(scope), CONFIG_KEY, 0, 0, "submit", "SCOPE",
      "read, submit (includes read) or admin (includes both, and metrics)"},
@@ -94,6 +98,8 @@ static const struct option_row rows[] = {
      "finished jobs and results cached in memory"},
     {"keep", KIND_SECONDS, FIELD(keep_seconds), CONFIG_SERVE, 0, 1e11, "30d", "TIME",
      "how long finished jobs are kept; 0: forever"},
+    {"log-file", KIND_TEXT, FIELD(log_file), CONFIG_SERVE, 0, 0, NULL, "FILE",
+     "append the log to this file instead of standard error; SIGHUP opens it again"},
     {"log-level", KIND_LEVEL, FIELD(log_level), BOTH, 0, 0, "info", "LEVEL", "debug, info, warn or error"},
 };
 
@@ -266,6 +272,11 @@ int config_read(struct config *config, enum config_command command, int argc, ch
     }
     if (command == CONFIG_SERVE && !config->tls_cert != !config->tls_key) {
         snprintf(message, message_size, "--tls-cert and --tls-key belong together: give both or neither");
+        return -1;
+    }
+    if (command == CONFIG_SERVE && config->tls_client_ca && !config->tls_cert) {
+        snprintf(message, message_size,
+                 "--tls-client-ca needs --tls-cert and --tls-key: clients show certificates by TLS");
         return -1;
     }
     return optind;

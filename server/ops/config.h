@@ -17,6 +17,7 @@
 enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4, CONFIG_KEY = 8 };
 
 #define CONFIG_LIST_MAX 32
+#define CONFIG_LISTEN "127.0.0.1:8080" /* unless config.listen or the supervisor says otherwise */
 
 /* An option that may be given several times. */
 struct config_list {
@@ -25,7 +26,7 @@ struct config_list {
 };
 
 struct config {
-    const char *listen; /* HOST:PORT, [HOST]:PORT */
+    const char *listen; /* HOST:PORT, [HOST]:PORT; NULL: not given */
     const char *db;     /* NULL (solve): none */
     uint64_t workers;
     double express_seconds; /* jobs with a shorter estimate never wait for longer ones; 0: off */
@@ -35,23 +36,25 @@ struct config {
     double idle_seconds;
     double request_seconds;
     double watchdog_seconds;
-    uint64_t http_bytes;           /* of bodies and replies in progress */
-    uint64_t spool_bytes;          /* of temporary files */
-    uint64_t draw_bytes;           /* of streams of batches and noise */
-    double stream_seconds;         /* how long the key of a stream without a reader is kept; 0: not at all */
-    struct config_list allow_host; /* comma-separated lists */
-    const char *keys;              /* a file of keys; NULL: none (see access.h) */
-    struct config_list key_lines;  /* such lines, comma-separated */
-    const char *tls_cert;          /* PEM: certificates; NULL: no TLS */
-    const char *tls_key;           /* PEM: the private key */
-    bool insecure;                 /* listens beyond this machine without keys */
-    const char *scope;             /* key: of the new one */
-    const char *group;             /* key: the group that it belongs to */
-    const char *name;              /* key: NULL: none */
-    uint64_t queue;                /* maximum number of waiting jobs */
-    uint64_t queue_bytes;          /* memory of the jobs that are not final */
-    uint64_t max_body;             /* bytes */
-    uint64_t max_db;               /* bytes; 0: unlimited */
+    uint64_t http_bytes;              /* of bodies and replies in progress */
+    uint64_t spool_bytes;             /* of temporary files */
+    uint64_t draw_bytes;              /* of streams of batches and noise */
+    double stream_seconds;            /* how long the key of a stream without a reader is kept; 0: not at all */
+    struct config_list allow_host;    /* comma-separated lists */
+    const char *keys;                 /* a file of keys; NULL: none (see access.h) */
+    struct config_list key_lines;     /* such lines, comma-separated */
+    const char *tls_cert;             /* PEM: certificates; NULL: no TLS */
+    const char *tls_key;              /* PEM: the private key */
+    const char *tls_client_ca;        /* PEM: the authorities of clients; NULL: they need no certificate */
+    struct config_list trusted_proxy; /* comma-separated lists of addresses and networks */
+    bool insecure;                    /* listens beyond this machine without keys */
+    const char *scope;                /* key: of the new one */
+    const char *group;                /* key: the group that it belongs to */
+    const char *name;                 /* key: NULL: none */
+    uint64_t queue;                   /* maximum number of waiting jobs */
+    uint64_t queue_bytes;             /* memory of the jobs that are not final */
+    uint64_t max_body;                /* bytes */
+    uint64_t max_db;                  /* bytes; 0: unlimited */
     uint64_t max_n;
     double max_operations;
     uint64_t max_bytes;    /* memory of one job */
@@ -61,6 +64,7 @@ struct config {
     uint64_t memory_bytes; /* finished documents and results in memory */
     double keep_seconds;   /* for finished jobs; 0: forever */
     enum log_level log_level;
+    const char *log_file; /* NULL: standard error */
 };
 
 /*

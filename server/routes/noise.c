@@ -288,7 +288,7 @@ static bool create_keyed(struct streaming *streaming, const struct eps_context *
         !passes(streaming, rows_begin(rows, asked->first_row < 0 ? 0 : (size_t)asked->first_row, &error), &error))
         return false;
     if (!again)
-        keys_keep(streaming->server->keys, &rows->hold, key, digest, place->address, place->serial);
+        keys_keep(streaming->server->keys, &rows->hold, key, digest, place->client, place->serial);
     return true;
 }
 

@@ -146,6 +146,9 @@ enum store_status store__complain(struct store_connection *connection, const cha
 /* Applies missing migrations, if that is allowed. Returns false with a message. */
 bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size);
 
+/* The number of the last migration, which is that of the schema. */
+int store__schema_newest(void);
+
 void *store__writer_main(void *store);
 /* Deletes what has expired. Call inside a transaction. */
 enum store_status store__sweep(struct store *store);

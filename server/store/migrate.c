@@ -65,22 +65,30 @@ static bool migration_run(sqlite3 *db, const struct embedded_file *file, int num
     return false;
 }
 
-bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size)
+int store__schema_newest(void)
 {
     int newest = 0;
     for (const struct embedded_file *file = embedded_files; file->name; file++) {
         int number = migration_number(file);
         newest = number > newest ? number : newest;
     }
+    return newest;
+}
+
+bool store__migrate(struct store_connection *connection, bool allowed, char *message, size_t message_size)
+{
+    int newest = store__schema_newest();
     int version = schema_version(connection->db);
     if (version < 0) {
         snprintf(message, message_size, "cannot read the schema version: %s", sqlite3_errmsg(connection->db));
         return false;
     }
     if (version > newest) {
-        snprintf(message, message_size,
-                 "its schema version %d is newer than this build supports (%d); run the newer epsilond that wrote it",
-                 version, newest);
+        snprintf(
+            message, message_size,
+            "its schema version %d is newer than this build supports (%d); run the newer epsilond that wrote it, or "
+            "restore a backup of before",
+            version, newest);
         return false;
     }
     if (version < newest && !allowed) {

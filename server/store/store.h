@@ -61,6 +61,17 @@ const char *store_trouble(struct store *store);
  * exist: either the copy is complete or there is none. stop() is called from time to time and may end the copy. Returns
  * the number of jobs, or -1 with a message. */
 int64_t store_backup(const char *database, const char *file, bool (*stop)(void), char *message, size_t message_size);
+/* What can be seen of a database without changing it. */
+struct store_facts {
+    bool exists;               /* otherwise all others but schema_newest are 0 */
+    int schema, schema_newest; /* its own, which is 0 if it is empty, and the one that this build writes */
+    char damage[200];          /* the first thing that SQLite finds; "": nothing */
+    int64_t bytes, log_bytes;  /* of the file, and of its log */
+    int64_t jobs;              /* 0 if it is damaged or its schema is newer, like the next one */
+    int64_t newest_ms;         /* when the newest one was created; 0: there is none */
+};
+/* Reads the whole database. Returns false with a message if it cannot be read or must not be used. */
+bool store_examine(const char *path, struct store_facts *facts, char *message, size_t message_size);
 /* Whether the database has reached its limit: new jobs are rejected, accepted ones end normally. */
 bool store_full(struct store *store);
 

@@ -1,6 +1,7 @@
 """epsilond backup: the copy is complete and consistent, and can be made while the server writes."""
 import os
 import resource
+import shutil
 import signal
 import sqlite3
 import stat
@@ -84,6 +85,26 @@ def test_jobs_that_ran_run_from_the_backup(launch, tmp_path):
         assert other.until(running, "running")["attempts"] == 1
     finally:
         other.stop()
+
+
+def test_the_drill_of_the_manual(launch, tmp_path):
+    """Backup of a running service; more work; a lost machine; the copy in the place of the database without its log."""
+    server = launch()
+    kept = server.solve(GAUSSIAN)
+    copy = tmp_path / "copy.db"
+    assert backup(server.database, copy).returncode == 0
+    lost = server.solve(DP_SGD)["id"]
+    server.kill()  # the log stays
+    assert os.path.getsize(server.database + "-wal")
+    shutil.copy(copy, server.database)
+    for tail in ("-wal", "-shm"):
+        os.remove(server.database + tail)
+    server.start()
+    assert server.get(kept["links"]["self"]).json() == kept
+    assert server.get(f"/v1/jobs/{lost}").status_code == 404
+    assert server.solve(DP_SGD)["status"] == "succeeded"
+    server.stop()
+    assert count(server.database) == 2
 
 
 def test_of_a_database_that_no_server_has(launch, tmp_path):

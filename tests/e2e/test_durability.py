@@ -256,16 +256,6 @@ def test_finished_jobs_expire(launch):
     check_problem(server.get(f"/v1/jobs/{job_id}"), 404, "not-found")
 
 
-def test_a_newer_schema_is_refused(launch):
-    server = launch()
-    server.stop()
-    edit(server.database, "PRAGMA user_version = 1000")
-    refused = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", server.database],
-                             capture_output=True, text=True, timeout=PATIENCE)
-    assert refused.returncode == 1
-    assert "1000" in refused.stderr and not refused.stdout
-
-
 @pytest.mark.sanitized
 def test_stop_under_load(launch):
     server = launch()

@@ -1,10 +1,16 @@
 """The log: one line per request and one line per end of a job, with the request, the client and the accountant."""
+import os
 import re
 import shlex
+import signal
+import stat
+import subprocess
+import threading
 
 import pytest
+import requests
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, until
 
 pytestmark = pytest.mark.sanitized
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -134,3 +140,88 @@ def test_a_job_that_waits_for_the_next_process_keeps_its_name(launch):
     found = end(server, running)
     assert (found["status"], found["request"], found["attempts"]) == ("failed", "endless", "3")
     assert "three times" in found["detail"]
+
+
+def count(paths):
+    return sum(path.read_text().count(" event=request ") for path in paths)
+
+
+def test_a_renamed_file_is_left_without_losing_a_line(launch, tmp_path):
+    file = tmp_path / "service.log"
+    file.write_text("of an earlier process\n")
+    server = launch("--log-file", str(file))
+    over, asked = threading.Event(), []
+
+    def ask():
+        with requests.Session() as session:
+            while not over.is_set():
+                asked.append(session.get(server.url + "/healthz", timeout=PATIENCE).status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    old = [tmp_path / f"service.log.{i}" for i in range(5)]
+    for name in old:
+        before = len(asked)
+        until(lambda: len(asked) > before + 20)
+        file.rename(name)
+        server.process.send_signal(signal.SIGHUP)
+        until(file.exists)
+    over.set()
+    for thread in threads:
+        thread.join()
+    server.stop()
+    assert count([*old, file]) == len(asked) and set(asked) == {200}
+    assert all(count([name]) > 0 for name in old)
+    assert old[0].read_text().startswith("of an earlier process\n")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert server.log_text() == ""  # standard error
+
+
+def test_a_file_that_cannot_be_opened_again_leaves_the_former_one(launch, tmp_path):
+    file = tmp_path / "service.log"
+    server = launch("--log-file", str(file))
+    for make in (os.mkdir, os.mkfifo):
+        file.rename(tmp_path / "old")
+        make(file)
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "event=log detail=" in (tmp_path / "old").read_text())
+        assert server.get("/healthz").status_code == 200
+        until(lambda: count([tmp_path / "old"]) >= 1)
+        (os.rmdir if make is os.mkdir else os.remove)(file)
+        (tmp_path / "old").write_text("")  # it is opened to append
+        (tmp_path / "old").rename(file)
+
+
+def test_what_is_no_file_is_refused_at_the_start(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    os.mkfifo(tmp_path / "read")
+    reader = os.open(tmp_path / "read", os.O_RDONLY | os.O_NONBLOCK)
+    for path in (tmp_path, tmp_path / "fifo", tmp_path / "read", "/dev/null", tmp_path / "none" / "log"):
+        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "x.db", "--log-file", path]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        assert ended.returncode == 1 and f"cannot write the log to {path}" in ended.stderr
+    os.close(reader)
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_lines_for_the_journal_have_priorities(tmp_path):
+    def log(stream):
+        with open(tmp_path / "err", "w") as stderr:
+            device, inode = os.fstat(stderr.fileno()).st_dev, os.fstat(stderr.fileno()).st_ino
+            process = subprocess.Popen(
+                [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "x.db"], stdout=subprocess.PIPE,
+                stderr=stderr, env=dict(os.environ, JOURNAL_STREAM=stream.format(device, inode)))
+            process.stdout.readline()
+            process.send_signal(signal.SIGHUP)
+            until(lambda: "event=hangup" in (tmp_path / "err").read_text())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+            process.stdout.close()
+        return (tmp_path / "err").read_text().splitlines()
+
+    lines = log("{0}:{1}")
+    assert all(line.startswith("<4>time=" if "level=warn" in line else "<6>time=") for line in lines)
+    assert any("level=warn" in line for line in lines) and any("level=info" in line for line in lines)
+    for other in ("{1}:{0}", "", "journal"):
+        assert all(line.startswith("time=") for line in log(other))

@@ -183,3 +183,100 @@ def test_what_is_no_certificate_is_refused(tmp_path):
                            timeout=60)
     assert ended.returncode == 2 and "--tls-key" in ended.stderr
     assert not (tmp_path / "x.db").exists()
+
+
+class Authority:
+    """An authority that certifies clients."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+        self.certificate, self.key = folder / f"{name}.pem", folder / f"{name}.key"
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                     "-subj", f"/CN={name}", "-addext", "basicConstraints=critical,CA:TRUE", "-addext",
+                     "keyUsage=critical,keyCertSign", "-keyout", self.key, "-out", self.certificate)
+
+    def openssl(self, *arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=self.folder)
+
+    def certify(self, name, usage="clientAuth", days=2):
+        """Returns the files of a certificate and its key."""
+        certificate, key = self.folder / f"{self.name}-{name}.pem", self.folder / f"{self.name}-{name}.key"
+        self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
+                     "-keyout", key, "-out", "request")
+        (self.folder / "extensions").write_text(f"extendedKeyUsage={usage}\n" if usage else "")
+        self.openssl("x509", "-req", "-in", "request", "-CA", self.certificate, "-CAkey", self.key, "-days", str(days),
+                     "-extfile", "extensions", "-out", certificate)
+        return str(certificate), str(key)
+
+
+def greets(server, client, version=None):
+    """Whether the service answers a client with this certificate and key (None: without one)."""
+    context = ssl.create_default_context(cafile=str(server.certificate))
+    if version:
+        context.minimum_version = context.maximum_version = version
+    if client:
+        context.load_cert_chain(*client)
+    try:
+        with socket.create_connection(("127.0.0.1", port_of(server)), 60) as plain, \
+                context.wrap_socket(plain, server_hostname="127.0.0.1") as wrapped:
+            wrapped.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return wrapped.recv(1000).startswith(b"HTTP/1.1 200")
+    except OSError:  # with TLS 1.3, after the handshake of the client
+        return False
+
+
+def resumes(server, client, version):
+    """Whether a second connection continues the session of the first."""
+    context = ssl.create_default_context(cafile=str(server.certificate))
+    context.minimum_version = context.maximum_version = version
+    context.load_cert_chain(*client)
+    session = None
+    for _ in range(2):
+        with socket.create_connection(("127.0.0.1", port_of(server)), 60) as plain, \
+                context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as wrapped:
+            wrapped.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert wrapped.recv(1000).startswith(b"HTTP/1.1 200")
+            session, reused = wrapped.session, wrapped.session_reused
+    return reused
+
+
+def test_clients_need_a_certificate_of_the_authority(launch, tmp_path):
+    certificate, key = make(tmp_path, "server")
+    authority, other = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
+    trusted = tmp_path / "clients.pem"
+    trusted.write_bytes(authority.certificate.read_bytes())
+    server = launch("--tls-cert", str(certificate), "--tls-key", str(key), "--tls-client-ca", str(trusted))
+    server.certificate = certificate
+    good, stranger = authority.certify("alice"), other.certify("alice")
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        assert greets(server, good, version)
+        assert greets(server, authority.certify("any", usage=None), version)
+        for client in (None, stranger, authority.certify("server", "serverAuth"), authority.certify("late", days=-1),
+                       (str(certificate), str(key))):
+            assert not greets(server, client, version), client
+        assert not resumes(server, good, version)  # which would show no certificate
+    # A new authority, for new connections; one that cannot be read changes nothing.
+    for text, event, who in ((other.certificate.read_bytes(), "event=certificate file=", stranger),
+                             (b"no certificate", "the former certificate stays in use", stranger),
+                             (authority.certificate.read_bytes() + other.certificate.read_bytes(),
+                              "event=certificate file=", good)):
+        before = server.log_text().count(event)
+        trusted.write_bytes(text)
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: server.log_text().count(event) > before)
+        assert greets(server, who) and not greets(server, None)
+        assert greets(server, stranger) and greets(server, good) == (who is good)
+    server.stop()
+
+
+def test_the_authority_of_clients_must_be_readable(tmp_path):
+    certificate, key = make(tmp_path, "server")
+    (tmp_path / "empty").write_text("")
+    for options, status, why in ((["--tls-cert", certificate, "--tls-key", key], 1, str(tmp_path / "empty")),
+                                 ([], 2, "--tls-client-ca needs --tls-cert")):
+        for command in ("serve", "doctor"):
+            ended = subprocess.run([BINARY, command, "--listen", "127.0.0.1:0", "--db", tmp_path / "x.db",
+                                    "--tls-client-ca", tmp_path / "empty", *options], capture_output=True, text=True,
+                                   timeout=60)
+            assert ended.returncode == status and why in ended.stderr + ended.stdout
+    assert not (tmp_path / "x.db").exists()

@@ -294,7 +294,7 @@ static void post_decide(struct pool_task *task)
     record->kind = posting->routes->kind;
     record->created_at = clock_now_ms();
     snprintf(record->request_id, sizeof record->request_id, "%s", posting->request->id);
-    snprintf(record->client, sizeof record->client, "%s", posting->request->place->address);
+    snprintf(record->client, sizeof record->client, "%s", posting->request->place->client);
     uuid_next(record->id);
     posting->reserved = !store_full(server->store) && groups_reserve(server->groups, record);
     if (!posting->reserved) {

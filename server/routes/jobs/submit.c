@@ -155,7 +155,7 @@ enum handled handle_jobs_post(struct request *request)
     posting->submission.jobs = request->server->jobs;
     posting->submission.instance = request->path;
     posting->submission.request = request->id;
-    posting->submission.client = request->place->address;
+    posting->submission.client = request->place->client;
     posting->submission.done = post_stored;
     posting->wait_seconds = request_wait_seconds(request, &posting->preferred);
     enum handled handled;
