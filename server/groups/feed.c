@@ -168,6 +168,7 @@ static void propose(struct child *child, struct api_job *job)
         return;
     }
     memcpy(record->parent, child->group->record.id, UUID_SIZE);
+    record->poster = child->group->record.poster;
     memcpy(record->request, child->group->record.request_id, sizeof record->request);
     memcpy(record->client, child->group->record.client, sizeof record->client);
     record->child = (int)child->insert.number;

@@ -273,6 +273,7 @@ struct group *groups__group_create(struct groups *groups, const struct group_rec
     if (!group)
         return NULL;
     group->task.run = groups__feed;
+    strcpy(group->task.owner, record->poster.key);
     group->groups = groups;
     group->kind = kinds[record->kind];
     group->task.child = group->kind->computes;

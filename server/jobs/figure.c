@@ -133,6 +133,7 @@ static struct figure *figure_create(struct jobs *jobs, const struct figure_kind 
     work_init(&figure->work, jobs->server->works, kind->work, result->hash);
     struct pool_task *task = &figure->work.task;
     task->run = figure_run;
+    strcpy(task->owner, record->poster.key);
     task->seconds = kind->effort * fmin(jobs__estimate(record), result->elapsed_seconds);
     task->background = task->seconds > jobs->server->config->express_seconds;
     figure->kind = kind;

@@ -27,8 +27,9 @@ struct figure_kind {
     "its computation did not stop in time and was abandoned, which is a bug in the service: please report it " \
     "report it"
 
-/* Makes the waiter wait for the figure of the result, starting its computation if necessary. Returns false if the queue
- * is full, memory runs out, or the service is stopping. */
+/* Makes the waiter wait for the figure of the result, starting its computation if necessary, on behalf of the key
+ * record->poster.key (which need not have posted the job). Returns false if the queue is full, memory runs out, or the
+ * service is stopping. */
 bool jobs_figure_wait(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
                       struct result_record *result, struct waiter *waiter);
 /* Like waiter_withdraw(). When the last waiter leaves, the computation ends: at once if it has not started, otherwise

@@ -399,6 +399,7 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
         work_init(&run->work, jobs->server->works, WORK_SOLVE, record->hash);
         struct pool_task *task = &run->work.task;
         task->run = jobs__run_task;
+        strcpy(task->owner, record->poster.key);
         task->seconds = jobs__estimate(record);
         task->arrived = clock_monotonic() - fmax(0, (double)(clock_now_ms() - record->created_at) / 1000);
         task->alone_seconds = alone_seconds;
@@ -445,6 +446,7 @@ static struct run *run_for_locked(struct jobs *jobs, const struct job_record *re
     *fresh = !run;
     if (run) {
         metric_add(METRIC_JOBS_JOINED, 1);
+        pool_share(jobs->server->pool, &run->work.task, record->poster.key);
         return run;
     }
     run = run_create(jobs, record, alone_seconds);

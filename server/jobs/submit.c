@@ -127,6 +127,7 @@ static bool fill_record(struct submission *submission, const char *body, size_t 
     uuid_next(record->id);
     snprintf(record->request, sizeof record->request, "%s", submission->request);
     snprintf(record->client, sizeof record->client, "%s", submission->client);
+    record->poster = submission->poster;
     record->created_at = clock_now_ms();
     memcpy(submission->id, record->id, UUID_SIZE);
     return true;

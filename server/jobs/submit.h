@@ -24,9 +24,10 @@ enum submit_outcome {
 struct submission {
     struct store_insert insert; /* the first member; the caller fills in its key, except for the request */
     struct jobs *jobs;
-    const char *instance;                        /* path of the request; borrowed, like the next two */
-    const char *request;                         /* its id */
-    const char *client;                          /* the address of the client */
+    const char *instance; /* path of the request; borrowed, like the next two */
+    const char *request;  /* its id */
+    const char *client;   /* the address of the client */
+    struct poster poster;
     void (*done)(struct submission *submission); /* after the commit, on the writer thread */
     void *user;
     /* Out. */

@@ -96,7 +96,7 @@ static void wanted(void *user, struct stream *stream)
 {
     struct streaming *streaming = user;
     streaming->stream = stream;
-    streaming->task = (struct pool_task){.run = fill};
+    streaming->task.run = fill;
     pool_submit(streaming->server->streams, &streaming->task);
 }
 
@@ -161,7 +161,8 @@ enum handled streaming_start(struct request *request, const struct streaming_kin
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
     request->state = streaming;
     request->state_free = streaming_free;
-    *streaming = (struct streaming){.task.run = open_task, .kind = kind, .server = request->server, .request = request};
+    *streaming = (struct streaming){
+        .task = request_task(request, open_task), .kind = kind, .server = request->server, .request = request};
     if (!request_suspend(request, streaming_resume))
         return reply_stopping(request);
     request_give(request, &holder, streaming, clock_monotonic() + WAIT_MAX_SECONDS);

@@ -16,7 +16,7 @@ static enum store_status group_insert_apply(struct store *store, struct store_wr
     enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
     if (status != STORE_OK || insert->key.use != KEY_FREE)
         return status;
-    status = store__owner_put(store, insert->key.owner, record->id);
+    status = store__owner_put(store, &record->poster, record->id, group_record_kept(record));
     if (status != STORE_OK)
         return status;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_INSERT);

@@ -153,8 +153,11 @@ enum store_status store__result_put(struct store *store, const struct store_upda
 /* In a transaction of the writer: records that a free key refers to `id`. If the result is STORE_OK, key->use says
  * whether it was free. */
 enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at);
-/* In a transaction of the writer: records to which group the posted resource belongs; "": to none. */
-enum store_status store__owner_put(struct store *store, const char *owner, const char *id);
+/* In a transaction of the writer: records who posted the resource, unless it was posted without a key, and the bytes
+ * that it counts for. */
+enum store_status store__owner_put(struct store *store, const struct poster *poster, const char *id, uint64_t bytes);
+/* Reads the poster of a row from two columns: the key and the group. */
+void store__read_poster(struct poster *poster, sqlite3_stmt *row, int first);
 /* In a transaction of the writer: deletes the key of a resource that was deleted. */
 enum store_status store__key_gone(struct store *store, const char *id);
 /* STORE_OK or STORE_NONE, in a transaction of the writer. */

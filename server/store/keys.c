@@ -101,16 +101,29 @@ enum store_status store__key_take(struct store *store, struct store_key *key, co
 
 /* ---------------------------------------------------------------- owners */
 
-enum store_status store__owner_put(struct store *store, const char *owner, const char *id)
+enum store_status store__owner_put(struct store *store, const struct poster *poster, const char *id, uint64_t bytes)
 {
-    if (!owner[0])
+    if (!poster->group[0])
         return STORE_OK;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_OWNER_PUT);
     if (!statement)
         return STORE_FAILED;
     store__bind_text(statement, 1, id);
-    store__bind_text(statement, 2, owner);
+    store__bind_text(statement, 2, poster->group);
+    store__bind_text(statement, 3, poster->key);
+    sqlite3_bind_int64(statement, 4, (sqlite3_int64)bytes);
     return store__run(store->writer, statement);
+}
+
+void store__read_poster(struct poster *poster, sqlite3_stmt *row, int first)
+{
+    const char *key = (const char *)sqlite3_column_text(row, first);
+    const char *group = (const char *)sqlite3_column_text(row, first + 1);
+    *poster = (struct poster){.key = ""};
+    if (key && group && strlen(key) < sizeof poster->key && strlen(group) < sizeof poster->group) {
+        strcpy(poster->key, key);
+        strcpy(poster->group, group);
+    }
 }
 
 enum store_status store_read_owner(struct store *store, const char *id, char owner[OWNER_SIZE])

@@ -98,12 +98,9 @@ enum key_use {
     KEY_DAMAGED   /* the stored key fails its checksum */
 };
 
-/* The bytes of the name of a group of keys, with NUL. */
-#define OWNER_SIZE 65
-
 /* The key with which a resource is posted. It is kept for a day. */
 struct store_key {
-    char owner[OWNER_SIZE];             /* the group of the client, to which the resource will belong; "": none */
+    char owner[OWNER_SIZE];             /* the group of the client, whose keys share their idempotency keys */
     char text[IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
     char request[HASH_SIZE];            /* see store_key_request() */
     /* Out. */

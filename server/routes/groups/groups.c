@@ -293,6 +293,7 @@ static void post_decide(struct pool_task *task)
     }
     record->kind = posting->routes->kind;
     record->created_at = clock_now_ms();
+    record->poster = request_poster(posting->request);
     snprintf(record->request_id, sizeof record->request_id, "%s", posting->request->id);
     snprintf(record->client, sizeof record->client, "%s", posting->request->place->address);
     uuid_next(record->id);
@@ -346,7 +347,7 @@ enum handled handle_group_post(struct request *request)
     request->state_free = posting_free;
     posting->request = request;
     posting->routes = resource_of(request)->group;
-    posting->task.run = post_decide;
+    posting->task = request_task(request, post_decide);
     if (!resource_key(request, &posting->insert.key, &handled))
         return handled;
     if (!request_suspend(request, post_resume))

@@ -75,6 +75,7 @@ enum handled figure_handle(struct request *request, const struct figure_kind *ki
     if (!read_succeeded(request, &record, &result, &handled))
         return handled;
     memcpy(request->job, record.id, UUID_SIZE);
+    memcpy(record.poster.key, request->client.id, sizeof record.poster.key); /* who waits for it */
     if (!reply(request, result, &handled)) {
         const char *reason = refusal ? refusal(result) : NULL;
         handled = reason ? reply_problem(request, API_PROBLEM_CONFLICT, "%s", reason)

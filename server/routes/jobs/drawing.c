@@ -211,7 +211,7 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->request = request;
     drawing->fd = -1;
     work_init(&drawing->work, request->server->works, WORK_DRAWING, NULL);
-    drawing->work.task.run = draw_task;
+    drawing->work.task = request_task(request, draw_task);
     drawing->write = write;
     drawing->work.task.background = true;
     drawing->part = part;

@@ -151,7 +151,8 @@ enum handled handle_jobs_post(struct request *request)
     request->state = posting;
     request->state_free = posting_free;
     posting->request = request;
-    posting->task.run = post_decide;
+    posting->task = request_task(request, post_decide);
+    posting->submission.poster = request_poster(request);
     posting->submission.jobs = request->server->jobs;
     posting->submission.instance = request->path;
     posting->submission.request = request->id;

@@ -86,6 +86,41 @@ TEST(children_and_single_tasks_go_in_turn)
         assert_int_equal(tasks[i].place, i + 10);
 }
 
+/* However many tasks one owner has, those of another take turns with them; one that both wait for is that of the owner
+ * who has less waiting. */
+TEST(owners_go_in_turn)
+{
+    static struct counted tasks[TASKS], shared;
+    atomic_size_t order = 0;
+    sem_t held, begun;
+    struct held_task holding = {.task.run = hold_task, .held = &held, .begun = &begun};
+    sem_init(&held, 0, 0);
+    sem_init(&begun, 0, 0);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    assert_non_null(pool);
+    pool_submit(pool, &holding.task);
+    sem_wait(&begun);
+    for (size_t i = 0; i < TASKS; i++) { /* the last ten are another's */
+        tasks[i] = (struct counted){.task.run = count_task, .order = &order};
+        strcpy(tasks[i].task.owner, i < TASKS - 10 ? "flood" : "other");
+        pool_submit(pool, &tasks[i].task);
+    }
+    shared = (struct counted){.task.run = count_task, .order = &order};
+    strcpy(shared.task.owner, "flood");
+    pool_submit(pool, &shared.task);
+    pool_share(pool, &shared.task, "third");
+    assert_string_equal(shared.task.owner, "third");
+    pool_share(pool, &shared.task, "flood");
+    assert_string_equal(shared.task.owner, "third");
+    sem_post(&held);
+    pool_destroy(pool);
+    sem_destroy(&held);
+    sem_destroy(&begun);
+    assert_int_equal(shared.place, 2); /* the third owner came last in the first round */
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(tasks[TASKS - 10 + i].place, i ? 2 * i + 2 : 1);
+}
+
 static void mark(void *arg, size_t index)
 {
     atomic_int *marks = arg;
