@@ -34,6 +34,7 @@
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 #include "server/ops/keys.h"
+#include "server/ops/ledger.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
@@ -87,6 +88,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->replies = (struct budget){.most = config->http_bytes / 2, .gauge = METRIC_REPLY_BYTES};
     server->spool = (struct budget){.most = config->spool_bytes, .gauge = METRIC_SPOOL_BYTES};
     server->drawn = (struct budget){.most = config->draw_bytes, .gauge = METRIC_DRAWN_BYTES};
+    server->ledger = ledger_create();
     server->pool = pool_create((size_t)config->workers, config->express_seconds, METRIC_WORKERS_BUSY);
     server->gate = pool_create(1, 0, METRIC_COUNT);
     server->bulk = pool_create(1, 0, METRIC_COUNT);
@@ -101,8 +103,8 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->jobs = server->works ? jobs_create(server) : NULL;
     server->groups = server->jobs ? groups_create(server) : NULL;
     server->rankings = rankings_create((size_t)config->memory_bytes / 8);
-    if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->pages || !server->side ||
-        !server->streams || !server->keys || !server->watchdog || !server->waits || !server->groups ||
+    if (!server->ledger || !server->pool || !server->gate || !server->bulk || !server->lists || !server->pages ||
+        !server->side || !server->streams || !server->keys || !server->watchdog || !server->waits || !server->groups ||
         !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
@@ -176,6 +178,7 @@ static void server_free(struct server *server)
     waits_destroy(server->waits);
     watchdog_destroy(server->watchdog);
     works_destroy(server->works);
+    ledger_destroy(server->ledger);
 }
 
 /* On the signal thread: the process was asked to stop GRACE_SECONDS ago, or a second time. */

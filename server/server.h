@@ -14,6 +14,7 @@ struct store;
 struct tls;
 struct jobs;
 struct keys;
+struct ledger;
 struct groups;
 struct memory;
 struct pool;
@@ -27,6 +28,7 @@ struct server {
     const struct config *config;
     const struct route *routes; /* the route table; ends with a row without a method */
     struct access *access;      /* who may do what */
+    struct ledger *ledger;      /* what each key has used */
     struct tls *tls;            /* NULL: requests are not encrypted */
     struct store *store;
     struct pool *pool;    /* the workers */

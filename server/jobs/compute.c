@@ -46,23 +46,18 @@ static bool on_expired(void *user)
     return clock_monotonic() > computation->deadline;
 }
 
-/* The computation whose CPU time this thread adds to. A thread that helps while it is already helping is counted
- * once. */
+/* The computation whose CPU time this thread adds to: that which it has opened, or helps. A thread that helps while it
+ * does so already is counted once. */
 static _Thread_local const struct computation *counted;
 
-struct count {
-    const struct computation *outer;
-    double started;
-};
-
-static struct count count_begin(const struct computation *computation)
+static struct computation_count count_begin(const struct computation *computation)
 {
-    struct count count = {counted, clock_thread()};
+    struct computation_count count = {counted, clock_thread()};
     counted = computation;
     return count;
 }
 
-static void count_end(const struct count *count, struct computation *computation)
+static void count_end(const struct computation_count *count, struct computation *computation)
 {
     counted = count->outer;
     if (count->outer == computation)
@@ -70,6 +65,15 @@ static void count_end(const struct count *count, struct computation *computation
     pthread_mutex_lock(&computation->mutex);
     computation->compute_seconds += clock_thread() - count->started;
     pthread_mutex_unlock(&computation->mutex);
+}
+
+/* The CPU time of all threads so far. On the thread that opened it. */
+static double seconds_of(struct computation *computation)
+{
+    pthread_mutex_lock(&computation->mutex);
+    double others = computation->compute_seconds;
+    pthread_mutex_unlock(&computation->mutex);
+    return others + clock_thread() - computation->count.started;
 }
 
 /* The body of a loop, with the computation to which it belongs on any thread. */
@@ -83,7 +87,7 @@ static void run_scoped(void *arg, size_t index)
 {
     const struct scoped_body *scoped = arg;
     struct crash_scope outer = crash_enter(scoped->computation->hash);
-    struct count count = count_begin(scoped->computation);
+    struct computation_count count = count_begin(scoped->computation);
     scoped->body(scoped->arg, index);
     count_end(&count, scoped->computation);
     crash_leave(&outer);
@@ -194,6 +198,7 @@ void computation_open(struct computation *computation, const struct server *serv
         .user = work,
     };
     pthread_mutex_init(&computation->mutex, NULL);
+    computation->count = count_begin(computation);
 }
 
 /* Whether it should have ended; on the watchdog thread. */
@@ -220,6 +225,9 @@ void computation_close(struct computation *computation)
     watch_close(&computation->watch);
     if (computation->work)
         part_end(computation->work, NULL);
+    if (computation->account)
+        account_compute(computation->account, seconds_of(computation), clock_monotonic());
+    counted = computation->count.outer;
     free(computation->uses);
     computation->uses = NULL;
     pthread_mutex_destroy(&computation->mutex);
@@ -370,16 +378,15 @@ void computation_run(struct computation *computation, const struct eps_job *job,
     struct eps_context context = computation_context(computation);
     computation->started = clock_monotonic();
     computation->error = (struct eps_error){0};
-    struct count count = count_begin(computation);
+    double before = seconds_of(computation);
     computation->status = eps_solve(&context, &result, &computation->error, job);
-    count_end(&count, computation);
     if (computation->status != EPS_OK)
         goto out;
     double elapsed = clock_monotonic() - computation->started;
     record = result_record_create(computation->hash);
     if (record && result->cut_short)
         result_record_part(record);
-    if (!record || !encode_result(record, result, elapsed, computation->compute_seconds)) {
+    if (!record || !encode_result(record, result, elapsed, seconds_of(computation) - before)) {
         fail(computation, EPS_NO_MEMORY, "out of memory while encoding the result");
         goto out;
     }

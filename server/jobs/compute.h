@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/ops/ledger.h"
 #include "server/server.h"
 #include "server/store/store.h"
 #include "server/work/watchdog.h"
@@ -20,6 +21,7 @@ struct computation {
     /* Set by computation_open(). */
     const struct server *server;
     struct work *work;            /* NULL: no other thread shares this computation */
+    struct account *account;      /* of the key that pays for its time, when it is closed; NULL at first: nobody */
     _Atomic double deadline;      /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user); /* also called on the watchdog thread; or NULL */
     void (*offer)(void *user);    /* called from time to time; may lend its place to other tasks; or NULL */
@@ -46,8 +48,12 @@ struct computation {
     struct watch watch;
     const char *hash; /* of the current job; or NULL */
     pthread_mutex_t mutex;
+    struct computation_count {
+        const struct computation *outer;
+        double started;
+    } count;                /* of this thread, from its opening to its closing */
     double started;         /* monotonic seconds */
-    double compute_seconds; /* of all threads */
+    double compute_seconds; /* of the other threads */
 };
 
 /*
@@ -56,7 +62,7 @@ struct computation {
  * sets.
  */
 void computation_open(struct computation *computation, const struct server *server, struct work *work, double seconds);
-/* On the thread that got the context. Ends the parts for which others wait, and frees `uses` unless it was taken. */
+/* On the thread that opened it. Ends the parts for which others wait, and frees `uses` unless it was taken. */
 void computation_close(struct computation *computation);
 
 /* Computes the result. A curve that the job asked for, or the reason why there is none, is part of the record;

@@ -194,6 +194,7 @@ static bool run_started(struct run *run)
     struct server *server = run->jobs->server;
     struct computation computation;
     computation_open(&computation, server, &run->work, server->config->max_seconds);
+    computation.account = ledger_account(server->ledger, run->work.task.owner);
     bool from_cache =
         jobs_result(run->jobs, work_hash(&run->work), EPS_ACCOUNTING_VERSION, &computation.result) == STORE_OK;
     metric_add(from_cache ? METRIC_RESULT_HITS : METRIC_RESULT_MISSES, !run->again);

@@ -183,24 +183,22 @@ void submission_check(struct submission *submission)
     }
     api_job_destroy(submission->decoded); /* the worker decodes the text again: a decoded matrix is larger */
     submission->decoded = NULL;
-    size_t bytes = jobs_bytes(&submission->record);
-    if (!jobs_reserve(submission->jobs, bytes)) {
+    struct reservation reservation = jobs_reservation(submission->jobs, &submission->record);
+    switch (jobs_reserve(submission->jobs, &reservation, submission->quota, &submission->refusal)) {
+    case JOBS_ROOM:
+        submission->reserved = reservation;
+        break;
+    case JOBS_FULL:
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
                     "the queue is full, in number (--queue) or bytes (--queue-bytes); post it again later");
-        return;
+        break;
+    case JOBS_OVER:
+        submission->outcome = SUBMIT_OVER;
+        break;
     }
-    submission->reserved = bytes;
 }
 
 /* ---------------------------------------------------------------- storing */
-
-static void unreserve(struct submission *submission)
-{
-    if (submission->reserved) {
-        jobs_unreserve(submission->jobs, submission->reserved);
-        submission->reserved = 0;
-    }
-}
 
 static void accept_stored(struct submission *submission)
 {
@@ -211,7 +209,7 @@ static void accept_stored(struct submission *submission)
         result_record_release(submission->result);
         submission->result = NULL;
         job_record_restart(&submission->record);
-        submission->reserved = jobs_bytes(&submission->record);
+        submission->reserved = jobs_reservation(submission->jobs, &submission->record);
         jobs_reserve_anyway(submission->jobs, &submission->record);
     }
     if (submission->result) {
@@ -221,7 +219,7 @@ static void accept_stored(struct submission *submission)
         return;
     }
     if (jobs_admit(submission->jobs, &submission->record, 0)) {
-        submission->reserved = 0;
+        submission->reserved.account = NULL;
         submission->outcome = SUBMIT_ACCEPTED;
     } else { /* the row is stored: it runs after a restart */
         refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");
@@ -235,13 +233,16 @@ static void insert_done(struct store_write *write, enum store_status status)
     bool answered = status == STORE_OK || status == STORE_CORRUPT;
     if (answered && insert->key.use != KEY_FREE) {
         submission->outcome = SUBMIT_KEY_USED;
+    } else if (status == STORE_OK && insert->allowance.exceeded) {
+        submission->outcome = SUBMIT_OVER;
+        submission->refusal = store_allowance_refusal(&insert->allowance);
     } else if (status == STORE_OK) {
         accept_stored(submission);
     } else {
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
                     "the database could not be written and nothing was accepted; post it again later");
     }
-    unreserve(submission);
+    jobs_unreserve(submission->jobs, &submission->reserved);
     submission->done(submission);
 }
 
@@ -250,6 +251,7 @@ void submission_store(struct submission *submission)
     struct store_insert *insert = &submission->insert;
     insert->write.done = insert_done;
     insert->record = &submission->record;
+    insert->allowance.most = submission->quota->most[QUOTA_BYTES];
     store_insert_job(submission->jobs->server->store, insert);
 }
 
@@ -263,7 +265,7 @@ struct document *submission_document(struct submission *submission)
 
 void submission_clear(struct submission *submission)
 {
-    unreserve(submission);
+    jobs_unreserve(submission->jobs, &submission->reserved);
     json_decref(submission->problem);
     api_job_destroy(submission->decoded);
     result_record_release(submission->result);

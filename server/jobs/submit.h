@@ -16,6 +16,7 @@
 enum submit_outcome {
     SUBMIT_PENDING,  /* not decided yet */
     SUBMIT_REFUSED,  /* problem: the document */
+    SUBMIT_OVER,     /* refusal: the quota that is used up */
     SUBMIT_KEY_USED, /* insert.key: the key was used; it refers to the first request */
     SUBMIT_ACCEPTED, /* id: queued, or joined to an equal job */
     SUBMIT_FINISHED  /* id: answered from the cache; see submission_document() */
@@ -28,17 +29,19 @@ struct submission {
     const char *request;  /* its id */
     const char *client;   /* the address of the client */
     struct poster poster;
+    const struct quota *quota;                   /* of the key; borrowed */
     void (*done)(struct submission *submission); /* after the commit, on the writer thread */
     void *user;
     /* Out. */
     enum submit_outcome outcome;
     json_t *problem; /* owned until taken */
+    struct quota_refusal refusal;
     char id[UUID_SIZE];
     /* Private. */
     struct job_record record;
     struct api_job *decoded;
     struct result_record *result;
-    size_t reserved;
+    struct reservation reserved;
     uint64_t mark;
 };
 

@@ -52,6 +52,8 @@ static const struct option_row rows[] = {
      "read, submit (includes read) or admin (includes both, and metrics)"},
     {"group", KIND_TEXT, FIELD(group), CONFIG_KEY, 0, 0, "default", "GROUP",
      "the keys of a group see what one of them posted; those of scope admin see all"},
+    {"quota", KIND_TEXT, FIELD(quota), CONFIG_KEY, 0, 0, NULL, "QUOTA,...",
+     "what the key may use: requests=N/s, queued=N, seconds=N/h (of computing), streams=N, bytes=N[MiB] (kept)"},
     {"name", KIND_TEXT, FIELD(name), CONFIG_KEY, 0, 0, NULL, "NAME", "whose key it is, one word, for the operator"},
     {"max-connections", KIND_COUNT, FIELD(max_connections), CONFIG_SERVE, 2, 1e6, "4096", "N",
      "maximum open connections, including waiting ones"},

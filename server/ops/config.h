@@ -47,6 +47,7 @@ struct config {
     bool insecure;                 /* listens beyond this machine without keys */
     const char *scope;             /* key: of the new one */
     const char *group;             /* key: the group that it belongs to */
+    const char *quota;             /* key: a list (see quota.h); NULL: none */
     const char *name;              /* key: NULL: none */
     uint64_t queue;                /* maximum number of waiting jobs */
     uint64_t queue_bytes;          /* memory of the jobs that are not final */

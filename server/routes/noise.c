@@ -344,6 +344,7 @@ static void *rows_open(struct streaming *streaming)
         struct computation computation;
         computation_open(&computation, streaming->server, NULL,
                          config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS);
+        computation.account = streaming->account;
         computation.canceled = on_canceled;
         computation.user = streaming;
         computation.job = asked->job[0] ? asked->job : NULL;

@@ -113,12 +113,11 @@ static enum store_status insert_apply(struct store *store, struct store_write *w
     struct store_insert *insert = (struct store_insert *)write;
     const struct job_record *record = insert->record;
     insert->replaced_len = 0;
-    enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
-    if (status != STORE_OK || insert->key.use != KEY_FREE)
+    struct store_posted posted = {record->id, record->created_at, &record->poster, job_record_kept(record)};
+    enum store_status status = store__post(store, &insert->key, &insert->allowance, &posted);
+    if (status != STORE_OK || insert->key.use != KEY_FREE || insert->allowance.exceeded)
         return status;
     status = store__job_put(store, record, &insert->unanswered);
-    if (status == STORE_OK)
-        status = store__owner_put(store, &record->poster, record->id, job_record_kept(record));
     bool answered = record->from_cache && !record->parent[0] && !insert->unanswered;
     return status == STORE_OK && answered ? replace_oldest(store, insert) : status;
 }

@@ -186,6 +186,7 @@ static const char *const statements[SQL_COUNT] = {
     /* A child belongs to whom its group belongs to. */
     [SQL_OWNER_READ] = "SELECT owner, checksum = " OWNER_DIGEST " FROM owners WHERE id = ?1 OR "
                        "id = (SELECT parent FROM jobs WHERE id = ?1)",
+    [SQL_KEPT_READ] = "SELECT bytes, items FROM kept WHERE key = ?1",
     [SQL_KEY_GONE] = "DELETE FROM idempotency WHERE job = ?1",
 
     [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "
