@@ -7,11 +7,16 @@ import os
 import re
 import signal
 import subprocess
+import sys
 
 import pytest
 import requests
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, check_problem, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem, draw_key, until
+
+sys.path.insert(0, str(ROOT / "api" / "python"))
+
+import epsilond  # noqa: E402
 
 UNITS = {"requests": ("request", ";w=1"), "queued": ("job", ""), "seconds": ("second", ";w=3600"),
          "streams": ("stream", ""), "bytes": ("byte", "")}
@@ -23,12 +28,6 @@ def slow(i):
     return {**ENDLESS, "epsilon": 1 + i / 1000}
 
 
-def draw(*options):
-    lines = subprocess.run([BINARY, "key", *options, "new"], capture_output=True, text=True, timeout=60,
-                           check=True).stdout.splitlines()
-    return lines[0], lines[-1]
-
-
 class Keyed:
     """A server and its keys, by name: the text of a quota, or None."""
 
@@ -37,7 +36,7 @@ class Keyed:
         self.keys, self.lines = {}, {}
         for name, quota in quotas.items():
             scope = "admin" if name == "admin" else "submit"
-            self.keys[name], self.lines[name] = draw("--scope", scope, *(("--quota", quota) if quota else ()))
+            self.keys[name], self.lines[name] = draw_key("--scope", scope, *(("--quota", quota) if quota else ()))
         self.write()
         self.server = launch("--keys", str(path), *options)
 
@@ -91,7 +90,7 @@ def test_a_wrong_quota_is_refused(quota, launch, tmp_path):
     if "=" not in quota or " " in quota:
         return
     path = tmp_path / "keys"
-    path.write_text(f"{draw()[1]} {quota.replace(',', ' ')}\n")
+    path.write_text(f"{draw_key()[1]} {quota.replace(',', ' ')}\n")
     path.chmod(0o600)
     serve = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "x.db", "--keys", path],
                            capture_output=True, text=True, timeout=60)
@@ -99,7 +98,7 @@ def test_a_wrong_quota_is_refused(quota, launch, tmp_path):
 
 
 def test_a_line_has_the_quotas_before_the_name():
-    _, line = draw("--quota", "bytes=1MiB,requests=5/s", "--name", "ann")
+    _, line = draw_key("--quota", "bytes=1MiB,requests=5/s", "--name", "ann")
     assert line.split()[4:] == ["requests=5/s", "bytes=1048576", "ann"]
 
 
@@ -219,3 +218,69 @@ def test_bytes_kept(keyed):
     assert keyed.ask("few", f"/v1/jobs/{posted[0].json()['id']}", method="DELETE").status_code == 204
     assert keyed.ask("few", "/v1/jobs?wait=60", {**GAUSSIAN, "noise_multiplier": 99}).status_code == 200
     check_over(keyed.ask("few", "/v1/jobs", GAUSSIAN), "bytes", 10000)
+
+
+# ---------------------------------------------------------------- usage
+
+
+def test_usage_of_one_key_and_of_all(keyed):
+    keyed = keyed(*ONE_BY_ONE, one="queued=9,requests=1000/s,seconds=7200/h,bytes=1MiB,streams=3", two=None, admin=None)
+    id_of = {name: line.split()[0] for name, line in keyed.lines.items()}
+    job = keyed.ask("one", "/v1/jobs?wait=60", DP_SGD).json()
+    first = keyed.ask("one", "/v1/jobs", ENDLESS).json()["id"]
+    until(lambda: keyed.ask("one", f"/v1/jobs/{first}").json()["status"] == "running")
+    for i in range(3):
+        keyed.ask("one", "/v1/jobs", slow(i + 1))
+    stream = keyed.ask("one", "/v1/noise", {"job": job["id"], **NOISE}, stream=True)
+    (mine,) = keyed.ask("one", "/v1/usage").json()["keys"]
+    assert (mine["id"], mine["scope"], mine["group"]) == (id_of["one"], "submit", "default")
+    assert {name: quota["limit"] for name, quota in mine["quotas"].items()} == \
+        {"requests": 1000, "queued": 9, "seconds": 7200, "streams": 3, "bytes": 1 << 20}
+    used = {name: quota["used"] for name, quota in mine["quotas"].items()}
+    assert (used["queued"], used["streams"], mine["total"]["kept"]) == (3, 1, 5)
+    assert 5 * 1024 < used["bytes"] < 20000 and 0 < used["requests"] < 100
+    assert mine["total"]["requests"] >= 8 and 0 < mine["total"]["seconds"] < used["seconds"]
+    stream.close()
+    everything = keyed.ask("admin", "/v1/usage")
+    by_id = {key["id"]: key for key in everything.json()["keys"]}
+    assert sorted(by_id) == list(by_id) == sorted(id_of.values())
+    other = by_id[id_of["two"]]
+    assert all(quota["limit"] is None and not quota["used"] for quota in other["quotas"].values())
+    assert other["total"] == {"requests": 0, "seconds": 0, "kept": 0}
+    assert by_id[id_of["one"]]["quotas"]["queued"] == {"limit": 9, "used": 3}
+    assert not any(key in everything.text or key[14:] in everything.text for key in keyed.keys.values())
+    assert not any(line.split()[3] in everything.text for line in keyed.lines.values())
+    keyed.server.stop()
+    keyed.server.start()
+    (mine,) = keyed.ask("one", "/v1/usage").json()["keys"]
+    assert mine["total"]["kept"] == 5 and mine["quotas"]["bytes"]["used"] == used["bytes"]
+    assert mine["quotas"]["queued"]["used"] >= 3 and mine["total"]["requests"] == 1
+    keyed.ask("one", f"/v1/jobs/{job['id']}", method="DELETE")
+    (mine,) = keyed.ask("one", "/v1/usage").json()["keys"]
+    assert mine["total"]["kept"] == 4 and mine["quotas"]["bytes"]["used"] < used["bytes"]
+
+
+def test_usage_without_keys(launch):
+    server = launch()
+    server.solve(GAUSSIAN)
+    (everyone,) = server.get("/v1/usage").json()["keys"]
+    assert everyone["id"] is None and everyone["total"]["requests"] >= 2
+    assert all(quota["limit"] is None for quota in everyone["quotas"].values())
+
+
+def test_usage_in_the_client(keyed):
+    keyed = keyed(one="streams=3")
+    with epsilond.Client(keyed.server.url, bearer_key=keyed.keys["one"]) as client:
+        (mine,) = client.usage()
+        assert mine["quotas"]["streams"] == {"limit": 3, "used": 0}
+
+
+def test_the_client_waits_for_its_quota(keyed):
+    keyed = keyed(one="requests=3/s")
+    with epsilond.Client(keyed.server.url, bearer_key=keyed.keys["one"]) as client:
+        assert [client.index()["links"]["usage"] for _ in range(7)] == ["/v1/usage"] * 7
+    with epsilond.Client(keyed.server.url, bearer_key=keyed.keys["one"], retry_seconds=0) as client, \
+            pytest.raises(epsilond.Problem) as raised:
+        for _ in range(30):
+            client.index()
+    assert raised.value.status == 429 and raised.value.type == "quota"
