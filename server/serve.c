@@ -243,6 +243,11 @@ static bool admit(struct server *server, int fd, char *message, size_t message_s
             server->config->listen);
         return false;
     }
+    if (server->config->private_cache && !access_required(server->access)) {
+        snprintf(message, message_size,
+                 "--private-cache keeps the groups of keys apart, and there are no keys: give them by --keys");
+        return false;
+    }
     if (server->config->tls_cert) {
         server->tls = tls_create(server->config->tls_cert, server->config->tls_key, message, message_size);
         if (!server->tls)

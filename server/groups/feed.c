@@ -162,13 +162,12 @@ static void propose(struct child *child, struct api_job *job)
     struct jobs *jobs = child->group->groups->server->jobs;
     struct job_record *record = &child->record;
     struct eps_error error;
-    if (!submission_propose(jobs, job, record, &child->result, &error)) {
+    if (!submission_propose(jobs, job, &child->group->record.poster, record, &child->result, &error)) {
         snprintf(child->detail, sizeof child->detail, "%s%s%s", error.pointer, error.pointer[0] ? ": " : "",
                  error.message);
         return;
     }
     memcpy(record->parent, child->group->record.id, UUID_SIZE);
-    record->poster = child->group->record.poster;
     memcpy(record->request, child->group->record.request_id, sizeof record->request);
     memcpy(record->client, child->group->record.client, sizeof record->client);
     record->child = (int)child->insert.number;

@@ -12,6 +12,7 @@
 #include "api/requests/plan.h"
 #include "server/groups/groups.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/realm.h"
 #include "server/jobs/jobs.h"
 
 static void *open_plan(const struct group_record *record)
@@ -67,6 +68,7 @@ static double least_error(const struct server *server, const struct group_record
     struct eps_error error;
     double least = 0;
     computation_open(&computation, server, NULL, server->config->max_seconds);
+    computation.realm = realm_of(server->config, &record->poster);
     computation.account = ledger_account(server->ledger, record->poster.key);
     computation.canceled = stopping;
     computation.user = server->jobs;

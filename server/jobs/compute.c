@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
+#include "server/jobs/realm.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 
@@ -161,9 +162,11 @@ static bool await_factorization(struct computation *computation, const uint8_t k
     return found;
 }
 
-static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t of[32], void **blob, size_t *blob_len)
 {
     struct computation *computation = user;
+    uint8_t key[32];
+    realm_key(computation->realm, key, of);
     bool found = store_blob_get(computation->server->store, kind, key, blob, blob_len);
     if (!found && kind == EPS_CACHE_FACTORIZATION && computation->work)
         found = await_factorization(computation, key, blob, blob_len);
@@ -172,9 +175,11 @@ static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key
     return found;
 }
 
-static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
+static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t of[32], const void *blob, size_t blob_len)
 {
     struct computation *computation = user;
+    uint8_t key[32];
+    realm_key(computation->realm, key, of);
     note_use(computation, kind, key);
     store_blob_put(computation->server->store, kind, key, blob, blob_len);
     if (computation->work)
@@ -196,6 +201,7 @@ void computation_open(struct computation *computation, const struct server *serv
         .deadline = seconds > 0 ? clock_monotonic() + seconds : INFINITY,
         .canceled = work ? work_canceled : NULL,
         .user = work,
+        .realm = "",
     };
     pthread_mutex_init(&computation->mutex, NULL);
     computation->count = count_begin(computation);
@@ -266,18 +272,21 @@ enum eps_status computation_strategy(const struct eps_context *context, struct e
     return status == EPS_INVALID ? eps_strategy_create(context, strategy, error, mechanism) : status;
 }
 
-static bool on_lookup(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+static bool on_lookup(void *user, enum eps_cache_kind kind, const uint8_t of[32], void **blob, size_t *blob_len)
 {
-    return store_blob_get(user, kind, key, blob, blob_len);
+    const struct checks *checks = user;
+    uint8_t key[32];
+    realm_key(checks->realm, key, of);
+    return store_blob_get(checks->store, kind, key, blob, blob_len);
 }
 
-struct eps_context computation_checks(const struct config *config, struct store *store)
+struct eps_context computation_checks(struct checks *checks)
 {
     return (struct eps_context){
-        .user = store,
-        .cache_get = store ? on_lookup : NULL,
-        .max_operations = config->max_operations,
-        .max_bytes = (double)config->max_bytes,
+        .user = checks,
+        .cache_get = checks->store ? on_lookup : NULL,
+        .max_operations = checks->config->max_operations,
+        .max_bytes = (double)checks->config->max_bytes,
     };
 }
 

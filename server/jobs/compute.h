@@ -21,6 +21,7 @@ struct computation {
     /* Set by computation_open(). */
     const struct server *server;
     struct work *work;            /* NULL: no other thread shares this computation */
+    const char *realm;            /* of the caches (realm.h); borrowed; "" at first: that of all */
     struct account *account;      /* of the key that pays for its time, when it is closed; NULL at first: nobody */
     _Atomic double deadline;      /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user); /* also called on the watchdog thread; or NULL */
@@ -82,8 +83,13 @@ struct eps_context computation_context(struct computation *computation);
 enum eps_status computation_strategy(const struct eps_context *context, struct eps_strategy **strategy,
                                      struct eps_error *error, const struct eps_mechanism *mechanism, const char *id);
 
-/* A context for eps_job_serves(): the limits, and read access to the stored factorisations (store NULL: none). Nothing
- * is written and no use is recorded. */
-struct eps_context computation_checks(const struct config *config, struct store *store);
+/* A context for eps_job_serves(): the limits, and read access to the stored factorisations of a realm (store NULL:
+ * none). Nothing is written and no use is recorded. It borrows the struct. */
+struct checks {
+    const struct config *config;
+    struct store *store;
+    const char *realm;
+};
+struct eps_context computation_checks(struct checks *checks);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
+#include "server/jobs/realm.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 
@@ -87,6 +88,7 @@ static void figure_compute(struct figure *figure, struct api_job *job)
     struct server *server = figure->jobs->server;
     struct computation *computation = &figure->computation;
     computation_open(computation, server, &figure->work, server->config->max_seconds);
+    computation->realm = realm_of(server->config, &figure->record.poster);
     computation->account = ledger_account(server->ledger, figure->work.task.owner);
     computation->canceled = figure_unwanted;
     computation->offer = offer_place;
@@ -105,7 +107,7 @@ static void figure_run(struct pool_task *task)
     jobs_unreserve(jobs, &figure->waiting);
     /* It may have been stored after the request looked at the result and before the work was opened. */
     bool missing = !figure_unwanted(figure) && figure->kind->missing(jobs, figure->result);
-    struct api_job *job = missing ? decode_stored(&figure->record, jobs->server->config->max_n, &error) : NULL;
+    struct api_job *job = missing ? decode_stored(&figure->record, jobs->server->config, &error) : NULL;
     if (job)
         figure_compute(figure, job);
     pthread_mutex_lock(&jobs->mutex);

@@ -40,7 +40,8 @@ struct run {
     struct waiter awaited; /* while it is put off: waits for the end of the other computation */
     struct jobs *jobs;
     struct live *lives;
-    char job[UUID_SIZE]; /* the first job of the run, even if it has left */
+    char job[UUID_SIZE];  /* the first job of the run, even if it has left */
+    struct poster poster; /* of that job; all jobs of the run are of one realm */
 };
 
 struct jobs {

@@ -462,6 +462,7 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
         task->child = record->parent[0] != '\0';
         run->jobs = jobs;
         memcpy(run->job, record->id, UUID_SIZE);
+        run->poster = record->poster;
     }
     return run;
 }

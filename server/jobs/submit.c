@@ -16,6 +16,7 @@
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
+#include "server/jobs/realm.h"
 #include "server/ops/metrics.h"
 
 static void refuse(struct submission *submission, json_t *problem)
@@ -92,9 +93,10 @@ static void remember_prototype(struct submission *submission, const char *key)
     jobs__prototype_release(prototype);
 }
 
-static bool record_decoded(struct job_record *record, const struct api_job *decoded)
+static bool record_decoded(struct job_record *record, const struct api_job *decoded, const char *realm)
 {
     api_job_hash(record->hash, decoded);
+    realm_hash(realm, record->hash);
     record->label = decoded->label ? strdup(decoded->label) : NULL;
     return record->hash[0] && !record->label == !decoded->label && encode_texts(record, decoded);
 }
@@ -103,10 +105,12 @@ static bool record_decoded(struct job_record *record, const struct api_job *deco
 static bool fill_record(struct submission *submission, const char *body, size_t body_len)
 {
     struct job_record *record = &submission->record;
+    const char *realm = realm_of(submission->jobs->server->config, &submission->poster);
     unsigned char digest[32];
     char key[HASH_SIZE];
     crypto_generichash(digest, sizeof digest, (const unsigned char *)body, body_len, NULL, 0);
     sodium_bin2hex(key, sizeof key, digest, sizeof digest);
+    realm_hash(realm, key);
     struct prototype *prototype = memory_get(submission->jobs->requests, key);
     bool ok;
     if (prototype) {
@@ -116,7 +120,7 @@ static bool fill_record(struct submission *submission, const char *body, size_t 
         submission->decoded = decode(submission, body, body_len);
         if (!submission->decoded)
             return false;
-        ok = record_decoded(record, submission->decoded);
+        ok = record_decoded(record, submission->decoded, realm);
         if (ok)
             remember_prototype(submission, key);
     }
@@ -174,7 +178,8 @@ void submission_check(struct submission *submission)
 {
     const struct config *config = submission->jobs->server->config;
     struct eps_error error = {0};
-    struct eps_context context = computation_checks(config, submission->jobs->server->store);
+    struct checks checks = {config, submission->jobs->server->store, realm_of(config, &submission->poster)};
+    struct eps_context context = computation_checks(&checks);
     double *operations = &submission->record.operations;
     if (eps_job_serves(&context, &error, &submission->decoded->job, operations, NULL) != EPS_OK) {
         api_job_locate(submission->decoded, &error);
@@ -274,15 +279,16 @@ void submission_clear(struct submission *submission)
 
 /* ---------------------------------------------------------------- jobs created by the service */
 
-bool submission_propose(struct jobs *jobs, struct api_job *decoded, struct job_record *record,
-                        struct result_record **result, struct eps_error *error)
+bool submission_propose(struct jobs *jobs, struct api_job *decoded, const struct poster *poster,
+                        struct job_record *record, struct result_record **result, struct eps_error *error)
 {
     struct server *server = jobs->server;
-    struct eps_context context = computation_checks(server->config, server->store);
-    *record = (struct job_record){.created_at = clock_now_ms()};
+    struct checks checks = {server->config, server->store, realm_of(server->config, poster)};
+    struct eps_context context = computation_checks(&checks);
+    *record = (struct job_record){.created_at = clock_now_ms(), .poster = *poster};
     *result = NULL;
     *error = (struct eps_error){0};
-    if (!record_decoded(record, decoded)) {
+    if (!record_decoded(record, decoded, checks.realm)) {
         *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
     } else if (jobs_result(jobs, record->hash, EPS_ACCOUNTING_VERSION, result) == STORE_OK) {
         metric_add(METRIC_RESULT_HITS, 1);

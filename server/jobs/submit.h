@@ -64,7 +64,7 @@ void submission_clear(struct submission *submission);
  * (*result, owned by the caller; otherwise NULL). Returns false with the error if no accountant serves it within the
  * limits, or if memory runs out.
  */
-bool submission_propose(struct jobs *jobs, struct api_job *decoded, struct job_record *record,
-                        struct result_record **result, struct eps_error *error);
+bool submission_propose(struct jobs *jobs, struct api_job *decoded, const struct poster *poster,
+                        struct job_record *record, struct result_record **result, struct eps_error *error);
 
 #endif

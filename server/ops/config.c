@@ -44,6 +44,8 @@ static const struct option_row rows[] = {
     {"keys", KIND_TEXT, FIELD(keys), CONFIG_SERVE, 0, 0, NULL, "FILE",
      "clients need one of these keys, by epsilond key new; SIGHUP reads the file again"},
     {"key-lines", KIND_LIST, FIELD(key_lines), CONFIG_SERVE, 0, 0, NULL, "LINE,...", "further lines of such a file"},
+    {"private-cache", KIND_FLAG, FIELD(private_cache), CONFIG_SERVE, 0, 0, NULL, NULL,
+     "groups of keys share no cached results, so that none learns what another has asked"},
     {"tls-cert", KIND_TEXT, FIELD(tls_cert), CONFIG_SERVE, 0, 0, NULL, "FILE",
      "serve HTTPS with this chain of certificates (PEM); SIGHUP reads it again"},
     {"tls-key", KIND_TEXT, FIELD(tls_key), CONFIG_SERVE, 0, 0, NULL, "FILE", "the private key of --tls-cert (PEM)"},

@@ -44,6 +44,7 @@ struct config {
     struct config_list key_lines;  /* such lines, comma-separated */
     const char *tls_cert;          /* PEM: certificates; NULL: no TLS */
     const char *tls_key;           /* PEM: the private key */
+    bool private_cache;            /* nothing cached is shared between groups of keys (server/jobs/realm.h) */
     bool insecure;                 /* listens beyond this machine without keys */
     const char *scope;             /* key: of the new one */
     const char *group;             /* key: the group that it belongs to */

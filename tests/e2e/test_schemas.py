@@ -19,7 +19,8 @@ pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError",
            "Statement",
-           "Batch", "NoiseStep", "Index", "Usage", "KeyUsage", "QuotaUsage", "Problem", "Sweep", "SweepList", "Point", "PointList"]
+           "Batch", "NoiseStep", "Index", "Usage", "KeyUsage", "QuotaUsage",
+           "Problem", "Sweep", "SweepList", "Point", "PointList"]
 LINES = {"/v1/batches": "Batch", "/v1/noise": "NoiseStep"}
 JSON = {"Content-Type": "application/json"}
 # For tests that are not about the limit on operations.

@@ -287,6 +287,7 @@ static void post_decide(struct pool_task *task)
     struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
     struct server *server = posting->request->server;
     struct group_record *record = &posting->record;
+    record->poster = request_poster(posting->request);
     if (!read_body(posting)) {
         request_resume(posting->request);
         return;
@@ -298,7 +299,6 @@ static void post_decide(struct pool_task *task)
     }
     record->kind = posting->routes->kind;
     record->created_at = clock_now_ms();
-    record->poster = request_poster(posting->request);
     snprintf(record->request_id, sizeof record->request_id, "%s", posting->request->id);
     snprintf(record->client, sizeof record->client, "%s", posting->request->place->address);
     uuid_next(record->id);

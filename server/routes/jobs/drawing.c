@@ -16,6 +16,7 @@
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/jobs.h"
+#include "server/jobs/realm.h"
 #include "server/routes/jobs/answered.h"
 
 static void drawing_free(void *state)
@@ -124,6 +125,7 @@ static void draw(struct drawing *drawing, struct api_job *job)
         return;
     drawing->noise_multiplier = answered.noise_multiplier;
     computation_open(&computation, server, &drawing->work, longest);
+    computation.realm = realm_of(config, &drawing->record.poster);
     computation.account = drawing->request->account;
     computation.deadline = drawing->request->started + longest;
     computation.job = drawing->record.id;
@@ -142,7 +144,7 @@ static void draw_task(struct pool_task *task)
     struct server *server = drawing->request->server;
     struct eps_error error;
     jobs_unreserve(server->jobs, &drawing->waiting);
-    struct api_job *job = decode_stored(&drawing->record, server->config->max_n, &error);
+    struct api_job *job = decode_stored(&drawing->record, server->config, &error);
     if (drawing_stopping(drawing))
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
     else if (!spool_open(drawing, server->config->db))
