@@ -121,19 +121,31 @@ bool fair_any(const struct fair *fair, unsigned kinds)
     return false;
 }
 
+/* Which tasks may be taken. */
+struct filter {
+    unsigned kinds;
+    bool (*may)(const void *user, const char *owner); /* NULL: every owner may */
+    const void *user;
+};
+
+static struct fair_task *first_allowed(const struct fair_owner *owner, const struct filter *filter)
+{
+    return !filter->may || filter->may(filter->user, owner->name) ? first(owner, filter->kinds) : NULL;
+}
+
 /* The visits after which the owner can pay for its task. */
 static uint64_t visits_to(const struct fair_owner *owner, const struct fair_task *task)
 {
     return task->turns > owner->turns ? task->turns - owner->turns : 1;
 }
 
-struct fair_task *fair_take(struct fair *fair, unsigned kinds)
+static struct fair_task *take(struct fair *fair, const struct filter *filter)
 {
     struct fair_task *best = NULL;
     uint64_t least = 0;
     struct fair_owner *owner = fair->next;
     for (; owner; owner = owner->next == fair->next ? NULL : owner->next) {
-        struct fair_task *task = first(owner, kinds);
+        struct fair_task *task = first_allowed(owner, filter);
         uint64_t visits = task ? visits_to(owner, task) : 0;
         if (task && (!best || visits < least)) {
             best = task;
@@ -144,7 +156,7 @@ struct fair_task *fair_take(struct fair *fair, unsigned kinds)
         return NULL;
     uint64_t given = least; /* up to the owner of the task; those behind it are visited once less */
     for (owner = fair->next; owner; owner = owner->next == fair->next ? NULL : owner->next) {
-        if (first(owner, kinds))
+        if (first_allowed(owner, filter))
             owner->turns += given;
         if (owner == best->owner)
             given--;
@@ -156,6 +168,17 @@ struct fair_task *fair_take(struct fair *fair, unsigned kinds)
     fair->next = owner->next;
     fair_remove(fair, best);
     return best;
+}
+
+struct fair_task *fair_take(struct fair *fair, unsigned kinds)
+{
+    return take(fair, &(struct filter){.kinds = kinds});
+}
+
+struct fair_task *fair_take_of(struct fair *fair, unsigned kinds, bool (*may)(const void *user, const char *owner),
+                               const void *user)
+{
+    return take(fair, &(struct filter){kinds, may, user});
 }
 
 uint64_t fair_backlog(const struct fair *fair, const char *name)

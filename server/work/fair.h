@@ -72,6 +72,9 @@ void fair_remove(struct fair *fair, struct fair_task *task);
 bool fair_any(const struct fair *fair, unsigned kinds);
 /* Removes the next task of these kinds; NULL: there is none. Owners without one gain no turns. */
 struct fair_task *fair_take(struct fair *fair, unsigned kinds);
+/* The same among the owners that may(), by name. */
+struct fair_task *fair_take_of(struct fair *fair, unsigned kinds, bool (*may)(const void *user, const char *owner),
+                               const void *user);
 /* The turns that all waiting tasks of the owner cost. */
 uint64_t fair_backlog(const struct fair *fair, const char *owner);
 

@@ -3,7 +3,8 @@
  * once: a thread that helps a computation is in the middle of an index, which may take a minute, and leaves only after
  * it. It occupies no place of a worker meanwhile.
  *
- * Invariant: running tasks <= workers, except for one short task in addition. Helping threads start an index only while
+ * Invariant: running tasks <= workers, except for one short task in addition: if all others are long, or if its owner has
+ * none among them. Helping threads start an index only while
  * running tasks and helping threads are fewer than the workers, and no task has arrived meanwhile.
  *
  * A task that waits for the work of another occupies no place. Running tasks and tasks that wait in this way are at
@@ -35,6 +36,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
@@ -62,6 +64,7 @@ struct worker {
     bool waits;  /* it only waits, until it is told to continue */
     bool lost;   /* its task was abandoned */
     bool background;
+    char owner[FAIR_NAME_SIZE]; /* of its task */
     double started;
     double seconds;
     double alone_seconds;
@@ -118,10 +121,21 @@ static struct pool_task *take_alone_locked(struct pool *pool)
     return task;
 }
 
-static struct pool_task *take_locked(struct pool *pool, unsigned kinds)
+static struct pool_task *task_of(struct fair_task *task)
 {
-    struct fair_task *task = fair_take(&pool->queue, kinds);
     return task ? HEAP_ENTRY(task, struct pool_task, fair) : NULL;
+}
+
+/* Whether the owner has no running task. */
+static bool has_none_running(const void *user, const char *owner)
+{
+    const struct pool *pool = user;
+    for (size_t i = 0; i < pool->threads_len; i++) {
+        const struct worker *worker = &pool->threads[i];
+        if (worker->busy && !worker->paused && strcmp(worker->owner, owner) == 0)
+            return false;
+    }
+    return true;
 }
 
 /* Whether a task that must run alone does so, and no other task runs beside it. */
@@ -169,7 +183,17 @@ static bool all_long_locked(const struct pool *pool, double now)
         quick += worker->busy && !worker->paused && worker->seconds <= pool->short_seconds &&
                  now < worker->started + pool->short_seconds;
     }
-    return pool->running <= pool->workers && !quick;
+    return !quick;
+}
+
+/* The short task that may run in addition to as many as there are workers. */
+static struct pool_task *take_extra_locked(struct pool *pool, double now)
+{
+    unsigned kind = FAIR_ONLY(FAIR_SHORT);
+    if (!(pool->short_seconds > 0) || pool->running > pool->workers)
+        return NULL;
+    return task_of(all_long_locked(pool, now) ? fair_take(&pool->queue, kind)
+                                              : fair_take_of(&pool->queue, kind, has_none_running, pool));
 }
 
 static size_t background_max(const struct pool *pool)
@@ -205,10 +229,11 @@ static struct pool_task *pick_locked(struct pool *pool, double now)
         return take_alone_locked(pool);
     }
     if (place_locked(pool)) {
-        return yielder_next_locked(pool) ? NULL
-                                         : take_locked(pool, kinds_locked(pool, pool->background, pool->yielding));
+        return yielder_next_locked(pool)
+                   ? NULL
+                   : task_of(fair_take(&pool->queue, kinds_locked(pool, pool->background, pool->yielding)));
     }
-    return pool->short_seconds > 0 && all_long_locked(pool, now) ? take_locked(pool, FAIR_ONLY(FAIR_SHORT)) : NULL;
+    return take_extra_locked(pool, now);
 }
 
 /* The time at which the result of the rules may change without an event; INFINITY: never. */
@@ -305,6 +330,7 @@ static void run_locked(struct worker *worker, struct pool_task *task, double now
     worker->busy = true;
     worker->waits = false;
     worker->background = task->background;
+    memcpy(worker->owner, task->owner, sizeof worker->owner);
     worker->started = now;
     worker->seconds = task->seconds;
     worker->alone_seconds = task->alone_seconds;

@@ -37,8 +37,8 @@ struct pool_task {
 
 /*
  * At most `workers` tasks run at once. short_seconds > 0: one more, if it is estimated to be shorter, and the running
- * ones are estimated to be longer or have been running for longer; also if paused tasks have taken all places. busy:
- * the gauge of threads that have a task, or METRIC_COUNT for none.
+ * ones are estimated to be longer or have been running for longer, or are those of other owners; also if paused tasks
+ * have taken all places. busy: the gauge of threads that have a task, or METRIC_COUNT for none.
  */
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy);
 /* Runs what is queued, then ends the threads. Returns false if one is still busy at the deadline (monotonic seconds);

@@ -321,6 +321,29 @@ TEST(an_owner_that_may_not_start_gains_no_turns)
     while (take(&fair, FAIR_ALL)) {}
 }
 
+static bool is_not(const void *user, const char *owner)
+{
+    return strcmp(owner, user) != 0;
+}
+
+/* Owners that may not start gain nothing either. */
+TEST(some_owners_may_be_passed_over)
+{
+    static struct item items[3];
+    struct fair fair = {0};
+    memset(items, 0, sizeof items);
+    add(&fair, &items[0], 1, 0, 0);
+    add(&fair, &items[1], 2, 0, 3 * FAIR_TURN_SECONDS);
+    add(&fair, &items[2], 1, 1, 3 * FAIR_TURN_SECONDS);
+    assert_ptr_equal(fair_take_of(&fair, FAIR_ALL, is_not, "a"), &items[1]);
+    assert_null(fair_take_of(&fair, FAIR_ALL, is_not, "a"));
+    assert_ptr_equal(take(&fair, FAIR_ALL), &items[0]);
+    items[1] = (struct item){.owner = 2};
+    add(&fair, &items[1], 2, 0, 2 * FAIR_TURN_SECONDS);
+    assert_ptr_equal(take(&fair, FAIR_ALL), &items[1]); /* it costs less */
+    assert_ptr_equal(take(&fair, FAIR_ALL), &items[2]);
+}
+
 TEST(the_backlog_is_what_waits)
 {
     static struct item items[3];

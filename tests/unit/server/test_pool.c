@@ -427,6 +427,37 @@ TEST(a_short_task_waits_for_no_long_one)
     pool_destroy(pool);
 }
 
+/* Nor, if its owner has none running, for those of other owners, however short they are. */
+TEST(a_short_task_waits_for_no_other_owner)
+{
+    static const char *const owners[] = {"a", "a", "b", "b", "c"};
+    struct blocker tasks[5];
+    struct pool *pool = pool_create(1, 1, METRIC_COUNT);
+    for (int i = 0; i < 5; i++) {
+        tasks[i] = (struct blocker){.task = {.run = block, .seconds = 0.5}};
+        strcpy(tasks[i].task.owner, owners[i]);
+        sem_init(&tasks[i].started, 0, 0);
+        sem_init(&tasks[i].go, 0, 0);
+    }
+    pool_submit(pool, &tasks[0].task);
+    assert_true(started_within(&tasks[0], SOON));
+    pool_submit(pool, &tasks[1].task);
+    pool_submit(pool, &tasks[2].task);
+    assert_true(started_within(&tasks[2], SOON));
+    pool_submit(pool, &tasks[3].task);
+    pool_submit(pool, &tasks[4].task);
+    for (int i = 0; i < 5; i++) /* one is running in addition already */
+        assert_false(i % 2 || i == 4 ? started_within(&tasks[i], NEVER / 3) : false);
+    for (int i = 2; i < 5; i++) { /* now each is the one in addition, while that of the first owner runs */
+        sem_post(&tasks[i].go);
+        assert_true(i == 4 || started_within(&tasks[i + 1], SOON));
+    }
+    assert_false(started_within(&tasks[1], NEVER));
+    for (int i = 0; i < 2; i++)
+        sem_post(&tasks[i].go);
+    pool_destroy(pool);
+}
+
 static void pause_and_block(struct pool_task *task)
 {
     struct blocker *blocker = (struct blocker *)task;
