@@ -3,9 +3,9 @@
  * once: a thread that helps a computation is in the middle of an index, which may take a minute, and leaves only after
  * it. It occupies no place of a worker meanwhile.
  *
- * Invariant: running tasks <= workers, except for one short task in addition: if all others are long, or if its owner has
- * none among them. Helping threads start an index only while
- * running tasks and helping threads are fewer than the workers, and no task has arrived meanwhile.
+ * Invariant: running tasks <= workers, except for one short task in addition: if all others are long, or if its owner
+ * has none among them. Helping threads start an index only while running tasks and helping threads are fewer than the
+ * workers, and no task has arrived meanwhile.
  *
  * A task that waits for the work of another occupies no place. Running tasks and tasks that wait in this way are at
  * most twice the workers, and a task that may continue does so before the next task starts. As long as one running task
