@@ -12,7 +12,7 @@ CREATE TABLE kept (
     bytes INTEGER NOT NULL
 ) WITHOUT ROWID;
 
-INSERT INTO kept (key, items, bytes) SELECT '', count(*), 0 FROM owners HAVING count(*) > 0;
+INSERT INTO kept (key, items, bytes) SELECT key, count(*), sum(bytes) FROM owners GROUP BY key;
 
 CREATE TRIGGER owners_kept AFTER INSERT ON owners BEGIN
     INSERT INTO kept (key, items, bytes) VALUES (new.key, 1, new.bytes)

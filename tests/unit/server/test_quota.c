@@ -4,7 +4,6 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "server/ops/ledger.h"
@@ -172,9 +171,8 @@ TEST(a_key_has_as_much_of_the_queue_as_it_leaves_free)
     struct quota_refusal refusal;
     uint64_t free = PLACES;
     for (int key = 0; key < 5; key++) {
-        char id[16];
+        char id[] = {'0', '0', '0', '0', '0', '0', '0', (char)('0' + key), '\0'};
         uint64_t own = 0;
-        snprintf(id, sizeof id, "0000000%d", key);
         struct account *account = ledger_account(ledger, id);
         for (;;) {
             struct ledger_place place = {.free_places = free, .free_bytes = UINT64_MAX};
