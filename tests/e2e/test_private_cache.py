@@ -12,6 +12,7 @@ import requests
 
 from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, check_problem, draw_key, until
 
+pytestmark = pytest.mark.sanitized
 OPTIMISED = {"n": 24, "matrix": {"family": "optimal"}, "sampling": {"scheme": "none"}, "epsilon": 1, "delta": 1e-6}
 DRAWN = {"n": 8, "matrix": {"family": "toeplitz", "coefficients": [1, 0.5]}, "noise_multiplier": 1, "delta": 1e-2,
          "sampling": {"scheme": "b_min_sep", "p": 0.3, "separation": 2}, "accountant": "monte_carlo"}

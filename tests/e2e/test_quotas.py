@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "api" / "python"))
 
 import epsilond  # noqa: E402
 
+pytestmark = pytest.mark.sanitized
 UNITS = {"requests": ("request", ";w=1"), "queued": ("job", ""), "seconds": ("second", ";w=3600"),
          "streams": ("stream", ""), "bytes": ("byte", "")}
 SLOW = {"base": ENDLESS, "grid": {"/epsilon": [1, 2]}}
