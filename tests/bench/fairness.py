@@ -13,12 +13,12 @@ import contextlib
 import http.client
 import itertools
 import json
+import multiprocessing
 import os
 import re
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 
 SHORT = {"n": 200, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-6}
@@ -33,7 +33,7 @@ serial = itertools.count()
 
 def fresh(job):
     """The same job, but for a number that makes it another one."""
-    return dict(job, noise_multiplier=1 + next(serial) * 1e-6)
+    return dict(job, noise_multiplier=1 + next(serial) * 1e-9)
 
 
 class Client:
@@ -85,41 +85,43 @@ def measure(client, count):
     return seconds
 
 
-class Flood:
-    """Fills the part of the queue that its key may have, and keeps it full."""
+def one_more(client, job):
+    if job:
+        return client.post("/v1/jobs", fresh(job))
+    grid = {"/noise_multiplier": [fresh(SHORT)["noise_multiplier"] for _ in range(50)]}
+    return client.post("/v1/sweeps", {"base": SHORT, "grid": grid})
 
-    def __init__(self, port, key, job):
-        self.client, self.job, self.over, self.full = Client(port, key), job, threading.Event(), threading.Event()
-        self.posted = []
-        self.thread = threading.Thread(target=self.run)
 
-    def one(self):
-        if self.job:
-            return self.client.post("/v1/jobs", fresh(self.job))
-        grid = {"/noise_multiplier": [fresh(SHORT)["noise_multiplier"] for _ in range(50)]}
-        return self.client.post("/v1/sweeps", {"base": SHORT, "grid": grid})
+def pour(port, key, job, first, full, over):
+    """Keeps the part of the queue full that this key may have, and empties it in the end."""
+    global serial
+    client, posted, serial = Client(port, key), [], itertools.count(first)
+    while not over.is_set():
+        status, document = one_more(client, job)
+        if status == 429:
+            full.set()
+            time.sleep(FULL)
+        elif status in (200, 202):
+            posted.append(document["links"]["cancel"])
+        else:
+            raise SystemExit(f"bench: the flood got {status}: {json.dumps(document)[:300]}")
+    for path in posted:
+        client.post(path, {})
 
-    def run(self):
-        while not self.over.is_set():
-            status, document = self.one()
-            if status == 429:
-                self.full.set()
-                time.sleep(FULL)
-            elif status in (200, 202):
-                self.posted.append(document["links"]["cancel"])
-            else:
-                raise SystemExit(f"bench: the flood got {status}: {json.dumps(document)[:300]}")
 
-    def __enter__(self):
-        self.thread.start()
-        self.full.wait()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-        for path in self.posted:
-            self.client.post(path, {})
+@contextlib.contextmanager
+def flood(port, key, job):
+    """In a process of its own, so that it takes nothing from the one that measures but what the service does."""
+    full, over = multiprocessing.Event(), multiprocessing.Event()
+    process = multiprocessing.Process(target=pour, args=(port, key, job, 10 ** 6 * next(serial), full, over))
+    process.start()
+    if not full.wait(300):
+        raise SystemExit("bench: the flood did not fill its part of the queue")
+    yield
+    over.set()
+    process.join()
+    if process.exitcode:
+        raise SystemExit("bench: the flood failed")
 
 
 def quantile(seconds, share):
@@ -144,7 +146,7 @@ def main():
             measure(client, 5)
             for _ in range(options.rounds):
                 idle += measure(client, options.jobs)
-                with Flood(port, flooding, job):
+                with flood(port, flooding, job):
                     flooded += measure(client, options.jobs)
         times = quantile(flooded, 0.99) / quantile(idle, 0.99)
         print(f"  {name:<24}{workers:>8}{1e3 * quantile(idle, 0.5):>11.1f} ms{1e3 * quantile(idle, 0.99):>7.1f} ms"
