@@ -72,8 +72,9 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
          "request again, with the same Idempotency-Key if you use one."},
     [API_PROBLEM_QUOTA] =
         {"quota", 429, "The quota of the client is exhausted",
-         "This client has too many waiting jobs, or has sent too many requests. Wait for the number of seconds in "
-         "Retry-After, or cancel jobs that are no longer needed."},
+         "The key of this client has used what it may: requests a second, waiting jobs, seconds of computing an hour, "
+         "streams at a time, or bytes kept; `quota` states which, and GET /v1/usage how much is in use. Nothing was "
+         "done. Wait for the number of seconds in Retry-After; cancel jobs and delete what is no longer needed."},
     [API_PROBLEM_CONFLICT] =
         {"conflict", 409, "The request conflicts with the current state",
          "The request is valid but not possible in the current state: a job that is not final cannot be deleted "

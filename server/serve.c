@@ -37,6 +37,7 @@
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 #include "server/ops/keys.h"
+#include "server/ops/ledger.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
@@ -91,6 +92,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->replies = (struct budget){.most = config->http_bytes / 2, .gauge = METRIC_REPLY_BYTES};
     server->spool = (struct budget){.most = config->spool_bytes, .gauge = METRIC_SPOOL_BYTES};
     server->drawn = (struct budget){.most = config->draw_bytes, .gauge = METRIC_DRAWN_BYTES};
+    server->ledger = ledger_create();
     server->pool = pool_create((size_t)config->workers, config->express_seconds, METRIC_WORKERS_BUSY);
     server->gate = pool_create(1, 0, METRIC_COUNT);
     server->bulk = pool_create(1, 0, METRIC_COUNT);
@@ -105,8 +107,8 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->jobs = server->works ? jobs_create(server) : NULL;
     server->groups = server->jobs ? groups_create(server) : NULL;
     server->rankings = rankings_create((size_t)config->memory_bytes / 8);
-    if (!server->pool || !server->gate || !server->bulk || !server->lists || !server->pages || !server->side ||
-        !server->streams || !server->keys || !server->watchdog || !server->waits || !server->groups ||
+    if (!server->ledger || !server->pool || !server->gate || !server->bulk || !server->lists || !server->pages ||
+        !server->side || !server->streams || !server->keys || !server->watchdog || !server->waits || !server->groups ||
         !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
@@ -181,6 +183,7 @@ static void server_free(struct server *server)
     waits_destroy(server->waits);
     watchdog_destroy(server->watchdog);
     works_destroy(server->works);
+    ledger_destroy(server->ledger);
 }
 
 /* On the signal thread: the process was asked to stop GRACE_SECONDS ago, or a second time. */
@@ -258,6 +261,11 @@ static bool admit(struct server *server, int fd, char *message, size_t message_s
             "%s can be reached from other machines, and everyone there could use the service: give the keys of its "
             "clients by --keys, or allow it by --insecure",
             server->config->listen);
+        return false;
+    }
+    if (server->config->private_cache && !access_required(server->access)) {
+        snprintf(message, message_size,
+                 "--private-cache keeps the groups of keys apart, and there are no keys: give them by --keys");
         return false;
     }
     server->proxies = proxies_create(&server->config->trusted_proxy, message, message_size);

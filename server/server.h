@@ -14,6 +14,7 @@ struct store;
 struct tls;
 struct jobs;
 struct keys;
+struct ledger;
 struct groups;
 struct memory;
 struct pool;
@@ -28,6 +29,7 @@ struct server {
     const struct config *config;
     const struct route *routes; /* the route table; ends with a row without a method */
     struct access *access;      /* who may do what */
+    struct ledger *ledger;      /* what each key has used */
     struct tls *tls;            /* NULL: requests are not encrypted */
     struct proxies *proxies;    /* the trusted ones */
     bool socket_lent;           /* the supervisor keeps the listening socket open for the next process */

@@ -102,7 +102,8 @@ static void compute(struct solving *solving)
     struct computation *computation = &solving->computation;
     const struct config *config = &solving->config;
     struct store *store = solving->server.store;
-    struct eps_context checks = computation_checks(config, store);
+    struct checks limits = {config, store, ""};
+    struct eps_context checks = computation_checks(&limits);
     solving->from_cache = store && store_read_result(store, solving->record.hash, EPS_ACCOUNTING_VERSION,
                                                      &computation->result) == STORE_OK;
     if (solving->from_cache)

@@ -162,7 +162,7 @@ static void propose(struct child *child, struct api_job *job)
     struct jobs *jobs = child->group->groups->server->jobs;
     struct job_record *record = &child->record;
     struct eps_error error;
-    if (!submission_propose(jobs, job, record, &child->result, &error)) {
+    if (!submission_propose(jobs, job, &child->group->record.poster, record, &child->result, &error)) {
         snprintf(child->detail, sizeof child->detail, "%s%s%s", error.pointer, error.pointer[0] ? ": " : "",
                  error.message);
         return;

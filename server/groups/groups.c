@@ -176,7 +176,7 @@ static void end_done(struct store_write *write, enum store_status status)
     waiters_call(works, &group->waiters);
     waiters_call(works, &group->listeners);
     waiters_call(works, &group->cancelers);
-    jobs_give_place(groups->server->jobs, group->bytes);
+    jobs_give_place(groups->server->jobs, &group->place);
     groups__group_free(group);
 }
 
@@ -252,19 +252,24 @@ static void on_child(void *user, const char *parent, const char *id)
 
 /* ---------------------------------------------------------------- admission */
 
-static size_t group_bytes(const struct group_record *record)
+/* Its jobs count when their turn comes. account NULL: out of memory. */
+static struct reservation place_of(struct groups *groups, const struct group_record *record)
 {
-    return sizeof(struct group) + PARSED_BYTES * strlen(record->request);
+    return (struct reservation){.account = ledger_account(groups->server->ledger, record->poster.key),
+                                .bytes = sizeof(struct group) + PARSED_BYTES * strlen(record->request)};
 }
 
-bool groups_reserve(struct groups *groups, const struct group_record *record)
+enum jobs_room groups_reserve(struct groups *groups, const struct group_record *record, const struct quota *quota,
+                              struct quota_refusal *refusal)
 {
-    return jobs_take_place(groups->server->jobs, group_bytes(record), false);
+    struct reservation place = place_of(groups, record);
+    return place.account ? jobs_take_place(groups->server->jobs, &place, quota, refusal) : JOBS_FULL;
 }
 
 void groups_unreserve(struct groups *groups, const struct group_record *record)
 {
-    jobs_give_place(groups->server->jobs, group_bytes(record));
+    struct reservation place = place_of(groups, record);
+    jobs_give_place(groups->server->jobs, &place);
 }
 
 struct group *groups__group_create(struct groups *groups, const struct group_record *record)
@@ -273,16 +278,17 @@ struct group *groups__group_create(struct groups *groups, const struct group_rec
     if (!group)
         return NULL;
     group->task.run = groups__feed;
+    strcpy(group->task.owner, record->poster.key);
     group->groups = groups;
     group->kind = kinds[record->kind];
     group->task.child = group->kind->computes;
-    group->bytes = group_bytes(record);
+    group->place = place_of(groups, record);
     group->done = record->done;
     group->canceled = group->cancel_left = record->canceling;
     group->record = *record;
     group->record.label = NULL; /* the row has the label */
     group->record.request = strdup(record->request);
-    if (!group->record.request) {
+    if (!group->record.request || !group->place.account) {
         groups__group_free(group);
         return NULL;
     }

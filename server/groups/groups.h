@@ -19,6 +19,7 @@
 
 #include "api/codec/codec.h"
 #include "api/json/text.h"
+#include "server/jobs/jobs.h"
 #include "server/ops/document.h"
 #include "server/server.h"
 #include "server/store/store.h"
@@ -81,8 +82,9 @@ bool groups_listen(struct groups *groups, enum group_kind_id kind, const char *i
 
 /* ---------------------------------------------------------------- changing */
 
-/* Reserves a place in the queue for the record, before its row is written. Returns false if there is none. */
-bool groups_reserve(struct groups *groups, const struct group_record *record);
+/* Reserves a place in the queue for the record, before its row is written. */
+enum jobs_room groups_reserve(struct groups *groups, const struct group_record *record, const struct quota *quota,
+                              struct quota_refusal *refusal);
 void groups_unreserve(struct groups *groups, const struct group_record *record);
 /* Call after the commit of the row: starts the group. Takes ownership of `asked` and the reservation. Returns false if
  * memory runs out; the caller then keeps both. */

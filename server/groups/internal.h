@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "server/groups/groups.h"
+#include "server/jobs/jobs.h"
 #include "server/ops/map.h"
 
 /* A child, from its turn until it is final. */
@@ -34,12 +35,12 @@ struct group {
     struct map_node node; /* in groups.live, by id */
     struct group_record record;
     const struct group_kind *kind;
-    void *asked;          /* of the kind */
-    size_t bytes;         /* counted in the queue */
-    unsigned char *begun; /* one bit per child, set if it had its turn in an earlier process; NULL: none had */
-    size_t next;          /* the next child; those before it had their turn */
-    size_t storing;       /* children whose row is not committed yet */
-    size_t under_way;     /* children whose job is queued or running */
+    void *asked;              /* of the kind */
+    struct reservation place; /* in the queue */
+    unsigned char *begun;     /* one bit per child, set if it had its turn in an earlier process; NULL: none had */
+    size_t next;              /* the next child; those before it had their turn */
+    size_t storing;           /* children whose row is not committed yet */
+    size_t under_way;         /* children whose job is queued or running */
     struct child *children;
     size_t done; /* final children */
     bool feeding;

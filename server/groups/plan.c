@@ -12,6 +12,7 @@
 #include "api/requests/plan.h"
 #include "server/groups/groups.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/realm.h"
 #include "server/jobs/jobs.h"
 
 static void *open_plan(const struct group_record *record)
@@ -60,16 +61,18 @@ static bool stopping(void *user)
 }
 
 /* A lower bound on its error; 0: none is known, or it could not be determined. */
-static double least_error(const struct server *server, const char *id, const struct api_plan *plan,
+static double least_error(const struct server *server, const struct group_record *record, const struct api_plan *plan,
                           const struct api_job *job)
 {
     struct computation computation;
     struct eps_error error;
     double least = 0;
     computation_open(&computation, server, NULL, server->config->max_seconds);
+    computation.realm = realm_of(server->config, &record->poster);
+    computation.account = ledger_account(server->ledger, record->poster.key);
     computation.canceled = stopping;
     computation.user = server->jobs;
-    computation.job = id;
+    computation.job = record->id;
     struct eps_context context = computation_context(&computation);
     enum eps_status status = eps_plan_least(&context, &least, &error, &job->job, plan->objective);
     computation_close(&computation);
@@ -80,7 +83,7 @@ static double least_error(const struct server *server, const char *id, const str
 static bool is_hopeless(const struct server *server, const struct group_record *record, const struct api_plan *plan,
                         size_t number, const struct api_job *job, char *detail, size_t detail_size)
 {
-    double least = least_error(server, record->id, plan, job);
+    double least = least_error(server, record, plan, job);
     struct rivals rivals = {.plan = plan, .number = number, .least = api_plan_rank(plan, number, least)};
     struct children_filter all = {.parent = record->id};
     if (!(least > 0) || store_each_child(server->store, &all, hold_against, &rivals) != STORE_OK || !rivals.found)

@@ -86,7 +86,7 @@ static void recover_group(void *user, const struct group_record *record)
     bool ok = group && read_children(recovery, group) && groups__register_locked(groups, group);
     pthread_mutex_unlock(&groups->mutex);
     if (ok) {
-        jobs_take_place(groups->server->jobs, group->bytes, true);
+        jobs_take_place_anyway(groups->server->jobs, &group->place);
         recovery->len++;
     } else if (group) {
         groups__group_free(group);

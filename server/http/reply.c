@@ -15,6 +15,7 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
+#define RETRY_SECONDS 5U
 #define SMALL_REPLY 65536              /* bytes; smaller replies are not counted */
 #define MADE_AT_ONCE 16384             /* bytes requested at a time from a reply of unknown length, without chunks */
 #define REPLY_BYTES_A_SECOND 1048576.0 /* the minimum rate at which a client must read */
@@ -206,7 +207,8 @@ enum handled reply_problem_json(struct request *request, json_t *problem)
     if (!text)
         return HANDLED_LOST;
     if (status == 503 || status == 429)
-        reply_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "5");
+        reply_header(request, MHD_HTTP_HEADER_RETRY_AFTER, "%u",
+                     request->retry_seconds ? request->retry_seconds : RETRY_SECONDS);
     size_t len = strlen(text);
     return reply_queue(request, status, problem_type, MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE),
                        len);
@@ -220,4 +222,30 @@ enum handled reply_problem(struct request *request, enum api_problem problem, co
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
     return reply_problem_json(request, api_problem_encode(problem, detail, request->path, NULL));
+}
+
+/* The fields are those of draft-ietf-httpapi-ratelimit-headers-10: lists of strings with parameters. */
+enum handled reply_quota(struct request *request, const struct quota_refusal *refusal)
+{
+    char detail[256], window[32] = "";
+    const char *name = quota_name(refusal->kind), *unit = quota_unit(refusal->kind);
+    unsigned long long most = refusal->most, left = refusal->left;
+    unsigned seconds = quota_window(refusal->kind);
+    if (seconds)
+        snprintf(window, sizeof window, ";w=%u", seconds);
+    metric_add(METRIC_QUOTA_REFUSED, 1);
+    request->retry_seconds = refusal->seconds;
+    reply_header(request, "RateLimit-Policy", "\"%s\";q=%llu;qu=\"%s\"%s", name, most, unit, window);
+    reply_header(request, "RateLimit", "\"%s\";r=%llu;t=%u", name, left, refusal->seconds);
+    snprintf(detail, sizeof detail,
+             "the quota of this key is used up: %s, of which it may have %llu%s; nothing was done; GET /v1/usage shows "
+             "what is in use",
+             name, most,
+             refusal->kind == QUOTA_REQUESTS  ? " a second"
+             : refusal->kind == QUOTA_SECONDS ? " of computing an hour"
+             : refusal->kind == QUOTA_QUEUED  ? " now"
+                                              : "");
+    json_t *problem = api_problem_encode(API_PROBLEM_QUOTA, detail, request->path, NULL);
+    json_object_set_new(problem, "quota", json_string(name));
+    return reply_problem_json(request, problem);
 }

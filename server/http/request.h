@@ -21,6 +21,7 @@
 #include "server/http/query.h"
 #include "server/ops/access.h"
 #include "server/ops/clock.h"
+#include "server/ops/ledger.h"
 #include "server/ops/log.h"
 #include "server/server.h"
 
@@ -69,7 +70,7 @@ struct wait {
     struct request *due;         /* the next request to be taken back */
 };
 
-#define REQUEST_HEADERS 6
+#define REQUEST_HEADERS 8
 #define REQUEST_ID_HEADER "X-Request-Id"
 #define CONTENT_POLICY "Content-Security-Policy" /* a reply without one allows nothing */
 
@@ -91,6 +92,8 @@ struct request {
     uint64_t body_announced; /* Content-Length; 0: none */
     uint64_t body_seen;      /* bytes received, including discarded ones */
     struct access_client client;
+    struct account *account;      /* of its key, if the route needs one; otherwise NULL */
+    struct quota_refusal refusal; /* API_PROBLEM_QUOTA */
     enum access_verdict verdict;
     enum api_problem refused; /* decided before the body was read; API_PROBLEM_COUNT: not rejected */
     const char *malformed;    /* the error in the head, or NULL */
@@ -112,6 +115,7 @@ struct request {
         char *value;
     } headers[REQUEST_HEADERS];
     size_t headers_len;
+    unsigned retry_seconds; /* for Retry-After of a reply that has one; 0: some */
 };
 
 /* ---------------------------------------------------------------- reading */
@@ -168,6 +172,8 @@ void reply_streams_on(struct request *request, size_t len);
 bool reply_holds(struct request *request, size_t len);
 enum handled reply_problem(struct request *request, enum api_problem problem, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A quota is used up: 429 with the fields RateLimit and RateLimit-Policy. */
+enum handled reply_quota(struct request *request, const struct quota_refusal *refusal);
 /* Takes ownership of the document; its `status` is that of the reply. NULL: 500. */
 enum handled reply_problem_json(struct request *request, json_t *problem);
 

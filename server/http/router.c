@@ -136,6 +136,19 @@ static enum api_problem judge(struct request *request)
     return API_PROBLEM_COUNT;
 }
 
+/* Counts the request of a key that is permitted. Returns why it is refused. */
+static enum api_problem count(struct request *request)
+{
+    if (request->route->scope == ACCESS_ANYONE)
+        return API_PROBLEM_COUNT;
+    request->account = ledger_account(request->server->ledger, request->client.id);
+    if (!request->account)
+        return API_PROBLEM_INTERNAL;
+    return account_request(request->account, &request->client.quota, clock_monotonic(), &request->refusal)
+               ? API_PROBLEM_COUNT
+               : API_PROBLEM_QUOTA;
+}
+
 /* Whether the key of the request, if one is needed, permits the route. */
 static bool permitted(struct request *request)
 {
@@ -162,7 +175,7 @@ void router_begin(struct request *request)
     else if (!permitted(request))
         request->refused =
             request->verdict == ACCESS_TOO_NARROW ? API_PROBLEM_INSUFFICIENT_SCOPE : API_PROBLEM_UNAUTHENTICATED;
-    else
+    else if ((request->refused = count(request)) == API_PROBLEM_COUNT)
         request->refused = judge(request);
 }
 
@@ -239,6 +252,8 @@ enum handled router_run(struct request *request)
     case API_PROBLEM_UNAUTHENTICATED:
     case API_PROBLEM_INSUFFICIENT_SCOPE:
         return reply_no_access(request);
+    case API_PROBLEM_QUOTA:
+        return reply_quota(request, &request->refusal);
     case API_PROBLEM_FORBIDDEN:
         return reply_problem(request, API_PROBLEM_FORBIDDEN, "%s", foreign(request));
     case API_PROBLEM_INVALID_JOB:

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
+#include "server/jobs/realm.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 
@@ -46,23 +47,18 @@ static bool on_expired(void *user)
     return clock_monotonic() > computation->deadline;
 }
 
-/* The computation whose CPU time this thread adds to. A thread that helps while it is already helping is counted
- * once. */
+/* The computation whose CPU time this thread adds to: that which it has opened, or helps. A thread that helps while it
+ * does so already is counted once. */
 static _Thread_local const struct computation *counted;
 
-struct count {
-    const struct computation *outer;
-    double started;
-};
-
-static struct count count_begin(const struct computation *computation)
+static struct computation_count count_begin(const struct computation *computation)
 {
-    struct count count = {counted, clock_thread()};
+    struct computation_count count = {counted, clock_thread()};
     counted = computation;
     return count;
 }
 
-static void count_end(const struct count *count, struct computation *computation)
+static void count_end(const struct computation_count *count, struct computation *computation)
 {
     counted = count->outer;
     if (count->outer == computation)
@@ -70,6 +66,15 @@ static void count_end(const struct count *count, struct computation *computation
     pthread_mutex_lock(&computation->mutex);
     computation->compute_seconds += clock_thread() - count->started;
     pthread_mutex_unlock(&computation->mutex);
+}
+
+/* The CPU time of all threads so far. On the thread that opened it. */
+static double seconds_of(struct computation *computation)
+{
+    pthread_mutex_lock(&computation->mutex);
+    double others = computation->compute_seconds;
+    pthread_mutex_unlock(&computation->mutex);
+    return others + clock_thread() - computation->count.started;
 }
 
 /* The body of a loop, with the computation to which it belongs on any thread. */
@@ -83,7 +88,7 @@ static void run_scoped(void *arg, size_t index)
 {
     const struct scoped_body *scoped = arg;
     struct crash_scope outer = crash_enter(scoped->computation->hash);
-    struct count count = count_begin(scoped->computation);
+    struct computation_count count = count_begin(scoped->computation);
     scoped->body(scoped->arg, index);
     count_end(&count, scoped->computation);
     crash_leave(&outer);
@@ -157,9 +162,11 @@ static bool await_factorization(struct computation *computation, const uint8_t k
     return found;
 }
 
-static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t of[32], void **blob, size_t *blob_len)
 {
     struct computation *computation = user;
+    uint8_t key[32];
+    realm_key(computation->realm, key, of);
     bool found = store_blob_get(computation->server->store, kind, key, blob, blob_len);
     if (!found && kind == EPS_CACHE_FACTORIZATION && computation->work)
         found = await_factorization(computation, key, blob, blob_len);
@@ -168,9 +175,11 @@ static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key
     return found;
 }
 
-static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
+static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t of[32], const void *blob, size_t blob_len)
 {
     struct computation *computation = user;
+    uint8_t key[32];
+    realm_key(computation->realm, key, of);
     note_use(computation, kind, key);
     store_blob_put(computation->server->store, kind, key, blob, blob_len);
     if (computation->work)
@@ -192,8 +201,10 @@ void computation_open(struct computation *computation, const struct server *serv
         .deadline = seconds > 0 ? clock_monotonic() + seconds : INFINITY,
         .canceled = work ? work_canceled : NULL,
         .user = work,
+        .realm = "",
     };
     pthread_mutex_init(&computation->mutex, NULL);
+    computation->count = count_begin(computation);
 }
 
 /* Whether it should have ended; on the watchdog thread. */
@@ -220,6 +231,9 @@ void computation_close(struct computation *computation)
     watch_close(&computation->watch);
     if (computation->work)
         part_end(computation->work, NULL);
+    if (computation->account)
+        account_compute(computation->account, seconds_of(computation), clock_monotonic());
+    counted = computation->count.outer;
     free(computation->uses);
     computation->uses = NULL;
     pthread_mutex_destroy(&computation->mutex);
@@ -258,18 +272,21 @@ enum eps_status computation_strategy(const struct eps_context *context, struct e
     return status == EPS_INVALID ? eps_strategy_create(context, strategy, error, mechanism) : status;
 }
 
-static bool on_lookup(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+static bool on_lookup(void *user, enum eps_cache_kind kind, const uint8_t of[32], void **blob, size_t *blob_len)
 {
-    return store_blob_get(user, kind, key, blob, blob_len);
+    const struct checks *checks = user;
+    uint8_t key[32];
+    realm_key(checks->realm, key, of);
+    return store_blob_get(checks->store, kind, key, blob, blob_len);
 }
 
-struct eps_context computation_checks(const struct config *config, struct store *store)
+struct eps_context computation_checks(struct checks *checks)
 {
     return (struct eps_context){
-        .user = store,
-        .cache_get = store ? on_lookup : NULL,
-        .max_operations = config->max_operations,
-        .max_bytes = (double)config->max_bytes,
+        .user = checks,
+        .cache_get = checks->store ? on_lookup : NULL,
+        .max_operations = checks->config->max_operations,
+        .max_bytes = (double)checks->config->max_bytes,
     };
 }
 
@@ -370,16 +387,15 @@ void computation_run(struct computation *computation, const struct eps_job *job,
     struct eps_context context = computation_context(computation);
     computation->started = clock_monotonic();
     computation->error = (struct eps_error){0};
-    struct count count = count_begin(computation);
+    double before = seconds_of(computation);
     computation->status = eps_solve(&context, &result, &computation->error, job);
-    count_end(&count, computation);
     if (computation->status != EPS_OK)
         goto out;
     double elapsed = clock_monotonic() - computation->started;
     record = result_record_create(computation->hash);
     if (record && result->cut_short)
         result_record_part(record);
-    if (!record || !encode_result(record, result, elapsed, computation->compute_seconds)) {
+    if (!record || !encode_result(record, result, elapsed, seconds_of(computation) - before)) {
         fail(computation, EPS_NO_MEMORY, "out of memory while encoding the result");
         goto out;
     }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/ops/ledger.h"
 #include "server/server.h"
 #include "server/store/store.h"
 #include "server/work/watchdog.h"
@@ -20,6 +21,8 @@ struct computation {
     /* Set by computation_open(). */
     const struct server *server;
     struct work *work;            /* NULL: no other thread shares this computation */
+    const char *realm;            /* of the caches (realm.h); borrowed; "" at first: that of all */
+    struct account *account;      /* of the key that pays for its time, when it is closed; NULL at first: nobody */
     _Atomic double deadline;      /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user); /* also called on the watchdog thread; or NULL */
     void (*offer)(void *user);    /* called from time to time; may lend its place to other tasks; or NULL */
@@ -46,8 +49,12 @@ struct computation {
     struct watch watch;
     const char *hash; /* of the current job; or NULL */
     pthread_mutex_t mutex;
+    struct computation_count {
+        const struct computation *outer;
+        double started;
+    } count;                /* of this thread, from its opening to its closing */
     double started;         /* monotonic seconds */
-    double compute_seconds; /* of all threads */
+    double compute_seconds; /* of the other threads */
 };
 
 /*
@@ -56,7 +63,7 @@ struct computation {
  * sets.
  */
 void computation_open(struct computation *computation, const struct server *server, struct work *work, double seconds);
-/* On the thread that got the context. Ends the parts for which others wait, and frees `uses` unless it was taken. */
+/* On the thread that opened it. Ends the parts for which others wait, and frees `uses` unless it was taken. */
 void computation_close(struct computation *computation);
 
 /* Computes the result. A curve that the job asked for, or the reason why there is none, is part of the record;
@@ -76,8 +83,13 @@ struct eps_context computation_context(struct computation *computation);
 enum eps_status computation_strategy(const struct eps_context *context, struct eps_strategy **strategy,
                                      struct eps_error *error, const struct eps_mechanism *mechanism, const char *id);
 
-/* A context for eps_job_serves(): the limits, and read access to the stored factorisations (store NULL: none). Nothing
- * is written and no use is recorded. */
-struct eps_context computation_checks(const struct config *config, struct store *store);
+/* A context for eps_job_serves(): the limits, and read access to the stored factorisations of a realm (store NULL:
+ * none). Nothing is written and no use is recorded. It borrows the struct. */
+struct checks {
+    const struct config *config;
+    struct store *store;
+    const char *realm;
+};
+struct eps_context computation_checks(struct checks *checks);
 
 #endif

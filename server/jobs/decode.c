@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/jobs/realm.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
@@ -32,12 +33,14 @@ struct api_job *decode_request(const char *text, size_t len, uint64_t max_n, con
 }
 
 /* Whether the job is the one that was accepted. */
-static bool is_accepted(const struct api_job *job, const struct job_record *record, struct eps_error *error)
+static bool is_accepted(const struct api_job *job, const struct job_record *record, const struct config *config,
+                        struct eps_error *error)
 {
     char hash[HASH_SIZE];
     if (record->checked)
         return true;
     api_job_hash(hash, job);
+    realm_hash(realm_of(config, &record->poster), hash);
     if (!hash[0]) {
         *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
         return false;
@@ -52,12 +55,12 @@ static bool is_accepted(const struct api_job *job, const struct job_record *reco
     return false;
 }
 
-struct api_job *decode_stored(const struct job_record *record, uint64_t max_n, struct eps_error *error)
+struct api_job *decode_stored(const struct job_record *record, const struct config *config, struct eps_error *error)
 {
     struct api_errors errors = {0};
     *error = (struct eps_error){0};
     json_t *json = api_json_parse(record->job, strlen(record->job), error->message, sizeof error->message);
-    struct api_job *job = json ? api_job_decode(&errors, json, (size_t)max_n) : NULL;
+    struct api_job *job = json ? api_job_decode(&errors, json, (size_t)config->max_n) : NULL;
     if (!job && (json ? errors.out_of_memory : !error->message[0])) {
         *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
     } else if (!job) {
@@ -66,7 +69,7 @@ struct api_job *decode_stored(const struct job_record *record, uint64_t max_n, s
             snprintf(error->pointer, sizeof error->pointer, "%s", errors.items[0].pointer);
             snprintf(error->message, sizeof error->message, "%s", errors.items[0].detail);
         }
-    } else if (!is_accepted(job, record, error)) {
+    } else if (!is_accepted(job, record, config, error)) {
         api_job_destroy(job);
         job = NULL;
     }

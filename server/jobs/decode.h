@@ -8,6 +8,7 @@
 
 #include "api/codec/codec.h"
 #include "api/problem.h"
+#include "server/ops/config.h"
 #include "server/store/records.h"
 
 /* Decodes the bytes of a request. Returns NULL with the problem document, owned by the caller. instance: its path, or
@@ -19,6 +20,6 @@ struct api_job *decode_request(const char *text, size_t len, uint64_t max_n, con
  * the decoded job must have the hash of the record, so that a result is never stored under a job that it does not
  * answer. (An intact text may have another hash after an update of the service, because new members have new defaults.)
  */
-struct api_job *decode_stored(const struct job_record *record, uint64_t max_n, struct eps_error *error);
+struct api_job *decode_stored(const struct job_record *record, const struct config *config, struct eps_error *error);
 
 #endif

@@ -60,7 +60,7 @@ static void publish(struct jobs *jobs, struct live *live, const struct job_chang
     count_end(change->status);
     pthread_mutex_lock(&jobs->mutex);
     map_remove(&jobs->live, &live->node);
-    jobs->bytes -= live->bytes;
+    jobs__hold_locked(jobs, &live->reservation, -1);
     pthread_mutex_unlock(&jobs->mutex);
     waiters_call(jobs->server->works, &live->waiters);
     if (live->record.parent[0] && stored)

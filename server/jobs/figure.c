@@ -17,6 +17,7 @@
 
 #include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
+#include "server/jobs/realm.h"
 #include "server/ops/clock.h"
 #include "server/ops/log.h"
 
@@ -30,13 +31,12 @@ struct figure {
     struct job_record record; /* without label and brief form */
     struct result_record *result;
     struct computation computation;
-    size_t waiting; /* bytes that it holds until a worker takes it; 0: none, or no longer */
+    struct reservation waiting; /* until a worker takes it */
 };
 
 static void figure_destroy(struct figure *figure)
 {
-    if (figure->waiting)
-        jobs_unreserve(figure->jobs, figure->waiting);
+    jobs_unreserve(figure->jobs, &figure->waiting);
     result_record_release(figure->result);
     job_record_clear(&figure->record);
     free(figure);
@@ -88,6 +88,8 @@ static void figure_compute(struct figure *figure, struct api_job *job)
     struct server *server = figure->jobs->server;
     struct computation *computation = &figure->computation;
     computation_open(computation, server, &figure->work, server->config->max_seconds);
+    computation->realm = realm_of(server->config, &figure->record.poster);
+    computation->account = ledger_account(server->ledger, figure->work.task.owner);
     computation->canceled = figure_unwanted;
     computation->offer = offer_place;
     computation->stuck = figure_stuck;
@@ -102,11 +104,10 @@ static void figure_run(struct pool_task *task)
     struct figure *figure = (struct figure *)task;
     struct jobs *jobs = figure->jobs;
     struct eps_error error = {0};
-    jobs_unreserve(jobs, figure->waiting);
-    figure->waiting = 0;
+    jobs_unreserve(jobs, &figure->waiting);
     /* It may have been stored after the request looked at the result and before the work was opened. */
     bool missing = !figure_unwanted(figure) && figure->kind->missing(jobs, figure->result);
-    struct api_job *job = missing ? decode_stored(&figure->record, jobs->server->config->max_n, &error) : NULL;
+    struct api_job *job = missing ? decode_stored(&figure->record, jobs->server->config, &error) : NULL;
     if (job)
         figure_compute(figure, job);
     pthread_mutex_lock(&jobs->mutex);
@@ -119,39 +120,45 @@ static void figure_run(struct pool_task *task)
 /* ---------------------------------------------------------------- waiters */
 
 /* NULL: out of memory, or the queue is full. */
-static struct figure *figure_create(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
-                                    struct result_record *result)
+static struct figure *figure_create(struct jobs *jobs, const struct figure_asked *asked, struct quota_refusal *refusal)
 {
-    size_t waiting = sizeof(struct figure) + strlen(record->job) + result_record_bytes(result);
+    const struct job_record *record = asked->record;
+    struct reservation waiting = {
+        .account = ledger_account(jobs->server->ledger, record->poster.key),
+        .bytes = sizeof(struct figure) + strlen(record->job) + result_record_bytes(asked->result),
+        .seconds = asked->kind->effort * fmin(jobs__estimate(record), asked->result->elapsed_seconds),
+    };
     struct figure *figure = calloc(1, sizeof *figure);
     char *text = strdup(record->job);
-    if (!figure || !text || !jobs_reserve(jobs, waiting)) {
+    if (!figure || !text || !waiting.account || jobs_reserve(jobs, &waiting, asked->quota, refusal) != JOBS_ROOM) {
         free(figure);
         free(text);
         return NULL;
     }
-    work_init(&figure->work, jobs->server->works, kind->work, result->hash);
+    work_init(&figure->work, jobs->server->works, asked->kind->work, asked->result->hash);
     struct pool_task *task = &figure->work.task;
     task->run = figure_run;
-    task->seconds = kind->effort * fmin(jobs__estimate(record), result->elapsed_seconds);
+    strcpy(task->owner, record->poster.key);
+    task->seconds = waiting.seconds;
     task->background = task->seconds > jobs->server->config->express_seconds;
-    figure->kind = kind;
+    figure->kind = asked->kind;
     figure->jobs = jobs;
     figure->record = *record;
     figure->record.job = text;
     figure->record.label = figure->record.brief = figure->record.error = NULL;
     figure->waiting = waiting;
-    figure->result = result_record_retain(result);
+    figure->result = result_record_retain(asked->result);
     return figure;
 }
 
-bool jobs_figure_wait(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
-                      struct result_record *result, struct waiter *waiter)
+bool jobs_figure_wait(struct jobs *jobs, const struct figure_asked *asked, struct waiter *waiter,
+                      struct quota_refusal *refusal)
 {
+    *refusal = (struct quota_refusal){.seconds = 0};
     pthread_mutex_lock(&jobs->mutex);
-    bool joined = work_join(jobs->server->works, kind->work, result->hash, waiter);
+    bool joined = work_join(jobs->server->works, asked->kind->work, asked->result->hash, waiter);
     pthread_mutex_unlock(&jobs->mutex);
-    struct figure *figure = joined ? NULL : figure_create(jobs, kind, record, result);
+    struct figure *figure = joined ? NULL : figure_create(jobs, asked, refusal);
     if (!figure)
         return joined;
     pthread_mutex_lock(&jobs->mutex);

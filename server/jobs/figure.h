@@ -23,14 +23,23 @@ struct figure_kind {
     void (*give_up)(struct jobs *jobs, const struct result_record *result);
 };
 
+/* What is asked for; all borrowed. */
+struct figure_asked {
+    const struct figure_kind *kind;
+    const struct job_record *record;
+    struct result_record *result;
+    const struct quota *quota;
+};
+
 #define FIGURE_STUCK                                                                                           \
     "its computation did not stop in time and was abandoned, which is a bug in the service: please report it " \
     "report it"
 
-/* Makes the waiter wait for the figure of the result, starting its computation if necessary. Returns false if the queue
- * is full, memory runs out, or the service is stopping. */
-bool jobs_figure_wait(struct jobs *jobs, const struct figure_kind *kind, const struct job_record *record,
-                      struct result_record *result, struct waiter *waiter);
+/* Makes the waiter wait for the figure of the result, starting its computation if necessary, on behalf of the key
+ * record->poster.key (which need not have posted the job). Returns false if the queue is full, memory runs out, or the
+ * service is stopping; or if the quota is used up: then refusal->seconds is set. */
+bool jobs_figure_wait(struct jobs *jobs, const struct figure_asked *asked, struct waiter *waiter,
+                      struct quota_refusal *refusal);
 /* Like waiter_withdraw(). When the last waiter leaves, the computation ends: at once if it has not started, otherwise
  * after some seconds, in which a client that was told to retry may return. */
 bool jobs_figure_leave(struct jobs *jobs, struct waiter *waiter);

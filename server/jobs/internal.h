@@ -26,10 +26,10 @@ struct live {
     struct map_node node; /* in registry.live, by id */
     struct job_record record;
     struct run *run;
-    struct live *next;      /* in the same run */
-    struct waiters waiters; /* for its end */
-    bool ending;            /* its last write is queued, so it does not change any more */
-    size_t bytes;           /* counted in registry.bytes until it leaves */
+    struct live *next;              /* in the same run */
+    struct waiters waiters;         /* for its end */
+    bool ending;                    /* its last write is queued, so it does not change any more */
+    struct reservation reservation; /* until it leaves */
 };
 
 /* The work that answers equal jobs, open from the first one until it ends or has no job left. */
@@ -40,7 +40,8 @@ struct run {
     struct waiter awaited; /* while it is put off: waits for the end of the other computation */
     struct jobs *jobs;
     struct live *lives;
-    char job[UUID_SIZE]; /* the first job of the run, even if it has left */
+    char job[UUID_SIZE];  /* the first job of the run, even if it has left */
+    struct poster poster; /* of that job; all jobs of the run are of one realm */
 };
 
 struct jobs {
@@ -73,6 +74,8 @@ struct ending {
 double jobs__estimate(const struct job_record *record);
 struct live *jobs__find_locked(struct jobs *jobs, const char *id);
 void jobs__count_locked(struct jobs *jobs, const struct job_record *record, int queued, int running);
+/* Counts the bytes and seconds of a reservation; sign: 1, or -1 if they are given back. */
+void jobs__hold_locked(struct jobs *jobs, const struct reservation *reservation, int sign);
 /* Creates the ending of `lives` (already marked), with all changes zero; NULL: out of memory. */
 struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives);
 void jobs__ending_submit(struct ending *ending);

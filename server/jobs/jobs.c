@@ -9,6 +9,7 @@
  */
 #include "server/jobs/jobs.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,14 +108,6 @@ struct live *jobs__find_locked(struct jobs *jobs, const char *id)
 {
     struct map_node *node = map_find(&jobs->live, id);
     return node ? MAP_ENTRY(node, struct live, node) : NULL;
-}
-
-void jobs__count_locked(struct jobs *jobs, const struct job_record *record, int queued, int running)
-{
-    *(record->parent[0] ? &jobs->children : &jobs->queued) += (size_t)queued;
-    jobs->running += (size_t)running;
-    metric_set(METRIC_JOBS_QUEUED, (int64_t)(jobs->queued + jobs->children));
-    metric_set(METRIC_JOBS_RUNNING, (int64_t)jobs->running);
 }
 
 void jobs_expired(void *jobs, const char *id)
@@ -307,77 +300,140 @@ bool jobs_listen(struct jobs *jobs, const char *id, uint64_t number, struct wait
 
 /* ---------------------------------------------------------------- admission */
 
-size_t jobs_bytes(const struct job_record *record)
+/* An account exists since its key has posted something, or since the process has read that from the database. */
+static struct account *account_of(struct jobs *jobs, const struct job_record *record)
 {
-    return sizeof(struct live) + sizeof(struct run) + 2 * ALLOCATION + job_record_bytes(record);
+    struct account *account = ledger_account(jobs->server->ledger, record->poster.key);
+    assert(account);
+    return account;
 }
 
-static const struct job_record posted; /* not a child */
+struct reservation jobs_reservation(struct jobs *jobs, const struct job_record *record)
+{
+    return (struct reservation){
+        .account = account_of(jobs, record),
+        .bytes = sizeof(struct live) + sizeof(struct run) + 2 * ALLOCATION + job_record_bytes(record),
+        .seconds = jobs__estimate(record),
+    };
+}
 
-/* Whether there is room for one more job with this many bytes. */
-static bool room_locked(struct jobs *jobs, size_t bytes)
+void jobs__hold_locked(struct jobs *jobs, const struct reservation *reservation, int sign)
+{
+    jobs->bytes += sign > 0 ? reservation->bytes : -reservation->bytes;
+    account_hold(reservation->account, sign * (int64_t)reservation->bytes, sign * reservation->seconds);
+}
+
+static void tell_counts_locked(const struct jobs *jobs)
+{
+    metric_set(METRIC_JOBS_QUEUED, (int64_t)(jobs->queued + jobs->children));
+    metric_set(METRIC_JOBS_RUNNING, (int64_t)jobs->running);
+}
+
+/* Counts what waits and is no child. */
+static void wait_locked(struct jobs *jobs, struct account *account, int places)
+{
+    jobs->queued += (size_t)places;
+    account_wait(account, places);
+    tell_counts_locked(jobs);
+}
+
+void jobs__count_locked(struct jobs *jobs, const struct job_record *record, int queued, int running)
+{
+    jobs->running += (size_t)running;
+    if (record->parent[0])
+        jobs->children += (size_t)queued;
+    else
+        wait_locked(jobs, account_of(jobs, record), queued);
+    tell_counts_locked(jobs);
+}
+
+/* Whether there is room for one more job. */
+static enum jobs_room room_locked(struct jobs *jobs, const struct reservation *reservation, const struct quota *quota,
+                                  struct quota_refusal *refusal)
 {
     const struct config *config = jobs->server->config;
-    bool room = jobs->queued + jobs->places < config->queue && jobs->bytes + bytes <= config->queue_bytes &&
-                !atomic_load(&jobs->stopping);
-    if (!room)
+    size_t places = jobs->queued + jobs->places, bytes = jobs->bytes + reservation->bytes;
+    if (places >= config->queue || bytes > config->queue_bytes || atomic_load(&jobs->stopping)) {
         metric_add(METRIC_QUEUE_REFUSED, 1);
-    return room;
+        return JOBS_FULL;
+    }
+    struct ledger_place place = {.seconds = reservation->seconds,
+                                 .free_places = config->queue - places,
+                                 .free_bytes = config->queue_bytes - bytes};
+    return account_may_wait(reservation->account, quota, &place, clock_monotonic(), refusal) ? JOBS_ROOM : JOBS_OVER;
 }
 
-bool jobs_reserve(struct jobs *jobs, size_t bytes)
+enum jobs_room jobs_reserve(struct jobs *jobs, const struct reservation *reservation, const struct quota *quota,
+                            struct quota_refusal *refusal)
 {
     pthread_mutex_lock(&jobs->mutex);
-    bool room = room_locked(jobs, bytes);
-    if (room) {
-        jobs->bytes += bytes;
-        jobs__count_locked(jobs, &posted, 1, 0);
+    enum jobs_room room = room_locked(jobs, reservation, quota, refusal);
+    if (room == JOBS_ROOM) {
+        jobs__hold_locked(jobs, reservation, 1);
+        wait_locked(jobs, reservation->account, 1);
     }
     pthread_mutex_unlock(&jobs->mutex);
     return room;
 }
 
+void jobs_unreserve(struct jobs *jobs, struct reservation *reservation)
+{
+    if (!reservation->account)
+        return;
+    pthread_mutex_lock(&jobs->mutex);
+    jobs__hold_locked(jobs, reservation, -1);
+    wait_locked(jobs, reservation->account, -1);
+    pthread_mutex_unlock(&jobs->mutex);
+    *reservation = (struct reservation){.account = NULL};
+}
+
 void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record)
 {
+    struct reservation reservation = jobs_reservation(jobs, record);
     pthread_mutex_lock(&jobs->mutex);
-    jobs->bytes += jobs_bytes(record);
+    jobs__hold_locked(jobs, &reservation, 1);
     jobs__count_locked(jobs, record, 1, 0);
     pthread_mutex_unlock(&jobs->mutex);
 }
 
 void jobs_unreserve_anyway(struct jobs *jobs, const struct job_record *record)
 {
+    struct reservation reservation = jobs_reservation(jobs, record);
     pthread_mutex_lock(&jobs->mutex);
-    jobs->bytes -= jobs_bytes(record);
+    jobs__hold_locked(jobs, &reservation, -1);
     jobs__count_locked(jobs, record, -1, 0);
     pthread_mutex_unlock(&jobs->mutex);
 }
 
-void jobs_unreserve(struct jobs *jobs, size_t bytes)
+static void place_locked(struct jobs *jobs, const struct reservation *reservation, int sign)
 {
-    pthread_mutex_lock(&jobs->mutex);
-    jobs->bytes -= bytes;
-    jobs__count_locked(jobs, &posted, -1, 0);
-    pthread_mutex_unlock(&jobs->mutex);
+    jobs->places += (size_t)sign;
+    jobs__hold_locked(jobs, reservation, sign);
+    account_wait(reservation->account, sign);
 }
 
-bool jobs_take_place(struct jobs *jobs, size_t bytes, bool anyway)
+enum jobs_room jobs_take_place(struct jobs *jobs, const struct reservation *reservation, const struct quota *quota,
+                               struct quota_refusal *refusal)
 {
     pthread_mutex_lock(&jobs->mutex);
-    bool room = anyway || room_locked(jobs, bytes);
-    if (room) {
-        jobs->bytes += bytes;
-        jobs->places++;
-    }
+    enum jobs_room room = room_locked(jobs, reservation, quota, refusal);
+    if (room == JOBS_ROOM)
+        place_locked(jobs, reservation, 1);
     pthread_mutex_unlock(&jobs->mutex);
     return room;
 }
 
-void jobs_give_place(struct jobs *jobs, size_t bytes)
+void jobs_take_place_anyway(struct jobs *jobs, const struct reservation *reservation)
 {
     pthread_mutex_lock(&jobs->mutex);
-    jobs->bytes -= bytes;
-    jobs->places--;
+    place_locked(jobs, reservation, 1);
+    pthread_mutex_unlock(&jobs->mutex);
+}
+
+void jobs_give_place(struct jobs *jobs, const struct reservation *reservation)
+{
+    pthread_mutex_lock(&jobs->mutex);
+    place_locked(jobs, reservation, -1);
     pthread_mutex_unlock(&jobs->mutex);
 }
 
@@ -399,12 +455,14 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
         work_init(&run->work, jobs->server->works, WORK_SOLVE, record->hash);
         struct pool_task *task = &run->work.task;
         task->run = jobs__run_task;
+        strcpy(task->owner, record->poster.key);
         task->seconds = jobs__estimate(record);
         task->arrived = clock_monotonic() - fmax(0, (double)(clock_now_ms() - record->created_at) / 1000);
         task->alone_seconds = alone_seconds;
         task->child = record->parent[0] != '\0';
         run->jobs = jobs;
         memcpy(run->job, record->id, UUID_SIZE);
+        run->poster = record->poster;
     }
     return run;
 }
@@ -445,6 +503,7 @@ static struct run *run_for_locked(struct jobs *jobs, const struct job_record *re
     *fresh = !run;
     if (run) {
         metric_add(METRIC_JOBS_JOINED, 1);
+        pool_share(jobs->server->pool, &run->work.task, record->poster.key);
         return run;
     }
     run = run_create(jobs, record, alone_seconds);
@@ -463,7 +522,7 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_secon
     if (!live)
         return false;
     atomic_init(&live->references, 1);
-    live->bytes = jobs_bytes(record);
+    live->reservation = jobs_reservation(jobs, record);
     pthread_mutex_lock(&jobs->mutex);
     run = map_insert(&jobs->live, &live->node, record->id) ? run_for_locked(jobs, record, alone_seconds, &fresh) : NULL;
     if (!run) {

@@ -8,6 +8,7 @@
 #define SERVER_JOBS_JOBS_H
 
 #include "server/jobs/document.h"
+#include "server/ops/ledger.h"
 #include "server/server.h"
 #include "server/store/store.h"
 #include "server/work/work.h"
@@ -59,21 +60,38 @@ enum cancel_outcome jobs_cancel_with_group(struct jobs *jobs, const char *id);
 /* Removes the document of a deleted job from memory. */
 void jobs_forget(struct jobs *jobs, const char *id);
 
-/* The memory that a job holds from its admission to its end. */
-size_t jobs_bytes(const struct job_record *record);
-/* Reserves a place in the queue and this many bytes, before the row is written. Returns false if there is no room. */
-bool jobs_reserve(struct jobs *jobs, size_t bytes);
-/* The same, for jobs_bytes() of a job that is already accepted, even if there is no room. A child of a group takes no
- * place. */
+/* What is reserved for a job, another computation that waits, or a group. */
+struct reservation {
+    struct account *account; /* who pays; NULL: nothing is reserved */
+    size_t bytes;            /* of memory */
+    double seconds;          /* estimated computing time */
+};
+
+enum jobs_room {
+    JOBS_ROOM,
+    JOBS_FULL, /* there is no place, or too little memory (--queue, --queue-bytes), or the service is stopping */
+    JOBS_OVER  /* the account has its part of that, or its quota is used up: see the refusal */
+};
+
+/* That of a job, from its admission to its end. */
+struct reservation jobs_reservation(struct jobs *jobs, const struct job_record *record);
+/* Reserves a place in the queue and the rest, before the row is written. */
+enum jobs_room jobs_reserve(struct jobs *jobs, const struct reservation *reservation, const struct quota *quota,
+                            struct quota_refusal *refusal);
+/* Gives it back; *reservation becomes empty. Does nothing if it is. */
+void jobs_unreserve(struct jobs *jobs, struct reservation *reservation);
+/* The same for a job that is already accepted, even if there is no room. A child of a group takes no place. */
 void jobs_reserve_anyway(struct jobs *jobs, const struct job_record *record);
-void jobs_unreserve(struct jobs *jobs, size_t bytes);
 void jobs_unreserve_anyway(struct jobs *jobs, const struct job_record *record);
-/* Reserves a place in the queue and this many bytes for a group until it is final. anyway: it is already accepted. */
-bool jobs_take_place(struct jobs *jobs, size_t bytes, bool anyway);
-void jobs_give_place(struct jobs *jobs, size_t bytes);
+/* Reserves a place in the queue for a group, until it is final, beside those that wait. */
+enum jobs_room jobs_take_place(struct jobs *jobs, const struct reservation *reservation, const struct quota *quota,
+                               struct quota_refusal *refusal);
+/* The same for a group that is already accepted. */
+void jobs_take_place_anyway(struct jobs *jobs, const struct reservation *reservation);
+void jobs_give_place(struct jobs *jobs, const struct reservation *reservation);
 /* Call after the commit of the row: queues the job, or joins it to an equal one. alone_seconds: nothing else starts
- * while it runs, for this long. Takes ownership of the texts of the record and of the reservation of jobs_bytes().
- * Returns false if memory runs out; the caller then keeps the reservation. */
+ * while it runs, for this long. Takes ownership of the texts of the record and of its jobs_reservation(). Returns false
+ * if memory runs out; the caller then keeps the reservation. */
 bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_seconds);
 
 /* Writes the log line of a final job. result: NULL if there is none. */

@@ -162,6 +162,9 @@ static bool admit_all(struct jobs *jobs, struct recovered *recovered, size_t len
         struct job_record *record = &recovered[i].record;
         if (!record->job)
             continue;
+        ok = ledger_account(jobs->server->ledger, record->poster.key) != NULL;
+        if (!ok)
+            break;
         jobs_reserve_anyway(jobs, record);
         ok = jobs_admit(jobs, record, recovered[i].alone_seconds);
         *queued += ok;

@@ -16,6 +16,7 @@
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
+#include "server/jobs/realm.h"
 #include "server/ops/crash.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
@@ -147,7 +148,7 @@ static struct api_job *decode_run(struct run *run, struct eps_error *error)
         error->status = EPS_CANCELED;
         return NULL;
     }
-    struct api_job *job = decode_stored(&live->record, run->jobs->server->config->max_n, error);
+    struct api_job *job = decode_stored(&live->record, run->jobs->server->config, error);
     jobs__live_release(live);
     return job;
 }
@@ -194,6 +195,8 @@ static bool run_started(struct run *run)
     struct server *server = run->jobs->server;
     struct computation computation;
     computation_open(&computation, server, &run->work, server->config->max_seconds);
+    computation.realm = realm_of(server->config, &run->poster);
+    computation.account = ledger_account(server->ledger, run->work.task.owner);
     bool from_cache =
         jobs_result(run->jobs, work_hash(&run->work), EPS_ACCOUNTING_VERSION, &computation.result) == STORE_OK;
     metric_add(from_cache ? METRIC_RESULT_HITS : METRIC_RESULT_MISSES, !run->again);

@@ -16,6 +16,7 @@
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
+#include "server/jobs/realm.h"
 #include "server/ops/metrics.h"
 
 static void refuse(struct submission *submission, json_t *problem)
@@ -92,9 +93,10 @@ static void remember_prototype(struct submission *submission, const char *key)
     jobs__prototype_release(prototype);
 }
 
-static bool record_decoded(struct job_record *record, const struct api_job *decoded)
+static bool record_decoded(struct job_record *record, const struct api_job *decoded, const char *realm)
 {
     api_job_hash(record->hash, decoded);
+    realm_hash(realm, record->hash);
     record->label = decoded->label ? strdup(decoded->label) : NULL;
     return record->hash[0] && !record->label == !decoded->label && encode_texts(record, decoded);
 }
@@ -103,10 +105,12 @@ static bool record_decoded(struct job_record *record, const struct api_job *deco
 static bool fill_record(struct submission *submission, const char *body, size_t body_len)
 {
     struct job_record *record = &submission->record;
+    const char *realm = realm_of(submission->jobs->server->config, &submission->poster);
     unsigned char digest[32];
     char key[HASH_SIZE];
     crypto_generichash(digest, sizeof digest, (const unsigned char *)body, body_len, NULL, 0);
     sodium_bin2hex(key, sizeof key, digest, sizeof digest);
+    realm_hash(realm, key);
     struct prototype *prototype = memory_get(submission->jobs->requests, key);
     bool ok;
     if (prototype) {
@@ -116,7 +120,7 @@ static bool fill_record(struct submission *submission, const char *body, size_t 
         submission->decoded = decode(submission, body, body_len);
         if (!submission->decoded)
             return false;
-        ok = record_decoded(record, submission->decoded);
+        ok = record_decoded(record, submission->decoded, realm);
         if (ok)
             remember_prototype(submission, key);
     }
@@ -127,6 +131,7 @@ static bool fill_record(struct submission *submission, const char *body, size_t 
     uuid_next(record->id);
     snprintf(record->request, sizeof record->request, "%s", submission->request);
     snprintf(record->client, sizeof record->client, "%s", submission->client);
+    record->poster = submission->poster;
     record->created_at = clock_now_ms();
     memcpy(submission->id, record->id, UUID_SIZE);
     return true;
@@ -173,7 +178,8 @@ void submission_check(struct submission *submission)
 {
     const struct config *config = submission->jobs->server->config;
     struct eps_error error = {0};
-    struct eps_context context = computation_checks(config, submission->jobs->server->store);
+    struct checks checks = {config, submission->jobs->server->store, realm_of(config, &submission->poster)};
+    struct eps_context context = computation_checks(&checks);
     double *operations = &submission->record.operations;
     if (eps_job_serves(&context, &error, &submission->decoded->job, operations, NULL) != EPS_OK) {
         api_job_locate(submission->decoded, &error);
@@ -182,24 +188,22 @@ void submission_check(struct submission *submission)
     }
     api_job_destroy(submission->decoded); /* the worker decodes the text again: a decoded matrix is larger */
     submission->decoded = NULL;
-    size_t bytes = jobs_bytes(&submission->record);
-    if (!jobs_reserve(submission->jobs, bytes)) {
+    struct reservation reservation = jobs_reservation(submission->jobs, &submission->record);
+    switch (jobs_reserve(submission->jobs, &reservation, submission->quota, &submission->refusal)) {
+    case JOBS_ROOM:
+        submission->reserved = reservation;
+        break;
+    case JOBS_FULL:
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
                     "the queue is full, in number (--queue) or bytes (--queue-bytes); post it again later");
-        return;
+        break;
+    case JOBS_OVER:
+        submission->outcome = SUBMIT_OVER;
+        break;
     }
-    submission->reserved = bytes;
 }
 
 /* ---------------------------------------------------------------- storing */
-
-static void unreserve(struct submission *submission)
-{
-    if (submission->reserved) {
-        jobs_unreserve(submission->jobs, submission->reserved);
-        submission->reserved = 0;
-    }
-}
 
 static void accept_stored(struct submission *submission)
 {
@@ -210,7 +214,7 @@ static void accept_stored(struct submission *submission)
         result_record_release(submission->result);
         submission->result = NULL;
         job_record_restart(&submission->record);
-        submission->reserved = jobs_bytes(&submission->record);
+        submission->reserved = jobs_reservation(submission->jobs, &submission->record);
         jobs_reserve_anyway(submission->jobs, &submission->record);
     }
     if (submission->result) {
@@ -220,7 +224,7 @@ static void accept_stored(struct submission *submission)
         return;
     }
     if (jobs_admit(submission->jobs, &submission->record, 0)) {
-        submission->reserved = 0;
+        submission->reserved.account = NULL;
         submission->outcome = SUBMIT_ACCEPTED;
     } else { /* the row is stored: it runs after a restart */
         refuse_with(submission, API_PROBLEM_INTERNAL, "out of memory");
@@ -234,13 +238,16 @@ static void insert_done(struct store_write *write, enum store_status status)
     bool answered = status == STORE_OK || status == STORE_CORRUPT;
     if (answered && insert->key.use != KEY_FREE) {
         submission->outcome = SUBMIT_KEY_USED;
+    } else if (status == STORE_OK && insert->allowance.exceeded) {
+        submission->outcome = SUBMIT_OVER;
+        submission->refusal = store_allowance_refusal(&insert->allowance);
     } else if (status == STORE_OK) {
         accept_stored(submission);
     } else {
         refuse_with(submission, API_PROBLEM_QUEUE_FULL,
                     "the database could not be written and nothing was accepted; post it again later");
     }
-    unreserve(submission);
+    jobs_unreserve(submission->jobs, &submission->reserved);
     submission->done(submission);
 }
 
@@ -249,6 +256,7 @@ void submission_store(struct submission *submission)
     struct store_insert *insert = &submission->insert;
     insert->write.done = insert_done;
     insert->record = &submission->record;
+    insert->allowance.most = submission->quota->most[QUOTA_BYTES];
     store_insert_job(submission->jobs->server->store, insert);
 }
 
@@ -262,7 +270,7 @@ struct document *submission_document(struct submission *submission)
 
 void submission_clear(struct submission *submission)
 {
-    unreserve(submission);
+    jobs_unreserve(submission->jobs, &submission->reserved);
     json_decref(submission->problem);
     api_job_destroy(submission->decoded);
     result_record_release(submission->result);
@@ -271,15 +279,16 @@ void submission_clear(struct submission *submission)
 
 /* ---------------------------------------------------------------- jobs created by the service */
 
-bool submission_propose(struct jobs *jobs, struct api_job *decoded, struct job_record *record,
-                        struct result_record **result, struct eps_error *error)
+bool submission_propose(struct jobs *jobs, struct api_job *decoded, const struct poster *poster,
+                        struct job_record *record, struct result_record **result, struct eps_error *error)
 {
     struct server *server = jobs->server;
-    struct eps_context context = computation_checks(server->config, server->store);
-    *record = (struct job_record){.created_at = clock_now_ms()};
+    struct checks checks = {server->config, server->store, realm_of(server->config, poster)};
+    struct eps_context context = computation_checks(&checks);
+    *record = (struct job_record){.created_at = clock_now_ms(), .poster = *poster};
     *result = NULL;
     *error = (struct eps_error){0};
-    if (!record_decoded(record, decoded)) {
+    if (!record_decoded(record, decoded, checks.realm)) {
         *error = (struct eps_error){.status = EPS_NO_MEMORY, .message = "out of memory"};
     } else if (jobs_result(jobs, record->hash, EPS_ACCOUNTING_VERSION, result) == STORE_OK) {
         metric_add(METRIC_RESULT_HITS, 1);

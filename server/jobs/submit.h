@@ -16,6 +16,7 @@
 enum submit_outcome {
     SUBMIT_PENDING,  /* not decided yet */
     SUBMIT_REFUSED,  /* problem: the document */
+    SUBMIT_OVER,     /* refusal: the quota that is used up */
     SUBMIT_KEY_USED, /* insert.key: the key was used; it refers to the first request */
     SUBMIT_ACCEPTED, /* id: queued, or joined to an equal job */
     SUBMIT_FINISHED  /* id: answered from the cache; see submission_document() */
@@ -24,20 +25,23 @@ enum submit_outcome {
 struct submission {
     struct store_insert insert; /* the first member; the caller fills in its key, except for the request */
     struct jobs *jobs;
-    const char *instance;                        /* path of the request; borrowed, like the next two */
-    const char *request;                         /* its id */
-    const char *client;                          /* the address of the client */
+    const char *instance; /* path of the request; borrowed, like the next two */
+    const char *request;  /* its id */
+    const char *client;   /* the address of the client */
+    struct poster poster;
+    const struct quota *quota;                   /* of the key; borrowed */
     void (*done)(struct submission *submission); /* after the commit, on the writer thread */
     void *user;
     /* Out. */
     enum submit_outcome outcome;
     json_t *problem; /* owned until taken */
+    struct quota_refusal refusal;
     char id[UUID_SIZE];
     /* Private. */
     struct job_record record;
     struct api_job *decoded;
     struct result_record *result;
-    size_t reserved;
+    struct reservation reserved;
     uint64_t mark;
 };
 
@@ -60,7 +64,7 @@ void submission_clear(struct submission *submission);
  * (*result, owned by the caller; otherwise NULL). Returns false with the error if no accountant serves it within the
  * limits, or if memory runs out.
  */
-bool submission_propose(struct jobs *jobs, struct api_job *decoded, struct job_record *record,
-                        struct result_record **result, struct eps_error *error);
+bool submission_propose(struct jobs *jobs, struct api_job *decoded, const struct poster *poster,
+                        struct job_record *record, struct result_record **result, struct eps_error *error);
 
 #endif

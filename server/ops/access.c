@@ -29,9 +29,7 @@
 _Static_assert(sizeof PREFIX - 1 + ACCESS_ID_SIZE - 1 + 1 + SECRET_LEN + 1 <= ACCESS_KEY_SIZE, "a key fits");
 
 struct entry {
-    char id[ACCESS_ID_SIZE];
-    enum access_scope scope;
-    char group[ACCESS_GROUP_SIZE];
+    struct access_entry told;
     uint8_t hash[HASH_BYTES];
 };
 
@@ -86,38 +84,51 @@ bool access_is_name(const char *name)
 {
     size_t len = 0;
     for (; name[len]; len++)
-        if (name[len] <= ' ' || name[len] > '~' || name[len] == ',')
+        if (name[len] <= ' ' || name[len] > '~' || name[len] == ',' || name[len] == '=')
             return false;
     return len > 0 && len <= ACCESS_NAME_MOST;
+}
+
+/* Reads what follows the hash: quotas, and then the name. */
+static const char *read_rest(struct access_entry *told, const char *line)
+{
+    size_t len;
+    const char *word = next_word(&line, &len), *wrong = NULL;
+    for (; !wrong && memchr(word, '=', len); word = next_word(&line, &len))
+        wrong = quota_add(&told->quota, word, len);
+    if (wrong)
+        return wrong;
+    if (len > ACCESS_NAME_MOST)
+        return "it has a name of at most 64 characters";
+    (void)next_word(&line, &len);
+    return len > 0 ? "its last word is the name, without an equals sign" : NULL;
 }
 
 /* Reads one line. Returns what is wrong with it, or NULL. */
 static const char *read_line(struct entry *entry, const char *line)
 {
+    struct access_entry *told = &entry->told;
     char scope[16] = "";
     size_t len, hash_len;
+    *entry = (struct entry){.told.scope = ACCESS_ANYONE};
     const char *id = next_word(&line, &len);
     if (!is_id(id, len))
-        return "begins with the id of a key, which is 8 hexadecimal digits";
-    memcpy(entry->id, id, len);
-    entry->id[len] = '\0';
+        return "it begins with the id of a key, which is 8 hexadecimal digits";
+    memcpy(told->id, id, len);
     const char *name = next_word(&line, &len);
     memcpy(scope, name, len < sizeof scope ? len : sizeof scope - 1);
-    entry->scope = access_scope_named(scope);
-    if (entry->scope == ACCESS_ANYONE)
-        return "has a scope after the id: read, submit or admin";
+    told->scope = access_scope_named(scope);
+    if (told->scope == ACCESS_ANYONE)
+        return "it has a scope after the id: read, submit or admin";
     const char *group = next_word(&line, &len);
-    snprintf(entry->group, sizeof entry->group, "%.*s", (int)(len < sizeof entry->group ? len : 0), group);
-    if (!access_is_name(entry->group))
-        return "has a group after the scope, of at most 64 visible characters";
+    snprintf(told->group, sizeof told->group, "%.*s", (int)(len < sizeof told->group ? len : 0), group);
+    if (!access_is_name(told->group))
+        return "it has a group after the scope, of at most 64 visible characters";
     const char *hash = next_word(&line, &len);
     if (len != 2 * HASH_BYTES || sodium_hex2bin(entry->hash, HASH_BYTES, hash, len, NULL, &hash_len, NULL) != 0 ||
         hash_len != HASH_BYTES)
-        return "has the hash of the key after the group, which is 64 hexadecimal digits";
-    (void)next_word(&line, &len);
-    if (len > ACCESS_NAME_MOST)
-        return "has a name of at most 64 characters";
-    return NULL;
+        return "it has the hash of the key after the group, which is 64 hexadecimal digits";
+    return read_rest(told, line);
 }
 
 /* The position of an id, or where it belongs. */
@@ -126,7 +137,7 @@ static size_t find(const struct table *table, const char *id, bool *found)
     size_t low = 0, high = table->len;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = strcmp(table->items[middle].id, id);
+        int order = strcmp(table->items[middle].told.id, id);
         if (order == 0) {
             *found = true;
             return middle;
@@ -148,13 +159,13 @@ static bool add_line(struct table *table, const char *line, const char *where, s
         return true;
     const char *wrong = read_line(&entry, start);
     if (wrong) {
-        snprintf(message, message_size, "line %zu of %s is not that of a key: it %s; epsilond key new prints one",
-                 number, where, wrong);
+        snprintf(message, message_size, "line %zu of %s is not that of a key: %s; epsilond key new prints one", number,
+                 where, wrong);
         return false;
     }
-    size_t at = find(table, entry.id, &found);
+    size_t at = find(table, entry.told.id, &found);
     if (found) {
-        snprintf(message, message_size, "line %zu of %s repeats the id %s", number, where, entry.id);
+        snprintf(message, message_size, "line %zu of %s repeats the id %s", number, where, entry.told.id);
         return false;
     }
     if (table->len == table->capacity) {
@@ -299,6 +310,17 @@ size_t access_count(struct access *access)
     return len;
 }
 
+struct access_entry *access_list(struct access *access, size_t *len)
+{
+    pthread_rwlock_rdlock(&access->lock);
+    *len = access->table.len;
+    struct access_entry *list = malloc((*len ? *len : 1) * sizeof *list);
+    for (size_t i = 0; list && i < *len; i++)
+        list[i] = access->table.items[i].told;
+    pthread_rwlock_unlock(&access->lock);
+    return list;
+}
+
 /* The key of "Bearer KEY", or NULL. */
 static const char *token_of(const char *authorization)
 {
@@ -314,7 +336,7 @@ enum access_verdict access_judge(struct access *access, const char *authorizatio
 {
     uint8_t hash[HASH_BYTES];
     bool found = false, right = false;
-    struct entry entry = {.scope = ACCESS_ANYONE};
+    struct entry entry = {.told.scope = ACCESS_ANYONE};
     *client = (struct access_client){.sees_all = false};
     if (needed == ACCESS_ANYONE)
         return ACCESS_GRANTED;
@@ -342,15 +364,17 @@ enum access_verdict access_judge(struct access *access, const char *authorizatio
     right = found && sodium_memcmp(hash, entry.hash, HASH_BYTES) == 0;
     if (!right)
         return ACCESS_WRONG_KEY;
-    memcpy(client->id, entry.id, sizeof client->id);
-    memcpy(client->group, entry.group, sizeof client->group);
-    client->sees_all = entry.scope == ACCESS_ADMIN;
-    return entry.scope >= needed ? ACCESS_GRANTED : ACCESS_TOO_NARROW;
+    memcpy(client->id, entry.told.id, sizeof client->id);
+    memcpy(client->group, entry.told.group, sizeof client->group);
+    client->sees_all = entry.told.scope == ACCESS_ADMIN;
+    client->quota = entry.told.quota;
+    return entry.told.scope >= needed ? ACCESS_GRANTED : ACCESS_TOO_NARROW;
 }
 
-void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum access_scope scope, const char *group,
+void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], const struct access_entry *entry,
                  const char *name)
 {
+    char quotas[QUOTA_TEXT_SIZE];
     uint8_t id[(ACCESS_ID_SIZE - 1) / 2], secret[SECRET_BYTES], hash[HASH_BYTES];
     char id_text[ACCESS_ID_SIZE], secret_text[SECRET_LEN + 1], hash_text[2 * HASH_BYTES + 1];
     randombytes_buf(id, sizeof id);
@@ -360,8 +384,9 @@ void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum ac
     snprintf(key, ACCESS_KEY_SIZE, "%s%s_%s", PREFIX, id_text, secret_text);
     hash_key(hash, key, strlen(key));
     sodium_bin2hex(hash_text, sizeof hash_text, hash, sizeof hash);
-    snprintf(line, ACCESS_LINE_SIZE, "%s %s %.*s %s%s%.*s", id_text, access_scope_name(scope), ACCESS_NAME_MOST, group,
-             hash_text, *name ? " " : "", ACCESS_NAME_MOST, name);
+    quota_write(quotas, &entry->quota);
+    snprintf(line, ACCESS_LINE_SIZE, "%s %s %s %s%s%s%s%.*s", id_text, access_scope_name(entry->scope), entry->group,
+             hash_text, *quotas ? " " : "", quotas, *name ? " " : "", ACCESS_NAME_MOST, name);
     sodium_memzero(secret, sizeof secret);
     sodium_memzero(secret_text, sizeof secret_text);
 }

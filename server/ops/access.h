@@ -4,9 +4,10 @@
  *
  * Keys are lines of a file or of an option:
  *
- *     ID SCOPE GROUP HASH [NAME]
+ *     ID SCOPE GROUP HASH [QUOTA ...] [NAME]
  *
- * ID is the first part of the key, HASH its BLAKE2b-256 in hexadecimal digits, and NAME is for the operator. The keys
+ * ID is the first part of the key, HASH its BLAKE2b-256 in hexadecimal digits, and NAME is for the operator. A QUOTA
+ * has an equals sign (see quota.h), and a NAME has none. The keys
  * of a GROUP see the jobs, sweeps and plans that one of them posted, and those of scope admin see all. A line that is
  * empty or begins with # is ignored.
  *
@@ -19,6 +20,7 @@
 #include <stddef.h>
 
 #include "server/ops/config.h"
+#include "server/ops/quota.h"
 
 /* Each scope includes those before it. */
 enum access_scope {
@@ -39,7 +41,7 @@ enum access_verdict {
 
 #define ACCESS_ID_SIZE 9   /* 8 hexadecimal digits and NUL */
 #define ACCESS_KEY_SIZE 64 /* "epsk_ID_SECRET" and NUL */
-#define ACCESS_LINE_SIZE 256
+#define ACCESS_LINE_SIZE 512
 #define ACCESS_NAME_MOST 64 /* bytes of a name, and of that of a group */
 #define ACCESS_GROUP_SIZE (ACCESS_NAME_MOST + 1)
 
@@ -48,6 +50,15 @@ struct access_client {
     char id[ACCESS_ID_SIZE];       /* of its key; "": it has none */
     char group[ACCESS_GROUP_SIZE]; /* of its key; "": none */
     bool sees_all;                 /* a key of scope admin, or keys are not required */
+    struct quota quota;            /* of its key */
+};
+
+/* What may be told of a key. */
+struct access_entry {
+    char id[ACCESS_ID_SIZE];
+    enum access_scope scope;
+    char group[ACCESS_GROUP_SIZE];
+    struct quota quota;
 };
 
 struct access;
@@ -68,6 +79,8 @@ bool access_reload(struct access *access, char *message, size_t message_size);
 /* Whether keys are required, and how many there are. */
 bool access_required(const struct access *access);
 size_t access_count(struct access *access);
+/* The keys, by id; an allocated array of *len. NULL: out of memory. */
+struct access_entry *access_list(struct access *access, size_t *len);
 
 /* Judges a request by its Authorization header (NULL: it has none). The client is that of the key if its secret is
  * right, else nobody. */
@@ -75,11 +88,11 @@ enum access_verdict access_judge(struct access *access, const char *authorizatio
                                  struct access_client *client);
 
 /* Whether this may be the name of a group or of a key: one word of 1 to ACCESS_NAME_MOST visible ASCII characters
- * without a comma. */
+ * without a comma or an equals sign. */
 bool access_is_name(const char *name);
 
-/* Draws a key, and writes its line. name: or "". */
-void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], enum access_scope scope, const char *group,
+/* Draws a key with what the entry tells except for its id, and writes its line. name: or "". */
+void access_draw(char key[ACCESS_KEY_SIZE], char line[ACCESS_LINE_SIZE], const struct access_entry *entry,
                  const char *name);
 
 #endif

@@ -47,9 +47,11 @@ struct config {
     const char *tls_key;              /* PEM: the private key */
     const char *tls_client_ca;        /* PEM: the authorities of clients; NULL: they need no certificate */
     struct config_list trusted_proxy; /* comma-separated lists of addresses and networks */
+    bool private_cache;               /* nothing cached is shared between groups of keys (server/jobs/realm.h) */
     bool insecure;                    /* listens beyond this machine without keys */
     const char *scope;                /* key: of the new one */
     const char *group;                /* key: the group that it belongs to */
+    const char *quota;                /* key: a list (see quota.h); NULL: none */
     const char *name;                 /* key: NULL: none */
     uint64_t queue;                   /* maximum number of waiting jobs */
     uint64_t queue_bytes;             /* memory of the jobs that are not final */

@@ -35,6 +35,8 @@ static const struct family families[METRIC_COUNT] = {
     [METRIC_STUCK] = {"epsilond_stuck_computations", "", "gauge", "Abandoned computations that have not ended yet."},
     [METRIC_QUEUE_REFUSED] = {"epsilond_queue_refused_total", "", "counter",
                               "Jobs rejected because the queue was full."},
+    [METRIC_QUOTA_REFUSED] = {"epsilond_quota_refused_total", "", "counter",
+                              "Requests rejected because a quota of their key was used up."},
     [METRIC_RESULT_HITS] = {"epsilond_result_lookups_total", "{result=\"hit\"}", "counter", "Result cache lookups."},
     [METRIC_RESULT_MISSES] = {"epsilond_result_lookups_total", "{result=\"miss\"}", "counter", NULL},
     [METRIC_FACTORIZATION_HITS] = {"epsilond_cache_lookups_total", "{kind=\"factorization\",result=\"hit\"}", "counter",

@@ -114,7 +114,7 @@ static void compose_task(struct pool_task *task)
 static bool compose_give(void *user)
 {
     struct following *following = user;
-    following->task = (struct pool_task){.run = compose_task};
+    following->task = request_task(following->events.request, compose_task);
     pool_submit(following->events.request->server->lists, &following->task);
     return true;
 }

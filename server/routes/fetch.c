@@ -41,7 +41,7 @@ static bool fetch_take_back(void *user)
 enum handled resource_fetch(struct request *request, struct fetching *fetching, const char *id, request_handler *next)
 {
     static const struct holder holder = {fetch_give, fetch_take_back};
-    *fetching = (struct fetching){.task.run = fetch_task, .request = request, .id = id};
+    *fetching = (struct fetching){.task = request_task(request, fetch_task), .request = request, .id = id};
     /* If the request cannot be suspended because the service is stopping, the document is made at once. */
     if (!resource_of(request)->heavy || !request_suspend(request, next)) {
         fetch(fetching);

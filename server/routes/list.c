@@ -164,7 +164,7 @@ enum handled handle_resource_list(struct request *request)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
     request->state = listing;
     request->state_free = listing_free;
-    listing->task.run = list_task;
+    listing->task = request_task(request, list_task);
     listing->request = request;
     read_filter(request, &listing->filter);
     listing->filter.owner = request->client.sees_all ? NULL : request->client.group;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "server/jobs/compute.h"
+#include "server/jobs/realm.h"
 #include "server/routes/jobs/accounted.h"
 #include "server/routes/rows.h"
 
@@ -322,15 +323,18 @@ static struct rows *rows_create(struct streaming *streaming, const struct api_no
 }
 
 /* Does everything that needs the database and the library. */
-static bool rows_fill(struct streaming *streaming, const struct eps_context *context, struct rows *rows,
+static bool rows_fill(struct streaming *streaming, struct computation *computation, struct rows *rows,
                       const struct api_noise *asked)
 {
-    struct accounted source = {.decoded = NULL};
+    struct eps_context context = computation_context(computation);
+    struct accounted source = {.decoded = NULL, .poster = request_poster(streaming->request)};
+    computation->realm = realm_of(streaming->server->config, &source.poster); /* that of the job, once it is found */
     bool found = asked->job[0] ? accounted_find(streaming, &source, asked->job, "noise")
-                               : find_factorization(streaming, context, &source, asked);
-    bool filled = found && create_strategy(streaming, context, rows, &source) &&
-                  create_noise(streaming, context, rows, asked, &source.answered);
+                               : find_factorization(streaming, &context, &source, asked);
+    bool filled = found && create_strategy(streaming, &context, rows, &source) &&
+                  create_noise(streaming, &context, rows, asked, &source.answered);
     accounted_clear(&source);
+    computation->realm = "";
     return filled;
 }
 
@@ -344,11 +348,11 @@ static void *rows_open(struct streaming *streaming)
         struct computation computation;
         computation_open(&computation, streaming->server, NULL,
                          config->max_seconds > 0 ? fmin(config->max_seconds, WAIT_MAX_SECONDS) : WAIT_MAX_SECONDS);
+        computation.account = streaming->account;
         computation.canceled = on_canceled;
         computation.user = streaming;
         computation.job = asked->job[0] ? asked->job : NULL;
-        struct eps_context context = computation_context(&computation);
-        if (!rows_fill(streaming, &context, rows, asked)) {
+        if (!rows_fill(streaming, &computation, rows, asked)) {
             rows_close(rows);
             rows = NULL;
         }

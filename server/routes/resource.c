@@ -56,7 +56,23 @@ enum handled reply_document(struct request *request, int status, struct document
 
 /* ---------------------------------------------------------------- whose it is */
 
-_Static_assert(OWNER_SIZE == ACCESS_GROUP_SIZE, "a group owns what it posts");
+_Static_assert(OWNER_SIZE == ACCESS_GROUP_SIZE && POSTER_KEY_SIZE == ACCESS_ID_SIZE, "a group owns what it posts");
+_Static_assert(ACCESS_ID_SIZE <= FAIR_NAME_SIZE, "a key owns its tasks");
+
+struct pool_task request_task(const struct request *request, void (*run)(struct pool_task *task))
+{
+    struct pool_task task = {.run = run};
+    strcpy(task.owner, request->client.id);
+    return task;
+}
+
+struct poster request_poster(const struct request *request)
+{
+    struct poster poster;
+    memcpy(poster.key, request->client.id, sizeof poster.key);
+    memcpy(poster.group, request->client.group, sizeof poster.group);
+    return poster;
+}
 
 bool resource_visible(struct server *server, const struct access_client *client, const char *id)
 {

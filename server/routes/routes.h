@@ -9,6 +9,7 @@
 #include "server/http/request.h"
 #include "server/ops/document.h"
 #include "server/store/store.h"
+#include "server/work/pool.h"
 
 request_handler handle_jobs_post;
 request_handler handle_group_post;
@@ -26,6 +27,7 @@ request_handler handle_job_spend;
 request_handler handle_job_statement;
 request_handler handle_batches_post;
 request_handler handle_noise_post;
+request_handler handle_usage_get;
 request_handler handle_index_get;
 request_handler handle_health_get;
 request_handler handle_ready_get;
@@ -41,6 +43,11 @@ extern const struct query_member list_query[];
 extern const struct query_member matrix_query[];
 extern const struct query_member phase_query[];
 extern const struct query_member points_query[];
+
+/* A task on behalf of a request: it takes turns with those of other keys. */
+struct pool_task request_task(const struct request *request, void (*run)(struct pool_task *task));
+/* Who posts what the request contains. */
+struct poster request_poster(const struct request *request);
 
 /* Replies with the error for a resource that could not be read: 404 or 500. */
 enum handled reply_unreadable(struct request *request, enum store_status status);

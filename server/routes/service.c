@@ -57,10 +57,10 @@ static json_t *accountants(void)
 enum handled handle_index_get(struct request *request)
 {
     const struct config *config = request->server->config;
-    json_t *links =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "self", "/v1", "jobs", "/v1/jobs", "sweeps",
-                  "/v1/sweeps", "plans", "/v1/plans", "batches", "/v1/batches", "noise", "/v1/noise", "openapi",
-                  "/openapi.yaml", "health", "/healthz", "ready", "/readyz", "metrics", "/metrics");
+    json_t *links = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "self", "/v1", "jobs",
+                              "/v1/jobs", "sweeps", "/v1/sweeps", "plans", "/v1/plans", "batches", "/v1/batches",
+                              "noise", "/v1/noise", "usage", "/v1/usage", "openapi", "/openapi.yaml", "health",
+                              "/healthz", "ready", "/readyz", "metrics", "/metrics");
     json_t *limits = json_pack("{s:I, s:i, s:I, s:f, s:I, s:f, s:I, s:i, s:f}", "max_n", (json_int_t)config->max_n,
                                "max_phases", EPS_PHASES_MAX, "max_body", (json_int_t)config->max_body, "max_operations",
                                config->max_operations, "max_bytes", (json_int_t)config->max_bytes, "max_seconds",

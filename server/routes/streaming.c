@@ -22,6 +22,7 @@ static void streaming_free(void *user)
     if (streaming->bytes)
         budget_give(&streaming->server->drawn, streaming->bytes);
     json_decref(streaming->problem);
+    account_close_stream(streaming->account);
     free(streaming);
 }
 
@@ -96,7 +97,7 @@ static void wanted(void *user, struct stream *stream)
 {
     struct streaming *streaming = user;
     streaming->stream = stream;
-    streaming->task = (struct pool_task){.run = fill};
+    streaming->task.run = fill;
     pool_submit(streaming->server->streams, &streaming->task);
 }
 
@@ -156,12 +157,21 @@ static bool streaming_take_back(void *user)
 enum handled streaming_start(struct request *request, const struct streaming_kind *kind)
 {
     static const struct holder holder = {streaming_give, streaming_take_back};
+    struct quota_refusal refusal;
+    if (!account_open_stream(request->account, &request->client.quota, &refusal))
+        return reply_quota(request, &refusal);
     struct streaming *streaming = calloc(1, sizeof *streaming);
-    if (!streaming)
+    if (!streaming) {
+        account_close_stream(request->account);
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
+    }
     request->state = streaming;
     request->state_free = streaming_free;
-    *streaming = (struct streaming){.task.run = open_task, .kind = kind, .server = request->server, .request = request};
+    *streaming = (struct streaming){.task = request_task(request, open_task),
+                                    .kind = kind,
+                                    .server = request->server,
+                                    .request = request,
+                                    .account = request->account};
     if (!request_suspend(request, streaming_resume))
         return reply_stopping(request);
     request_give(request, &holder, streaming, clock_monotonic() + WAIT_MAX_SECONDS);

@@ -38,7 +38,8 @@ struct streaming {
     struct request *request; /* until the reply begins */
     struct stream *stream;   /* after that */
     void *drawn;
-    uint64_t bytes; /* counted in server->drawn */
+    uint64_t bytes;          /* counted in server->drawn */
+    struct account *account; /* counts the stream */
     json_t *problem;
     atomic_bool left; /* the client has disconnected or the service is stopping: `open` may give up */
 };

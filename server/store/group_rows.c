@@ -51,6 +51,7 @@ static enum store_status group_of_row(struct group_record *record, sqlite3_stmt 
         return store__damaged("job_groups", id ? id : "");
     memcpy(record->id, id, UUID_SIZE);
     snprintf(record->request_id, sizeof record->request_id, "%s", request_id ? request_id : "");
+    store__read_poster(&record->poster, row, 13);
     record->kind = sqlite3_column_int(row, 1) == GROUP_SWEEP ? GROUP_SWEEP : GROUP_PLAN;
     record->label = store__column_text(row, 2, &failed);
     record->status = (enum job_status)sqlite3_column_int(row, 3);

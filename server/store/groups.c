@@ -13,11 +13,9 @@ static enum store_status group_insert_apply(struct store *store, struct store_wr
 {
     struct store_group_insert *insert = (struct store_group_insert *)write;
     const struct group_record *record = insert->record;
-    enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
-    if (status != STORE_OK || insert->key.use != KEY_FREE)
-        return status;
-    status = store__owner_put(store, insert->key.owner, record->id);
-    if (status != STORE_OK)
+    struct store_posted posted = {record->id, record->created_at, &record->poster, group_record_kept(record)};
+    enum store_status status = store__post(store, &insert->key, &insert->allowance, &posted);
+    if (status != STORE_OK || insert->key.use != KEY_FREE || insert->allowance.exceeded)
         return status;
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_INSERT);
     if (!statement)

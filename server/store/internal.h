@@ -67,6 +67,7 @@ enum store_sql {
     SQL_KEY_GONE,
     SQL_OWNER_PUT,
     SQL_OWNER_READ,
+    SQL_KEPT_READ,
     SQL_BLOB_PUT,
     SQL_BLOB_READ,
     SQL_BLOB_TOUCH,
@@ -153,11 +154,20 @@ void *store__writer_main(void *store);
 /* Deletes what has expired. Call inside a transaction. */
 enum store_status store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);
-/* In a transaction of the writer: records that a free key refers to `id`. If the result is STORE_OK, key->use says
- * whether it was free. */
-enum store_status store__key_take(struct store *store, struct store_key *key, const char *id, int64_t created_at);
-/* In a transaction of the writer: records to which group the posted resource belongs; "": to none. */
-enum store_status store__owner_put(struct store *store, const char *owner, const char *id);
+/* What is posted: a row, and the bytes that it counts for. */
+struct store_posted {
+    const char *id;
+    int64_t created_at;
+    const struct poster *poster;
+    uint64_t bytes;
+};
+/* In a transaction of the writer: records who posts the resource, unless it is posted without a key, and that its
+ * idempotency key refers to it. If the result is STORE_OK and that key was not free, or the allowance is exceeded,
+ * nothing was recorded, and the resource must not be inserted. */
+enum store_status store__post(struct store *store, struct store_key *key, struct store_allowance *allowance,
+                              const struct store_posted *posted);
+/* Reads the poster of a row from two columns: the key and the group. */
+void store__read_poster(struct poster *poster, sqlite3_stmt *row, int first);
 /* In a transaction of the writer: deletes the key of a resource that was deleted. */
 enum store_status store__key_gone(struct store *store, const char *id);
 /* STORE_OK or STORE_NONE, in a transaction of the writer. */

@@ -113,12 +113,11 @@ static enum store_status insert_apply(struct store *store, struct store_write *w
     struct store_insert *insert = (struct store_insert *)write;
     const struct job_record *record = insert->record;
     insert->replaced_len = 0;
-    enum store_status status = store__key_take(store, &insert->key, record->id, record->created_at);
-    if (status != STORE_OK || insert->key.use != KEY_FREE)
+    struct store_posted posted = {record->id, record->created_at, &record->poster, job_record_kept(record)};
+    enum store_status status = store__post(store, &insert->key, &insert->allowance, &posted);
+    if (status != STORE_OK || insert->key.use != KEY_FREE || insert->allowance.exceeded)
         return status;
     status = store__job_put(store, record, &insert->unanswered);
-    if (status == STORE_OK)
-        status = store__owner_put(store, insert->key.owner, record->id);
     bool answered = record->from_cache && !record->parent[0] && !insert->unanswered;
     return status == STORE_OK && answered ? replace_oldest(store, insert) : status;
 }
@@ -235,6 +234,7 @@ static bool columns_read(struct job_record *record, sqlite3_stmt *row)
     record->brief = store__column_text(row, 11, &failed);
     record->error = store__column_text(row, 12, &failed);
     record->operations = sqlite3_column_double(row, 13);
+    store__read_poster(&record->poster, row, 19);
     record->checked = sqlite3_column_type(row, 17) == SQLITE_INTEGER && sqlite3_column_type(row, 18) == SQLITE_INTEGER;
     return !failed;
 }

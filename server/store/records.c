@@ -65,6 +65,21 @@ static size_t bytes_of(const char *text)
     return text ? strlen(text) + 1 : 0;
 }
 
+static uint64_t length(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+uint64_t job_record_kept(const struct job_record *record)
+{
+    return KEPT_OVERHEAD + length(record->label) + length(record->job) + length(record->brief);
+}
+
+uint64_t group_record_kept(const struct group_record *record)
+{
+    return KEPT_OVERHEAD + length(record->label) + (KEPT_OVERHEAD + length(record->request)) * record->total;
+}
+
 size_t job_record_bytes(const struct job_record *record)
 {
     return sizeof *record + bytes_of(record->label) + bytes_of(record->job) + bytes_of(record->brief) +

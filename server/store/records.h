@@ -19,6 +19,16 @@
 
 #define HASH_SIZE 65 /* 64 hex digits and NUL */
 
+/* The bytes of the id of a key and of the name of a group of keys, with NUL. */
+#define POSTER_KEY_SIZE 9
+#define OWNER_SIZE 65
+
+/* Who posted a resource, and to whom it belongs. Both are "" if it was posted without a key. */
+struct poster {
+    char key[POSTER_KEY_SIZE];
+    char group[OWNER_SIZE];
+};
+
 /* The numbers are stored in the database: never renumber. */
 enum job_status {
     JOB_QUEUED = 0,
@@ -54,6 +64,7 @@ struct job_record {
     double operations;             /* estimate; 0: none */
     char parent[UUID_SIZE];        /* the group of a child; "": the job was posted */
     int child;                     /* its number in the group */
+    struct poster poster;          /* of the job, or of its group; not in lists */
     char request[REQUEST_ID_SIZE]; /* the request that submitted it; "": unknown */
     char client[INET6_ADDRSTRLEN]; /* the client of that request; "": unknown, as after a restart */
     bool checked;                  /* read from a row whose digests match */
@@ -68,13 +79,14 @@ struct group_record {
     char id[UUID_SIZE];
     enum group_kind_id kind;
     enum job_status status;
-    char *label;                      /* or NULL */
-    char *request;                    /* a JSON object */
-    size_t total;                     /* number of children */
-    size_t done;                      /* the number of final children */
-    size_t failed;                    /* the number of failed children */
-    int64_t created_at;               /* ms */
-    int64_t finished_at;              /* 0: not finished */
+    char *label;         /* or NULL */
+    char *request;       /* a JSON object */
+    size_t total;        /* number of children */
+    size_t done;         /* the number of final children */
+    size_t failed;       /* the number of failed children */
+    int64_t created_at;  /* ms */
+    int64_t finished_at; /* 0: not finished */
+    struct poster poster;
     char request_id[REQUEST_ID_SIZE]; /* the request that submitted it; "": unknown */
     char client[INET6_ADDRSTRLEN];    /* the client of that request; "": unknown, as after a restart */
     bool canceling;                   /* it runs until its last job has ended, and is then canceled */
@@ -102,6 +114,11 @@ void job_record_clear(struct job_record *record);
 void job_record_restart(struct job_record *record);
 /* The memory of a record, for limits. */
 size_t job_record_bytes(const struct job_record *record);
+/* What a posted job, or a group with its children, counts for among the bytes that its key keeps: the texts, and
+ * KEPT_OVERHEAD for the rest of each job. It does not change while the resource exists. */
+#define KEPT_OVERHEAD 1024
+uint64_t job_record_kept(const struct job_record *record);
+uint64_t group_record_kept(const struct group_record *record);
 
 /* A row of results. Immutable once created, and reference-counted, because documents of many jobs share one. */
 struct result_record {

@@ -26,12 +26,21 @@
 #define JOB_COLUMNS                                                                                                    \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, job, brief, error, " \
     "operations, request, parent, child"
-/* The comparisons are NULL if the row has no digest. Lists omit the long form if there is a short one. */
-#define READ_COLUMNS JOB_COLUMNS ", checksum = " FIXED " AND job_checksum = " TEXT ", state_checksum = " STATE
+/* Who posted a resource: a column of its row of owners; NULL if there is none, or if it is damaged. */
+#define OWNER_DIGEST "digest(owners.id, owner, key, bytes)"
+#define POSTED(column, of) \
+    "(SELECT " column " FROM owners WHERE owners.id = " of " AND owners.checksum = " OWNER_DIGEST ")"
+#define POSTER(of) POSTED("key", of) ", " POSTED("owner", of)
+
+/* The comparisons are NULL if the row has no digest. Lists omit the long form if there is a short one, and the
+ * poster. */
+#define READ_COLUMNS                                                                          \
+    JOB_COLUMNS ", checksum = " FIXED " AND job_checksum = " TEXT ", state_checksum = " STATE \
+                ", " POSTER("coalesce(jobs.parent, jobs.id)")
 #define LIST_COLUMNS                                                                                \
     "id, hash, label, status, attempts, created_at, started_at, finished_at, from_cache, version, " \
     "coalesce(brief, job), NULL, error, operations, request, parent, child, checksum = " FIXED      \
-    ", state_checksum = " STATE
+    ", state_checksum = " STATE ", NULL, NULL"
 
 #define GROUP_FIXED "digest(id, kind, label, total, created_at, request)"
 #define GROUP_STATE "digest(id, status, done, failed, finished_at)"
@@ -39,7 +48,7 @@
 #define GROUP_LOST "NOT coalesce(state_checksum = " GROUP_STATE ", 0)"
 #define GROUP_COLUMNS                                                                                         \
     "id, kind, label, status, total, done, failed, created_at, finished_at, request, checksum = " GROUP_FIXED \
-    ", state_checksum = " GROUP_STATE ", request_id"
+    ", state_checksum = " GROUP_STATE ", request_id, " POSTER("job_groups.id")
 #define CHILD_COLUMNS                                                                                  \
     "number, ended, job, status, detail, checksum = digest(parent, number, job, status, ended" LISTED( \
         COLUMN) ", "                                                                                   \
@@ -173,10 +182,11 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_KEY_PUT] = "INSERT OR REPLACE INTO idempotency (client, key, request, job, created_at, checksum) "
                     "VALUES (?1, ?2, ?3, ?4, ?5, digest(?1, ?2, ?3, ?4))",
     [SQL_KEY_EXPIRE] = "DELETE FROM idempotency WHERE created_at < ?1",
-    [SQL_OWNER_PUT] = "INSERT INTO owners (id, owner, checksum) VALUES (?1,?2, digest(?1,?2))",
+    [SQL_OWNER_PUT] = "INSERT INTO owners (id, owner, key, bytes, checksum) VALUES (?1,?2,?3,?4, digest(?1,?2,?3,?4))",
     /* A child belongs to whom its group belongs to. */
-    [SQL_OWNER_READ] = "SELECT owner, checksum = digest(id,owner) FROM owners WHERE id = ?1 OR "
+    [SQL_OWNER_READ] = "SELECT owner, checksum = " OWNER_DIGEST " FROM owners WHERE id = ?1 OR "
                        "id = (SELECT parent FROM jobs WHERE id = ?1)",
+    [SQL_KEPT_READ] = "SELECT bytes, items FROM kept WHERE key = ?1",
     [SQL_KEY_GONE] = "DELETE FROM idempotency WHERE job = ?1",
 
     [SQL_BLOB_PUT] = "INSERT OR IGNORE INTO blobs (kind, key, version, size, used_at, checksum, data) "

@@ -11,6 +11,7 @@
 #ifndef SERVER_STORE_STORE_H
 #define SERVER_STORE_STORE_H
 
+#include "server/ops/quota.h"
 #include "server/store/owner.h"
 #include "server/store/records.h"
 
@@ -109,12 +110,9 @@ enum key_use {
     KEY_DAMAGED   /* the stored key fails its checksum */
 };
 
-/* The bytes of the name of a group of keys, with NUL. */
-#define OWNER_SIZE 65
-
 /* The key with which a resource is posted. It is kept for a day. */
 struct store_key {
-    char owner[OWNER_SIZE];             /* the group of the client, to which the resource will belong; "": none */
+    char owner[OWNER_SIZE];             /* the group of the client, whose keys share their idempotency keys */
     char text[IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
     char request[HASH_SIZE];            /* see store_key_request() */
     /* Out. */
@@ -127,12 +125,23 @@ void store_key_request(struct store_key *key, const char *hash, const char *labe
 
 #define STORE_REPLACED 4
 
+/* The bytes that a key may keep; what is inserted counts job_record_kept() or group_record_kept(). */
+struct store_allowance {
+    uint64_t most; /* 0: unlimited */
+    /* Out. */
+    bool exceeded; /* so nothing was inserted (STORE_OK) */
+    uint64_t kept; /* before */
+};
+/* How the client is told. */
+struct quota_refusal store_allowance_refusal(const struct store_allowance *allowance);
+
 /* A new job, with its idempotency key in the same transaction. A job that is answered from the cache needs no
  * computation, so the number of stored ones is limited per job: the oldest are deleted with their keys. */
 struct store_insert {
     struct store_write write;
     const struct job_record *record; /* borrowed until done() */
     struct store_key key; /* if it was not free, nothing was inserted (STORE_OK; STORE_CORRUPT if it is damaged) */
+    struct store_allowance allowance; /* of the key that posts it */
     /* Output: the record says that it is answered, but its result has been deleted meanwhile. It was inserted as
      * waiting. */
     bool unanswered;
@@ -146,6 +155,7 @@ struct store_group_insert {
     struct store_write write;
     const struct group_record *record; /* borrowed until done() */
     struct store_key key;              /* as in struct store_insert */
+    struct store_allowance allowance;  /* too */
 };
 void store_insert_group(struct store *store, struct store_group_insert *insert);
 
@@ -243,6 +253,9 @@ uint64_t store_changes(struct store *store);
  * posted resource with this id, or it has no group.
  */
 enum store_status store_read_owner(struct store *store, const char *id, char owner[OWNER_SIZE]);
+
+/* The bytes that the resources count that a key has posted and that are still stored, and their number. */
+enum store_status store_read_kept(struct store *store, const char *key, uint64_t *bytes, uint64_t *items);
 
 /* The rows of a resource that belong to a page. */
 struct list_filter {

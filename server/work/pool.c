@@ -3,8 +3,9 @@
  * once: a thread that helps a computation is in the middle of an index, which may take a minute, and leaves only after
  * it. It occupies no place of a worker meanwhile.
  *
- * Invariant: running tasks <= workers, except for one short task in addition. Helping threads start an index only while
- * running tasks and helping threads are fewer than the workers, and no task has arrived meanwhile.
+ * Invariant: running tasks <= workers, except for one short task in addition: if all others are long, or if its owner
+ * has none among them. Helping threads start an index only while running tasks and helping threads are fewer than the
+ * workers, and no task has arrived meanwhile.
  *
  * A task that waits for the work of another occupies no place. Running tasks and tasks that wait in this way are at
  * most twice the workers, and a task that may continue does so before the next task starts. As long as one running task
@@ -13,6 +14,9 @@
  * A task that does not end is abandoned: it loses its place, and another thread serves the pool instead of its thread.
  * There are at most as many abandoned tasks as workers. A thread that helps such a task is not replaced. It counts as
  * helping, so there is less help, but never fewer threads than places.
+ *
+ * The next task to start is chosen by fair.h: owners in turn, and within an owner the first by rank. Express and
+ * background tasks are kinds of tasks of an owner.
  *
  * A long background task may yield: it then waits and occupies no place. Tasks that yielded, in the order in which they
  * did, and tasks that have not started get free places alternately. No background task starts while more than `workers`
@@ -30,15 +34,15 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
 
 #define OVERTAKEN_MAX 3600.0 /* seconds: the longest time by which later tasks overtake a long one */
 #define BACKGROUND_SECONDS 60.0
-
-enum { QUEUE_ALONE, QUEUE_SHORT, QUEUE_LONG, QUEUE_BACKGROUND, QUEUE_CHILDREN, QUEUES };
 
 /* On the stack of the thread that posted it. */
 struct loan {
@@ -60,6 +64,7 @@ struct worker {
     bool waits;  /* it only waits, until it is told to continue */
     bool lost;   /* its task was abandoned */
     bool background;
+    char owner[FAIR_NAME_SIZE]; /* of its task */
     double started;
     double seconds;
     double alone_seconds;
@@ -70,13 +75,13 @@ struct pool {
     pthread_cond_t work;
     pthread_cond_t place; /* for tasks that continue: a place is free */
     pthread_cond_t ended; /* a thread has ended */
-    struct heap queues[QUEUES];
+    struct fair queue;
+    struct heap alone;  /* tasks that must run alone, which go before all others */
     struct loan *loans; /* the newest first, so that inner loops come before outer ones */
     size_t workers;
     double short_seconds;
     size_t running;
     size_t background; /* background tasks among the running ones */
-    bool child_last;   /* whether the last task that started was a child */
     size_t paused;     /* tasks */
     size_t resuming;   /* tasks that wait for a place */
     size_t yielding;   /* tasks that wait for their turn; */
@@ -102,21 +107,35 @@ static _Thread_local struct worker *duty;
 
 static size_t waiting_locked(const struct pool *pool)
 {
-    size_t len = 0;
-    for (int i = 0; i < QUEUES; i++)
-        len += pool->queues[i].len;
-    return len;
+    return pool->alone.len + pool->queue.len;
 }
 
-static struct pool_task *take_locked(struct pool *pool, int queue)
+static struct pool_task *take_alone_locked(struct pool *pool)
 {
-    struct heap *heap = &pool->queues[queue];
-    if (!heap->root)
+    struct heap_node *node = pool->alone.root;
+    if (!node)
         return NULL;
-    struct pool_task *task = HEAP_ENTRY(heap->root, struct pool_task, node);
-    heap_remove(heap, &task->node);
-    task->queue = NULL;
+    heap_remove(&pool->alone, node);
+    struct pool_task *task = HEAP_ENTRY(node, struct pool_task, fair.node);
+    task->waits_alone = false;
     return task;
+}
+
+static struct pool_task *task_of(struct fair_task *task)
+{
+    return task ? HEAP_ENTRY(task, struct pool_task, fair) : NULL;
+}
+
+/* Whether the owner has no running task. */
+static bool has_none_running(const void *user, const char *owner)
+{
+    const struct pool *pool = user;
+    for (size_t i = 0; i < pool->threads_len; i++) {
+        const struct worker *worker = &pool->threads[i];
+        if (worker->busy && !worker->paused && strcmp(worker->owner, owner) == 0)
+            return false;
+    }
+    return true;
 }
 
 /* Whether a task that must run alone does so, and no other task runs beside it. */
@@ -164,7 +183,17 @@ static bool all_long_locked(const struct pool *pool, double now)
         quick += worker->busy && !worker->paused && worker->seconds <= pool->short_seconds &&
                  now < worker->started + pool->short_seconds;
     }
-    return pool->running <= pool->workers && !quick;
+    return !quick;
+}
+
+/* The short task that may run in addition to as many as there are workers. */
+static struct pool_task *take_extra_locked(struct pool *pool, double now)
+{
+    unsigned kind = FAIR_ONLY(FAIR_SHORT);
+    if (!(pool->short_seconds > 0) || pool->running > pool->workers)
+        return NULL;
+    return task_of(all_long_locked(pool, now) ? fair_take(&pool->queue, kind)
+                                              : fair_take_of(&pool->queue, kind, has_none_running, pool));
 }
 
 static size_t background_max(const struct pool *pool)
@@ -172,37 +201,20 @@ static size_t background_max(const struct pool *pool)
     return pool->workers > 1 ? pool->workers / 2 : 1;
 }
 
-/* The queue of the next task to start if there is a place, with `background` background tasks running and `yielding`
- * more that have yielded; -1: none. The first single task; if children wait too, the two kinds alternate, so that
- * neither starves. */
-static int first_locked(const struct pool *pool, size_t background, size_t yielding)
+/* The kinds of tasks that may start if there is a place, with `background` background tasks running and `yielding` more
+ * that have yielded. */
+static unsigned kinds_locked(const struct pool *pool, size_t background, size_t yielding)
 {
     bool room = (background < background_max(pool) && yielding <= pool->workers) || pool->stopping;
-    int best = -1;
-    for (int i = QUEUE_SHORT; i < QUEUE_CHILDREN; i++) {
-        const struct heap_node *node = pool->queues[i].root;
-        bool may = node && (i != QUEUE_BACKGROUND || room);
-        if (may && (best < 0 || heap_before(node, pool->queues[best].root)))
-            best = i;
-    }
-    if (pool->queues[QUEUE_CHILDREN].root && (best < 0 || !pool->child_last))
-        best = QUEUE_CHILDREN;
-    return best;
-}
-
-static struct pool_task *take_first_locked(struct pool *pool)
-{
-    int first = first_locked(pool, pool->background, pool->yielding);
-    pool->child_last = first == QUEUE_CHILDREN;
-    return first < 0 ? NULL : take_locked(pool, first);
+    return room ? FAIR_ALL : FAIR_ALL & ~FAIR_ONLY(FAIR_BACKGROUND);
 }
 
 /* Whether the next free place goes to a task that yielded. A task that must run alone starts when these have ended. */
 static bool yielder_next_locked(const struct pool *pool)
 {
     return pool->yielding && pool->background < background_max(pool) &&
-           (pool->fresh_last || pool->queues[QUEUE_ALONE].root || !few_wait_locked(pool) ||
-            first_locked(pool, pool->background, pool->yielding) < 0);
+           (pool->fresh_last || pool->alone.root || !few_wait_locked(pool) ||
+            !fair_any(&pool->queue, kinds_locked(pool, pool->background, pool->yielding)));
 }
 
 /* The task that may start now; NULL: none. While the pool stops, tasks need not run alone. */
@@ -211,12 +223,17 @@ static struct pool_task *pick_locked(struct pool *pool, double now)
     if (!pool->stopping) {
         if (alone_locked(pool, now))
             return NULL;
-        if (pool->queues[QUEUE_ALONE].root)
-            return served_locked(pool, now) ? take_locked(pool, QUEUE_ALONE) : NULL;
+        if (pool->alone.root)
+            return served_locked(pool, now) ? take_alone_locked(pool) : NULL;
+    } else if (pool->alone.root && place_locked(pool)) {
+        return take_alone_locked(pool);
     }
-    if (place_locked(pool))
-        return yielder_next_locked(pool) ? NULL : take_first_locked(pool);
-    return pool->short_seconds > 0 && all_long_locked(pool, now) ? take_locked(pool, QUEUE_SHORT) : NULL;
+    if (place_locked(pool)) {
+        return yielder_next_locked(pool)
+                   ? NULL
+                   : task_of(fair_take(&pool->queue, kinds_locked(pool, pool->background, pool->yielding)));
+    }
+    return take_extra_locked(pool, now);
 }
 
 /* The time at which the result of the rules may change without an event; INFINITY: never. */
@@ -313,6 +330,7 @@ static void run_locked(struct worker *worker, struct pool_task *task, double now
     worker->busy = true;
     worker->waits = false;
     worker->background = task->background;
+    memcpy(worker->owner, task->owner, sizeof worker->owner);
     worker->started = now;
     worker->seconds = task->seconds;
     worker->alone_seconds = task->alone_seconds;
@@ -462,18 +480,26 @@ void pool_destroy(struct pool *pool)
 
 /* ---------------------------------------------------------------- submitting */
 
+static enum fair_kind kind_of(const struct pool *pool, const struct pool_task *task)
+{
+    return task->background                       ? FAIR_BACKGROUND
+           : task->child                          ? FAIR_CHILD
+           : task->seconds <= pool->short_seconds ? FAIR_SHORT
+                                                  : FAIR_LONG;
+}
+
 void pool_submit(struct pool *pool, struct pool_task *task)
 {
-    int queue = task->alone_seconds > 0                ? QUEUE_ALONE
-                : task->background                     ? QUEUE_BACKGROUND
-                : task->child                          ? QUEUE_CHILDREN
-                : task->seconds <= pool->short_seconds ? QUEUE_SHORT
-                                                       : QUEUE_LONG;
     pthread_mutex_lock(&pool->mutex);
     double arrived = task->arrived > 0 ? task->arrived : clock_monotonic();
     double rank = arrived + fmin(task->seconds, OVERTAKEN_MAX) + (task->background ? BACKGROUND_SECONDS : 0);
-    task->queue = &pool->queues[queue];
-    heap_insert(task->queue, &task->node, rank);
+    task->waits_alone = task->alone_seconds > 0;
+    if (task->waits_alone) {
+        heap_insert(&pool->alone, &task->fair.node, rank);
+    } else {
+        task->fair.kind = kind_of(pool, task);
+        fair_add(&pool->queue, &task->fair, task->owner, rank, task->seconds);
+    }
     atomic_fetch_add(&pool->arrivals, 1);
     pthread_cond_signal(&pool->work);
     if (pool->yielding)
@@ -481,13 +507,28 @@ void pool_submit(struct pool *pool, struct pool_task *task)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+void pool_share(struct pool *pool, struct pool_task *task, const char *owner)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (task->fair.owner && fair_backlog(&pool->queue, owner) + task->fair.turns < task->fair.owner->backlog) {
+        double rank = task->fair.node.rank;
+        fair_remove(&pool->queue, &task->fair);
+        snprintf(task->owner, sizeof task->owner, "%s", owner);
+        fair_add(&pool->queue, &task->fair, owner, rank, task->seconds);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 bool pool_withdraw(struct pool *pool, struct pool_task *task)
 {
     pthread_mutex_lock(&pool->mutex);
-    bool found = task->queue != NULL;
+    bool found = task->waits_alone || task->fair.owner;
     if (found) {
-        heap_remove(task->queue, &task->node);
-        task->queue = NULL;
+        if (task->waits_alone)
+            heap_remove(&pool->alone, &task->fair.node);
+        else
+            fair_remove(&pool->queue, &task->fair);
+        task->waits_alone = false;
         pthread_cond_signal(&pool->work); /* it may have held others back */
         pthread_cond_broadcast(&pool->place);
     }
@@ -534,8 +575,9 @@ void pool_resume(bool at_once)
 /* Whether a waiting task could use the place of a running background task, and there is a thread for it. */
 static bool wanted_locked(struct pool *pool)
 {
-    if (pool->stopping || pool->queues[QUEUE_ALONE].root ||
-        (!pool->yielding && (!few_wait_locked(pool) || first_locked(pool, pool->background - 1, 1) < 0)))
+    if (pool->stopping || pool->alone.root ||
+        (!pool->yielding &&
+         (!few_wait_locked(pool) || !fair_any(&pool->queue, kinds_locked(pool, pool->background - 1, 1)))))
         return false;
     pool->paused++;
     bool threads = threads_add_locked(pool);

@@ -1,6 +1,6 @@
 /*
- * The worker threads. They run tasks, short ones first, and help computations that have parallel parts while they are
- * idle. Thread-safe.
+ * The worker threads. They run tasks, those of each owner in turn and of an owner short ones first, and help
+ * computations that have parallel parts while they are idle. Thread-safe.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/ops/heap.h"
 #include "server/ops/metrics.h"
+#include "server/work/fair.h"
 
 struct pool;
 struct worker; /* a thread of a pool */
@@ -19,22 +19,26 @@ struct worker; /* a thread of a pool */
 /* Embed it, zero except for the members that are set. run() owns the task: it may free the struct that embeds it. */
 struct pool_task {
     void (*run)(struct pool_task *task);
-    /* The estimated duration. The task with the smallest sum of arrival time and duration goes first, so a short task
-     * overtakes longer ones, and no task is overtaken by one that arrives later by more than its own duration. */
+    /* Whose task it is: the id of a key; "": nobody's, who count as one owner. Owners that have waiting tasks share the
+     * workers equally, by estimated time: see fair.h. */
+    char owner[FAIR_NAME_SIZE];
+    /* The estimated duration. Of an owner's tasks, the one with the smallest sum of arrival time and duration goes
+     * first, so a short task overtakes longer ones, and no task is overtaken by one that arrives later by more than its
+     * own duration. */
     double seconds;
     double arrived;       /* monotonic seconds; 0: set when it is submitted */
     bool background;      /* counts as arriving a minute later; at most half of the workers run one */
-    bool child;           /* of a group: if both kinds wait, workers alternate between children and others */
+    bool child;           /* of a group: if an owner has both kinds, children and others alternate */
     double alone_seconds; /* nothing else starts beside it for this long; goes before all others */
     /* Private. */
-    struct heap_node node;
-    struct heap *queue; /* NULL: it does not wait */
+    struct fair_task fair;
+    bool waits_alone; /* in the queue of tasks that must run alone, by its node */
 };
 
 /*
  * At most `workers` tasks run at once. short_seconds > 0: one more, if it is estimated to be shorter, and the running
- * ones are estimated to be longer or have been running for longer; also if paused tasks have taken all places. busy:
- * the gauge of threads that have a task, or METRIC_COUNT for none.
+ * ones are estimated to be longer or have been running for longer, or are those of other owners; also if paused tasks
+ * have taken all places. busy: the gauge of threads that have a task, or METRIC_COUNT for none.
  */
 struct pool *pool_create(size_t workers, double short_seconds, enum metric busy);
 /* Runs what is queued, then ends the threads. Returns false if one is still busy at the deadline (monotonic seconds);
@@ -43,6 +47,9 @@ bool pool_stop(struct pool *pool, double deadline);
 /* The same without a deadline; frees the pool. NULL is allowed. */
 void pool_destroy(struct pool *pool);
 void pool_submit(struct pool *pool, struct pool_task *task);
+/* Another owner waits for the task too. If it has not started, it goes to the one that has less waiting, so that nobody
+ * waits longer for it than for a task of his own. */
+void pool_share(struct pool *pool, struct pool_task *task, const char *owner);
 /* Withdraws a task that no thread has started. Returns false if it is not in the queue. */
 bool pool_withdraw(struct pool *pool, struct pool_task *task);
 /* The task of this thread waits for another task from here on. Its place is given to another task, as long as no more

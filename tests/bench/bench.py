@@ -161,7 +161,8 @@ def main():
         subprocess.run([sys.executable, os.path.join(HERE, part), "--build", options.build, "--objects",
                         options.objects, *(["--skip-peer"] if options.skip_peer else [])], check=True)
     subprocess.run([sys.executable, os.path.join(HERE, "costs.py"), "--objects", options.objects], check=True)
-    subprocess.run([sys.executable, os.path.join(HERE, "pages.py"), "--build", options.build], check=True)
+    for part in ("pages.py", "fairness.py"):
+        subprocess.run([sys.executable, os.path.join(HERE, part), "--build", options.build], check=True)
     throughput(options.build, options.seconds)
 
 

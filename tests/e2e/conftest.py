@@ -243,6 +243,13 @@ def launch(tmp_path):
     assert not wrong, "\n".join(wrong)
 
 
+def draw_key(*options):
+    """A key by `epsilond key`, and its line."""
+    lines = subprocess.run([BINARY, "key", *options, "new"], capture_output=True, text=True, timeout=60,
+                           check=True).stdout.splitlines()
+    return lines[0], lines[-1]
+
+
 def check_problem(answer, status, name, pointer=None):
     """Checks that the answer is a problem document with this status and type; returns it."""
     assert answer.status_code == status, answer.text

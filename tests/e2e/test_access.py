@@ -14,7 +14,7 @@ import requests
 import yaml
 
 from browser import Browser
-from conftest import BINARY, GAUSSIAN, ROOT, check_problem, until
+from conftest import BINARY, GAUSSIAN, ROOT, check_problem, draw_key, until
 
 sys.path.insert(0, str(ROOT / "api" / "python"))
 
@@ -32,9 +32,7 @@ def run(*arguments, **environment):
 
 
 def draw(scope="submit", *options):
-    """A key and its line."""
-    lines = run("key", "--scope", scope, *options, "new").stdout.splitlines()
-    return lines[0], lines[-1]
+    return draw_key("--scope", scope, *options)
 
 
 def bearer(key):

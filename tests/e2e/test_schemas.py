@@ -13,13 +13,14 @@ import jsonschema
 import pytest
 import yaml
 
-from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem
+from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, ROOT, check_problem, draw_key
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
 ANSWERS = ["Job", "JobList", "Progress", "Bracket", "Result", "CurvePoint", "Curve", "Factorization", "StepError",
            "Statement",
-           "Batch", "NoiseStep", "Index", "Problem", "Sweep", "SweepList", "Point", "PointList"]
+           "Batch", "NoiseStep", "Index", "Usage", "KeyUsage", "QuotaUsage",
+           "Problem", "Sweep", "SweepList", "Point", "PointList"]
 LINES = {"/v1/batches": "Batch", "/v1/noise": "NoiseStep"}
 JSON = {"Content-Type": "application/json"}
 # For tests that are not about the limit on operations.
@@ -264,7 +265,7 @@ def calls(server):
     yield *noise, {"data": "{", "headers": JSON}
     yield *noise, {"data": " " * (9 << 20), "headers": JSON}
     yield *noise, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
-    for path in ("/v1", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
+    for path in ("/v1", "/v1/usage", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
         yield "GET", path, path, {}
     yield "GET", "/v1", "/v1", {"headers": {"If-None-Match": "*"}}
     for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"] + ["nothing"]:
@@ -303,8 +304,28 @@ def test_every_answer_is_in_the_contract(launch):
     assert not wrong, "\n".join(wrong)
     listed = {(method.upper(), template, status) for template, item in CONTRACT["paths"].items()
               for method in item if method != "parameters" for status in item[method]["responses"]}
-    missing = {row for row in listed - seen if row[2] not in ("default", "503")}
+    missing = {row for row in listed - seen if row[2] not in ("default", "503", "429")}
     assert not missing, sorted(missing)
+
+
+def test_a_used_up_quota_is_in_the_contract(launch, tmp_path):
+    """Every operation that needs a key is 429 with its headers."""
+    key, line = draw_key("--scope", "admin", "--quota", "requests=1/s")
+    path = tmp_path / "keys"
+    path.write_text(line)
+    path.chmod(0o600)
+    server = launch("--keys", str(path))
+    header = {"Authorization": f"Bearer {key}"}
+    for template, item in CONTRACT["paths"].items():
+        for method in item.keys() & {"get", "post", "delete"}:
+            operation = item[method]
+            assert ("429" in operation["responses"]) == (operation["x-scope"] != "anyone"), template
+            if operation["x-scope"] != "anyone":
+                target = template.format(id=NOBODY[-36:])
+                answers = [server.request(method.upper(), target, json={}, headers=header) for _ in range(3)]
+                answer = next(answer for answer in answers if answer.status_code == 429)
+                check_answer(answer, method.upper(), template)
+                assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= set(answer.headers)
 
 
 def test_a_full_queue_is_in_the_contract(launch):

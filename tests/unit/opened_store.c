@@ -90,10 +90,17 @@ static void landing_done(struct store_write *write, enum store_status status)
 void insert_begin(struct store *store, struct landing *landing, const struct job_record *record, const char *key,
                   const char *request)
 {
-    *landing = (struct landing){
-        .insert = {.record = record}, .mutex = PTHREAD_MUTEX_INITIALIZER, .landed = PTHREAD_COND_INITIALIZER};
-    snprintf(landing->insert.key.text, sizeof landing->insert.key.text, "%s", key);
-    snprintf(landing->insert.key.request, sizeof landing->insert.key.request, "%s", request);
+    insert_within(store, landing, record, &(struct insert_terms){.key = key, .request = request});
+}
+
+void insert_within(struct store *store, struct landing *landing, const struct job_record *record,
+                   const struct insert_terms *terms)
+{
+    *landing = (struct landing){.insert = {.record = record, .allowance.most = terms->most},
+                                .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                .landed = PTHREAD_COND_INITIALIZER};
+    snprintf(landing->insert.key.text, sizeof landing->insert.key.text, "%s", terms->key);
+    snprintf(landing->insert.key.request, sizeof landing->insert.key.request, "%s", terms->request);
     landing->insert.write.done = landing_done;
     store_insert_job(store, &landing->insert);
 }

@@ -37,6 +37,14 @@ struct landing {
 
 void insert_begin(struct store *store, struct landing *landing, const struct job_record *record, const char *key,
                   const char *request);
+/* The same with an allowance. */
+struct insert_terms {
+    const char *key;
+    const char *request;
+    uint64_t most;
+};
+void insert_within(struct store *store, struct landing *landing, const struct job_record *record,
+                   const struct insert_terms *terms);
 enum store_status insert_wait(struct landing *landing);
 void insert_now(struct store *store, const struct job_record *record);
 void put_result(struct store *store, const char *hash);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "server/jobs/memory.h"
+#include "server/ops/ledger.h"
 #include "server/ops/log.h"
 #include "server/routes/groups/ranking.h"
 #include "tests/unit/test.h"
@@ -35,6 +36,8 @@ struct service *service_start(void)
                                       .memory_bytes = 1 << 20};
     struct server *server = &service->server;
     server->config = &service->config;
+    server->ledger = ledger_create();
+    assert_non_null(server->ledger);
     server->pool = pool_create(1, 0, METRIC_COUNT);
     server->bulk = pool_create(1, 0, METRIC_COUNT);
     server->works = works_create();
@@ -60,6 +63,7 @@ void service_stop(struct service *service)
     jobs_destroy(server->jobs);
     memory_destroy(server->rankings);
     works_destroy(server->works);
+    ledger_destroy(server->ledger);
     for (int i = 0; i < 4; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s%s", service->path, tails[i]);

@@ -346,6 +346,12 @@ class Client:
         """Links, limits and versions, and the supported families, schemes and accountants."""
         return self._document("/v1")
 
+    def usage(self) -> list[Document]:
+        """What the key of this client has used, and its quotas; for a key of scope admin, those of every key. Each has
+        id, scope, group, quotas (limit and used of requests, queued, seconds, streams and bytes) and total."""
+        keys: list[Document] = self._document("/v1/usage")["keys"]
+        return keys
+
     def explain(self, problem: Problem | str) -> Document:
         """What a problem type means and how to respond to it: type, title, status, explanation. Takes an exception or
         its type."""

@@ -199,6 +199,8 @@ struct posting {
     void *asked;
     json_t *problem; /* or NULL */
     bool reserved;
+    bool over; /* a quota is used up: */
+    struct quota_refusal refusal;
     struct fetching fetching;
 };
 
@@ -267,6 +269,9 @@ static void post_stored(struct store_write *write, enum store_status status)
     if (!answered) {
         refuse(posting, API_PROBLEM_QUEUE_FULL,
                "the database could not be written and nothing was accepted; post it again later");
+    } else if (posting->insert.allowance.exceeded) {
+        posting->over = true;
+        posting->refusal = store_allowance_refusal(&posting->insert.allowance);
     } else if (posting->insert.key.use == KEY_FREE && groups_admit(groups, &posting->record, posting->asked)) {
         posting->asked = NULL;
         posting->reserved = false;
@@ -282,6 +287,7 @@ static void post_decide(struct pool_task *task)
     struct posting *posting = (struct posting *)(void *)((char *)task - offsetof(struct posting, task));
     struct server *server = posting->request->server;
     struct group_record *record = &posting->record;
+    record->poster = request_poster(posting->request);
     if (!read_body(posting)) {
         request_resume(posting->request);
         return;
@@ -296,8 +302,17 @@ static void post_decide(struct pool_task *task)
     snprintf(record->request_id, sizeof record->request_id, "%s", posting->request->id);
     snprintf(record->client, sizeof record->client, "%s", posting->request->place->client);
     uuid_next(record->id);
-    posting->reserved = !store_full(server->store) && groups_reserve(server->groups, record);
-    if (!posting->reserved) {
+    enum jobs_room room =
+        store_full(server->store)
+            ? JOBS_FULL
+            : groups_reserve(server->groups, record, &posting->request->client.quota, &posting->refusal);
+    posting->reserved = room == JOBS_ROOM;
+    if (room == JOBS_OVER) {
+        posting->over = true;
+        request_resume(posting->request);
+        return;
+    }
+    if (room == JOBS_FULL) {
         refuse(posting, API_PROBLEM_QUEUE_FULL,
                "the queue is full, in number (--queue) or bytes (--queue-bytes), or the database has reached its limit "
                "(--max-db); post it again later");
@@ -305,6 +320,7 @@ static void post_decide(struct pool_task *task)
         return;
     }
     posting->insert.record = record;
+    posting->insert.allowance.most = posting->request->client.quota.most[QUOTA_BYTES];
     posting->insert.write.done = post_stored;
     store_insert_group(server->store, &posting->insert);
 }
@@ -330,6 +346,8 @@ static enum handled post_resume(struct request *request)
         posting->problem = NULL;
         return reply_problem_json(request, problem);
     }
+    if (posting->over)
+        return reply_quota(request, &posting->refusal);
     if (key->use != KEY_FREE && !resource_replays(request, key, &handled))
         return handled;
     const char *id = key->use == KEY_FREE ? posting->record.id : key->id;
@@ -346,7 +364,7 @@ enum handled handle_group_post(struct request *request)
     request->state_free = posting_free;
     posting->request = request;
     posting->routes = resource_of(request)->group;
-    posting->task.run = post_decide;
+    posting->task = request_task(request, post_decide);
     if (!resource_key(request, &posting->insert.key, &handled))
         return handled;
     if (!request_suspend(request, post_resume))

@@ -5,6 +5,7 @@
  */
 #include "api/requests/plan.h"
 #include "server/jobs/compute.h"
+#include "server/jobs/realm.h"
 #include "server/routes/groups/groups.h"
 #include "server/routes/groups/ranking.h"
 
@@ -38,7 +39,8 @@ static void write_candidate(struct server *server, struct text *out, const struc
 
 static void *decode(struct server *server, struct api_errors *errors, struct group_record *record, const json_t *json)
 {
-    struct eps_context context = computation_checks(server->config, server->store);
+    struct checks checks = {server->config, server->store, realm_of(server->config, &record->poster)};
+    struct eps_context context = computation_checks(&checks);
     struct api_plan *plan = api_plan_decode(errors, &context, json, (size_t)server->config->max_n);
     if (plan) {
         record->total = api_plan_len(plan);

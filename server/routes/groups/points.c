@@ -265,7 +265,7 @@ enum handled handle_sweep_points(struct request *request)
         return reply_problem(request, API_PROBLEM_INTERNAL, "out of memory");
     request->state = table;
     request->state_free = table_free;
-    table->task.run = table_task;
+    table->task = request_task(request, table_task);
     table->request = request;
     table_range(table);
     if (!request_suspend(request, table_resume))

@@ -29,7 +29,7 @@ static bool decode_job(struct streaming *streaming, struct accounted *accounted,
 {
     struct eps_error error;
     json_t *problem = NULL;
-    accounted->decoded = decode_stored(record, streaming->server->config->max_n, &error);
+    accounted->decoded = decode_stored(record, streaming->server->config, &error);
     if (!accounted->decoded) {
         streaming_fail(streaming, API_PROBLEM_INTERNAL, error.message);
         return false;
@@ -60,6 +60,7 @@ bool accounted_find(struct streaming *streaming, struct accounted *accounted, co
     if (status != STORE_OK)
         return refuse_unread(streaming, status);
     memcpy(streaming->request->job, record.id, UUID_SIZE);
+    accounted->poster = record.poster;
     bool found = false;
     if (result) {
         found = decode_job(streaming, accounted, &record, result, what);

@@ -15,6 +15,7 @@
 struct accounted {
     struct answered answered;
     struct api_job *decoded; /* owns what the mechanism borrows; or NULL */
+    struct poster poster;    /* of the job */
 };
 
 /* what: the noun for messages, such as "noise". Returns false after the reply has been set. Release with

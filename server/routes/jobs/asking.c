@@ -12,11 +12,10 @@
 #include "server/routes/waiting.h"
 
 struct asking {
-    struct watching watching; /* first */
-    const struct figure_kind *kind;
+    struct watching watching;  /* first */
+    struct figure_asked asked; /* its texts belong to the handler until the request is given away */
     figure_reply *reply;
-    const struct job_record *record;
-    struct result_record *result; /* both belong to the handler until the request is given away */
+    struct quota_refusal refusal;
 };
 
 static enum handled asking_resume(struct request *request)
@@ -27,7 +26,10 @@ static enum handled asking_resume(struct request *request)
     enum handled handled;
     if (!read_succeeded(request, &record, &result, &handled))
         return handled;
-    if (!asking->reply(request, result, &handled)) {
+    bool replied = asking->reply(request, result, &handled);
+    if (!replied && asking->refusal.seconds) {
+        handled = reply_quota(request, &asking->refusal);
+    } else if (!replied) {
         handled = jobs_stopping(request->server->jobs)
                       ? reply_stopping(request)
                       : reply_problem(request, API_PROBLEM_QUEUE_FULL, "it has not been computed yet; try again later");
@@ -41,7 +43,7 @@ static bool asking_give(void *user)
 {
     struct asking *asking = user;
     struct jobs *jobs = asking->watching.request->server->jobs;
-    return jobs_figure_wait(jobs, asking->kind, asking->record, asking->result, &asking->watching.waiter);
+    return jobs_figure_wait(jobs, &asking->asked, &asking->watching.waiter, &asking->refusal);
 }
 
 static bool asking_take_back(void *user)
@@ -75,11 +77,12 @@ enum handled figure_handle(struct request *request, const struct figure_kind *ki
     if (!read_succeeded(request, &record, &result, &handled))
         return handled;
     memcpy(request->job, record.id, UUID_SIZE);
+    memcpy(record.poster.key, request->client.id, sizeof record.poster.key); /* who waits for it */
     if (!reply(request, result, &handled)) {
         const char *reason = refusal ? refusal(result) : NULL;
         handled = reason ? reply_problem(request, API_PROBLEM_CONFLICT, "%s", reason)
-                         : await(request,
-                                 &(struct asking){.kind = kind, .reply = reply, .record = &record, .result = result});
+                         : await(request, &(struct asking){.asked = {kind, &record, result, &request->client.quota},
+                                                           .reply = reply});
     }
     result_record_release(result);
     job_record_clear(&record);

@@ -16,6 +16,7 @@
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/jobs.h"
+#include "server/jobs/realm.h"
 #include "server/routes/jobs/answered.h"
 
 static void drawing_free(void *state)
@@ -23,8 +24,7 @@ static void drawing_free(void *state)
     struct drawing *drawing = state;
     if (drawing->fd >= 0)
         close(drawing->fd);
-    if (drawing->waiting)
-        jobs_unreserve(drawing->request->server->jobs, drawing->waiting);
+    jobs_unreserve(drawing->request->server->jobs, &drawing->waiting);
     if (drawing->len)
         budget_give(&drawing->request->server->spool, drawing->len);
     json_decref(drawing->problem);
@@ -125,6 +125,8 @@ static void draw(struct drawing *drawing, struct api_job *job)
         return;
     drawing->noise_multiplier = answered.noise_multiplier;
     computation_open(&computation, server, &drawing->work, longest);
+    computation.realm = realm_of(config, &drawing->record.poster);
+    computation.account = drawing->request->account;
     computation.deadline = drawing->request->started + longest;
     computation.job = drawing->record.id;
     struct eps_context context = computation_context(&computation);
@@ -141,9 +143,8 @@ static void draw_task(struct pool_task *task)
     struct drawing *drawing = (struct drawing *)task;
     struct server *server = drawing->request->server;
     struct eps_error error;
-    jobs_unreserve(server->jobs, drawing->waiting);
-    drawing->waiting = 0;
-    struct api_job *job = decode_stored(&drawing->record, server->config->max_n, &error);
+    jobs_unreserve(server->jobs, &drawing->waiting);
+    struct api_job *job = decode_stored(&drawing->record, server->config, &error);
     if (drawing_stopping(drawing))
         drawing_fail(drawing, API_PROBLEM_QUEUE_FULL, "the service is stopping");
     else if (!spool_open(drawing, server->config->db))
@@ -211,15 +212,20 @@ enum handled drawing_start(struct request *request, drawing_write *write, enum e
     drawing->request = request;
     drawing->fd = -1;
     work_init(&drawing->work, request->server->works, WORK_DRAWING, NULL);
-    drawing->work.task.run = draw_task;
+    drawing->work.task = request_task(request, draw_task);
     drawing->write = write;
     drawing->work.task.background = true;
     drawing->part = part;
     drawing->phase = request_phase(request);
     drawing->result = result;
     drawing->record = record;
-    size_t waiting = sizeof *drawing + job_record_bytes(&record) + result_record_bytes(result);
-    if (!jobs_reserve(request->server->jobs, waiting))
+    struct quota_refusal refusal;
+    struct reservation waiting = {.account = request->account,
+                                  .bytes = sizeof *drawing + job_record_bytes(&record) + result_record_bytes(result)};
+    enum jobs_room room = jobs_reserve(request->server->jobs, &waiting, &request->client.quota, &refusal);
+    if (room == JOBS_OVER)
+        return reply_quota(request, &refusal);
+    if (room == JOBS_FULL)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the queue is full; try again later");
     drawing->waiting = waiting;
     if (!request_suspend(request, drawing_resume))

@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 
+#include "server/jobs/jobs.h"
 #include "server/routes/routes.h"
 #include "server/work/work.h"
 
@@ -36,7 +37,7 @@ struct drawing {
     FILE *file;                   /* counts the bytes written in server->spool */
     int fd;                       /* of the file, and of the reply; -1: none */
     uint64_t len;                 /* written */
-    size_t waiting;               /* bytes reserved in the queue; 0: none, or no longer */
+    struct reservation waiting;   /* until a thread takes it */
     json_t *problem;
 };
 

@@ -117,6 +117,8 @@ static enum handled post_resume(struct request *request)
         submission->problem = NULL;
         return reply_problem_json(request, problem);
     }
+    if (submission->outcome == SUBMIT_OVER)
+        return reply_quota(request, &submission->refusal);
     if (submission->outcome == SUBMIT_KEY_USED && !resource_replays(request, &submission->insert.key, &handled))
         return handled;
     if (submission->outcome == SUBMIT_FINISHED) {
@@ -151,7 +153,9 @@ enum handled handle_jobs_post(struct request *request)
     request->state = posting;
     request->state_free = posting_free;
     posting->request = request;
-    posting->task.run = post_decide;
+    posting->task = request_task(request, post_decide);
+    posting->submission.poster = request_poster(request);
+    posting->submission.quota = &request->client.quota;
     posting->submission.jobs = request->server->jobs;
     posting->submission.instance = request->path;
     posting->submission.request = request->id;

@@ -41,7 +41,8 @@ static void sweep(struct service *service, struct group_record *record)
     uuid_next(record->id);
     struct api_sweep *asked = api_sweep_read(request);
     assert_non_null(asked);
-    assert_true(groups_reserve(groups, record));
+    struct quota_refusal refusal;
+    assert_int_equal(groups_reserve(groups, record, &(struct quota){0}, &refusal), JOBS_ROOM);
     service_insert(service, record);
     assert_true(groups_admit(groups, record, asked));
     for (int i = 0; i < 60000 && groups_is_live(groups, GROUP_SWEEP, record->id); i++) {

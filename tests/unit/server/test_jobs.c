@@ -59,6 +59,8 @@ static int set_up(void **state)
                                       .memory_bytes = 1 << 20};
     struct server *server = &fixture->server;
     server->config = &fixture->config;
+    server->ledger = ledger_create();
+    assert_non_null(server->ledger);
     server->pool = pool_create(1, 0, METRIC_COUNT);
     server->works = works_create();
     assert_non_null(server->works);
@@ -93,6 +95,7 @@ static int tear_down(void **state)
     store_close(server->store);
     jobs_destroy(server->jobs);
     works_destroy(server->works);
+    ledger_destroy(server->ledger);
     for (int i = 0; i < 4; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s%s", fixture->path, tails[i]);
@@ -126,6 +129,9 @@ struct document *__wrap_document_create(const struct job_record *record, const s
     return __real_document_create(record, result, progress);
 }
 
+static const struct quota unlimited;
+static struct quota_refusal refusal;
+
 /* Reserves and admits a job; false: there is no room. */
 static bool admit(struct jobs *jobs, const char *hash, char id[UUID_SIZE])
 {
@@ -135,8 +141,8 @@ static bool admit(struct jobs *jobs, const char *hash, char id[UUID_SIZE])
     snprintf(record.hash, sizeof record.hash, "%s", hash);
     record.job = strdup(job_text);
     assert_non_null(record.job);
-    size_t bytes = jobs_bytes(&record);
-    bool room = jobs_reserve(jobs, bytes);
+    struct reservation reservation = jobs_reservation(jobs, &record);
+    bool room = jobs_reserve(jobs, &reservation, &unlimited, &refusal) == JOBS_ROOM;
     if (room)
         assert_true(jobs_admit(jobs, &record, 0));
     job_record_clear(&record);
@@ -187,7 +193,7 @@ TEST_WITH(what_is_held_is_given_back_by_a_cancel, set_up, tear_down)
     struct jobs *jobs = fixture->server.jobs;
     char ids[3][UUID_SIZE];
     struct job_record same = {.job = (char *)(uintptr_t)job_text};
-    size_t each = jobs_bytes(&same);
+    size_t each = jobs_reservation(jobs, &same).bytes;
     assert_true(each > sizeof job_text);
     for (int i = 0; i < 3; i++) /* the last two are equal and share a run */
         assert_true(admit(jobs, i ? "two" : "one", ids[i]));
@@ -219,11 +225,13 @@ TEST_WITH(the_bound_is_in_bytes_and_in_number, set_up, tear_down)
     struct jobs *jobs = fixture->server.jobs;
     char ids[5][UUID_SIZE];
     size_t most = (size_t)fixture->config.queue_bytes;
-    assert_true(jobs_reserve(jobs, most - 1));
-    assert_false(jobs_reserve(jobs, 2));
-    assert_true(jobs_reserve(jobs, 1));
-    jobs_unreserve(jobs, most - 1);
-    jobs_unreserve(jobs, 1);
+    struct account *nobody = ledger_account(fixture->server.ledger, "");
+    struct reservation many = {nobody, most - 1, 0}, two = {nobody, 2, 0}, one = {nobody, 1, 0};
+    assert_int_equal(jobs_reserve(jobs, &many, &unlimited, &refusal), JOBS_ROOM);
+    assert_int_equal(jobs_reserve(jobs, &two, &unlimited, &refusal), JOBS_FULL);
+    assert_int_equal(jobs_reserve(jobs, &one, &unlimited, &refusal), JOBS_ROOM);
+    jobs_unreserve(jobs, &many);
+    jobs_unreserve(jobs, &one);
     assert_held(jobs, 0, 0);
     for (int i = 0; i < 4; i++)
         assert_true(admit(jobs, "one", ids[i]));
@@ -231,4 +239,31 @@ TEST_WITH(the_bound_is_in_bytes_and_in_number, set_up, tear_down)
     assert_int_equal(jobs_cancel(jobs, ids[0], NULL), CANCEL_STARTED);
     until_ended(jobs, ids[0]);
     assert_true(admit(jobs, "one", ids[0]));
+}
+
+/* What a key may not have, another one still may; a refusal counts nothing. */
+TEST_WITH(a_key_leaves_room_for_others, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    struct jobs *jobs = fixture->server.jobs; /* with four places */
+    struct reservation flood[2], other = {ledger_account(fixture->server.ledger, "22222222"), 1, 1};
+    struct quota one = {.most = {[QUOTA_QUEUED] = 1}};
+    for (int i = 0; i < 2; i++) {
+        flood[i] = (struct reservation){ledger_account(fixture->server.ledger, "11111111"), 1, 1};
+        assert_int_equal(jobs_reserve(jobs, &flood[i], i ? &unlimited : &one, &refusal), JOBS_ROOM);
+        assert_int_equal(jobs_reserve(jobs, &flood[i], &one, &refusal), JOBS_OVER);
+        assert_int_equal(refusal.kind, QUOTA_QUEUED);
+        assert_int_equal(refusal.most, 1);
+    }
+    assert_int_equal(jobs_reserve(jobs, &flood[0], &unlimited, &refusal), JOBS_OVER);
+    assert_int_equal(refusal.most, 2);
+    assert_held(jobs, 2, 2);
+    assert_int_equal(jobs_reserve(jobs, &other, &unlimited, &refusal), JOBS_ROOM);
+    assert_int_equal(jobs_reserve(jobs, &other, &unlimited, &refusal), JOBS_OVER);
+    assert_int_equal(refusal.most, 1);
+    jobs_unreserve(jobs, &flood[0]);
+    jobs_unreserve(jobs, &flood[1]);
+    jobs_unreserve(jobs, &flood[1]); /* it is empty */
+    assert_int_equal(jobs_reserve(jobs, &(struct reservation){other.account, 1, 1}, &unlimited, &refusal), JOBS_ROOM);
+    assert_held(jobs, 2, 2);
 }

@@ -86,6 +86,41 @@ TEST(children_and_single_tasks_go_in_turn)
         assert_int_equal(tasks[i].place, i + 10);
 }
 
+/* However many tasks one owner has, those of another take turns with them; one that both wait for is that of the owner
+ * who has less waiting. */
+TEST(owners_go_in_turn)
+{
+    static struct counted tasks[TASKS], shared;
+    atomic_size_t order = 0;
+    sem_t held, begun;
+    struct held_task holding = {.task.run = hold_task, .held = &held, .begun = &begun};
+    sem_init(&held, 0, 0);
+    sem_init(&begun, 0, 0);
+    struct pool *pool = pool_create(1, 0, METRIC_COUNT);
+    assert_non_null(pool);
+    pool_submit(pool, &holding.task);
+    sem_wait(&begun);
+    for (size_t i = 0; i < TASKS; i++) { /* the last ten are another's */
+        tasks[i] = (struct counted){.task.run = count_task, .order = &order};
+        strcpy(tasks[i].task.owner, i < TASKS - 10 ? "flood" : "other");
+        pool_submit(pool, &tasks[i].task);
+    }
+    shared = (struct counted){.task.run = count_task, .order = &order};
+    strcpy(shared.task.owner, "flood");
+    pool_submit(pool, &shared.task);
+    pool_share(pool, &shared.task, "third");
+    assert_string_equal(shared.task.owner, "third");
+    pool_share(pool, &shared.task, "flood");
+    assert_string_equal(shared.task.owner, "third");
+    sem_post(&held);
+    pool_destroy(pool);
+    sem_destroy(&held);
+    sem_destroy(&begun);
+    assert_int_equal(shared.place, 2); /* the third owner came last in the first round */
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(tasks[TASKS - 10 + i].place, i ? 2 * i + 2 : 1);
+}
+
 static void mark(void *arg, size_t index)
 {
     atomic_int *marks = arg;
@@ -389,6 +424,37 @@ TEST(a_short_task_waits_for_no_long_one)
     sem_post(&shorts[1].go);
     for (int i = 0; i < 3; i++)
         sem_post(&longs[i].go);
+    pool_destroy(pool);
+}
+
+/* Nor, if its owner has none running, for those of other owners, however short they are. */
+TEST(a_short_task_waits_for_no_other_owner)
+{
+    static const char *const owners[] = {"a", "a", "b", "b", "c"};
+    struct blocker tasks[5];
+    struct pool *pool = pool_create(1, 1, METRIC_COUNT);
+    for (int i = 0; i < 5; i++) {
+        tasks[i] = (struct blocker){.task = {.run = block, .seconds = 0.5}};
+        strcpy(tasks[i].task.owner, owners[i]);
+        sem_init(&tasks[i].started, 0, 0);
+        sem_init(&tasks[i].go, 0, 0);
+    }
+    pool_submit(pool, &tasks[0].task);
+    assert_true(started_within(&tasks[0], SOON));
+    pool_submit(pool, &tasks[1].task);
+    pool_submit(pool, &tasks[2].task);
+    assert_true(started_within(&tasks[2], SOON));
+    pool_submit(pool, &tasks[3].task);
+    pool_submit(pool, &tasks[4].task);
+    for (int i = 0; i < 5; i++) /* one is running in addition already */
+        assert_false(i % 2 || i == 4 ? started_within(&tasks[i], NEVER / 3) : false);
+    for (int i = 2; i < 5; i++) { /* now each is the one in addition, while that of the first owner runs */
+        sem_post(&tasks[i].go);
+        assert_true(i == 4 || started_within(&tasks[i + 1], SOON));
+    }
+    assert_false(started_within(&tasks[1], NEVER));
+    for (int i = 0; i < 2; i++)
+        sem_post(&tasks[i].go);
     pool_destroy(pool);
 }
 

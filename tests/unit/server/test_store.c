@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "server/store/store.h"
+#include "server/store/internal.h"
 #include "tests/unit/opened_store.h"
 #include "tests/unit/test.h"
 TEST_WITH(rows_survive_a_reopening, set_up, tear_down)
@@ -421,5 +422,108 @@ TEST_WITH(the_log_does_not_grow_without_end, set_up, tear_down)
     snprintf(path, sizeof path, "%s-wal", place->path);
     assert_int_equal(stat(path, &log), 0);
     assert_true(log.st_size > 0 && log.st_size < 24 * BYTES);
+    store_close(store);
+}
+
+/* ---------------------------------------------------------------- what a key keeps */
+
+static void insert_of(struct store *store, struct landing *landing, struct job_record *record, uint64_t most)
+{
+    record->poster = (struct poster){.key = "0123abcd", .group = "g"};
+    insert_within(store, landing, record, &(struct insert_terms){record->id, "request", most});
+    assert_int_equal(insert_wait(landing), STORE_OK);
+}
+
+static void nothing_done(struct store_write *write, enum store_status status)
+{
+    (void)write;
+    assert_int_equal(status, STORE_OK);
+}
+
+static void delete_now(struct store *store, const char *id)
+{
+    struct store_delete deletion = {.write.done = nothing_done};
+    memcpy(deletion.id, id, UUID_SIZE);
+    store_delete_job(store, &deletion);
+    store_settle(store);
+}
+
+static void assert_kept(struct store *store, const char *key, uint64_t bytes, uint64_t items)
+{
+    uint64_t bytes_now, items_now;
+    assert_int_equal(store_read_kept(store, key, &bytes_now, &items_now), STORE_OK);
+    assert_int_equal(bytes_now, bytes);
+    assert_int_equal(items_now, items);
+}
+
+/* What exceeds the allowance leaves no row, no idempotency key and no owner. Deleting makes room. */
+TEST_WITH(a_key_keeps_no_more_bytes_than_it_may, set_up, tear_down)
+{
+    struct job_record first = record_new(1, JOB_FAILED), second = record_new(2, JOB_QUEUED), read;
+    struct landing landing;
+    struct store *store = open_store(*state, 1 << 20, 0);
+    const uint64_t one = job_record_kept(&first), other = job_record_kept(&second);
+    assert_true(one > KEPT_OVERHEAD && other > KEPT_OVERHEAD);
+    insert_of(store, &landing, &first, one);
+    assert_false(landing.insert.allowance.exceeded);
+    assert_kept(store, "0123abcd", one, 1);
+    insert_of(store, &landing, &second, one + other - 1);
+    assert_true(landing.insert.allowance.exceeded && landing.insert.allowance.kept == one);
+    struct quota_refusal refusal = store_allowance_refusal(&landing.insert.allowance);
+    assert_true(refusal.kind == QUOTA_BYTES && refusal.left == other - 1);
+    assert_int_equal(store_read_job(store, second.id, &read), STORE_NONE);
+    char owner[OWNER_SIZE];
+    assert_int_equal(store_read_owner(store, second.id, owner), STORE_NONE);
+    assert_int_equal(store_key_read(store, &landing.insert.key), STORE_OK);
+    assert_int_equal(landing.insert.key.use, KEY_FREE);
+    assert_kept(store, "0123abcd", one, 1);
+    insert_of(store, &landing, &second, one + other);
+    assert_kept(store, "0123abcd", one + other, 2);
+    assert_int_equal(store_read_job(store, second.id, &read), STORE_OK);
+    assert_string_equal(read.poster.key, "0123abcd");
+    assert_string_equal(read.poster.group, "g");
+    job_record_clear(&read);
+    delete_now(store, first.id);
+    assert_kept(store, "0123abcd", other, 1);
+    store_close(store);
+    store = open_store(*state, 1 << 20, 0);
+    assert_kept(store, "0123abcd", other, 1);
+    assert_kept(store, "", 0, 0);
+    job_record_clear(&first);
+    job_record_clear(&second);
+    store_close(store);
+}
+
+/* Rows of owners that were written before they had keys keep their groups, and count nothing. */
+TEST_WITH(owners_without_keys_stay_owners, set_up, tear_down)
+{
+    static const char former[] = "DROP TRIGGER owners_kept; DROP TRIGGER owners_gone; DROP TABLE kept;"
+                                 "UPDATE owners SET checksum = digest(id, owner);"
+                                 "ALTER TABLE owners DROP COLUMN key; ALTER TABLE owners DROP COLUMN bytes;"
+                                 "PRAGMA user_version = 14";
+    struct job_record record = record_new(1, JOB_FAILED), read;
+    struct landing landing;
+    char owner[OWNER_SIZE];
+    const struct place *place = *state;
+    sqlite3 *db = NULL;
+    struct store *store = open_store(*state, 1 << 20, 0);
+    insert_of(store, &landing, &record, 0);
+    store_close(store);
+    assert_int_equal(sqlite3_open(place->path, &db), SQLITE_OK);
+    assert_true(store__digest_register(db));
+    assert_int_equal(sqlite3_exec(db, former, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    store = open_store(*state, 1 << 20, 0);
+    assert_int_equal(store_read_owner(store, record.id, owner), STORE_OK);
+    assert_string_equal(owner, "g");
+    assert_int_equal(store_read_job(store, record.id, &read), STORE_OK);
+    assert_string_equal(read.poster.group, "g");
+    assert_string_equal(read.poster.key, "");
+    job_record_clear(&read);
+    assert_kept(store, "", 0, 1);
+    delete_now(store, record.id);
+    assert_kept(store, "", 0, 0);
+    assert_int_equal(store_read_owner(store, record.id, owner), STORE_NONE);
+    job_record_clear(&record);
     store_close(store);
 }

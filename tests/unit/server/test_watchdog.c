@@ -413,7 +413,9 @@ static void post(struct jobs *jobs, size_t n, char id[UUID_SIZE])
     struct job_record record;
     fill(&record, n);
     memcpy(id, record.id, UUID_SIZE);
-    assert_true(jobs_reserve(jobs, jobs_bytes(&record)));
+    struct reservation reservation = jobs_reservation(jobs, &record);
+    struct quota_refusal refusal;
+    assert_int_equal(jobs_reserve(jobs, &reservation, &(struct quota){0}, &refusal), JOBS_ROOM);
     assert_true(jobs_admit(jobs, &record, 0));
 }
 
@@ -506,7 +508,10 @@ TEST_WITH(a_curve_is_given_up, set_up, NULL)
     fill(&record, CURVE_N);
     assert_int_equal(jobs_result(jobs, record.hash, EPS_ACCOUNTING_VERSION, &result), STORE_OK);
     assert_true(curve_missing(result));
-    assert_true(jobs_figure_wait(jobs, &figure_curve, &record, result, &waiter));
+    struct quota_refusal refusal;
+    struct quota quota = {0};
+    struct figure_asked asked = {&figure_curve, &record, result, &quota};
+    assert_true(jobs_figure_wait(jobs, &asked, &waiter, &refusal));
     result_record_release(result);
     assert_true(posted_within(&told, SOON));
     assert_int_equal(jobs_result(jobs, record.hash, EPS_ACCOUNTING_VERSION, &result), STORE_OK);
