@@ -83,7 +83,8 @@ static void fall_back(struct tasks *tasks, size_t proving, const struct task *dr
 
 /*
  * Runs the deterministic accountants, then the sampling one, whose two tasks are last. It first samples the direction
- * whose proven bound is worse. The other direction is skipped if its proven bound is at most the sampled value.
+ * whose proven bound is worse. The other direction is skipped if its proven bound is at most the sampled value, or the
+ * proven one where no value was sampled.
  */
 static void run_tasks(const struct eps_context *context, struct tasks *tasks)
 {
@@ -103,8 +104,10 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
                                          .seconds = isnan(limit) ? INFINITY : limit};
     run_task(tasks, add_first);
     fall_back(tasks, proving, first);
-    second->left_out =
-        first->status == EPS_OK && proven_before(tasks, proving, second->direction) <= first->answer.value;
+    double value = first->status == EPS_OK             ? first->answer.value
+                   : first->status == EPS_UNATTAINABLE ? proven_before(tasks, proving, first->direction)
+                                                       : -INFINITY;
+    second->left_out = proven_before(tasks, proving, second->direction) <= value;
     if (second->left_out) {
         eps__meter_end(&second->meter);
     } else {

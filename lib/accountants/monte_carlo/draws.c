@@ -26,6 +26,8 @@ enum {
 
 #define BLOCK_OPERATIONS 4e8 /* approximate operations of a block; this much work is lost if the process is killed */
 #define POLL_OPERATIONS 3e6  /* operations between two polls for cancellation */
+#define JUDGED 0.3           /* seconds of draws after which their rate is known, */
+#define HOPELESS 4.0         /* and they end early if they would take so many times the time that is left */
 
 double eps__mc_now(void)
 {
@@ -272,10 +274,18 @@ static bool is_bounded(const struct eps__mc_estimator *estimator, const struct e
     return estimator->largest <= eps__raise(eps__exp_bound(EPS__UPPER, most, 0), 64);
 }
 
+/* Whether the remaining draws would take several times the time that is left, at the rate of those so far. */
+static bool is_hopeless(const struct eps__mc_run *run, double share, double spent)
+{
+    return run->whole && share > 0 && spent >= JUDGED &&
+           spent * (1 - share) / share > HOPELESS * (run->until - eps__mc_now());
+}
+
 static enum eps_status draw_waves(struct wave *wave, struct eps__mc_estimator *estimator, bool *complete, bool *over)
 {
     const struct eps__mc_run *run = wave->run;
     uint64_t blocks = (wave->chunks + wave->block - 1) / wave->block;
+    double started = eps__mc_now();
     enum eps_status status = EPS_OK;
     for (; wave->first < blocks && status == EPS_OK; wave->first += WAVE) {
         size_t len = (size_t)(blocks - wave->first < WAVE ? blocks - wave->first : WAVE);
@@ -289,7 +299,8 @@ static enum eps_status draw_waves(struct wave *wave, struct eps__mc_estimator *e
             return EPS_INTERNAL;
         *complete = status == EPS_OK && estimator->count == wave->chunks * EPS__MC_CHUNK;
         *over = status == EPS_OK && is_over(estimator, run, wave->chunks * EPS__MC_CHUNK);
-        if (*over || (!*complete && eps__mc_now() >= run->until))
+        double share = (double)estimator->count / (double)(wave->chunks * EPS__MC_CHUNK), now = eps__mc_now();
+        if (*over || (!*complete && (now >= run->until || is_hopeless(run, share, now - started))))
             break;
     }
     return status;

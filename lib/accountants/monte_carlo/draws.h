@@ -24,12 +24,13 @@ struct eps__mc_run {
                          * INFINITY: never */
     double until;       /* the time at which to end, in seconds of CLOCK_MONOTONIC; INFINITY: no limit */
     double begun;       /* when the task began, by the same clock; used if `until` is finite */
+    bool whole;         /* fewer samples are of no use: the run ends early if the time will clearly be over first */
     double from, to;    /* the part of the task's work that this run is, in [0, 1]; for progress reports */
 };
 
 /*
  * Draws into an empty estimator. *complete: all samples were drawn. *over: the mean over all samples must exceed
- * `enough`. If neither holds, the time was over. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL (a
+ * `enough`. If neither holds, the time was over, or would be. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL (a
  * value exceeds the law's bound).
  */
 enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,

@@ -79,6 +79,7 @@ static enum eps_status estimate(double *excess, bool *complete, struct eps__mc_s
         (struct eps__mc_run){.law = place.law,
                              .sigma = sigma,
                              .candidate = (uint64_t)EPS__MC_PILOT << 32 | index,
+                             .whole = true,
                              .samples = tilted ? EPS__MC_PILOT_TILTED : eps__mc_whole(place.samples / PARTS),
                              .enough = tilted ? INFINITY : place.threshold});
     *complete |= over;
@@ -174,6 +175,7 @@ static enum eps_status verify(struct trial *trial, const struct eps__mc_search *
                               (struct eps__mc_run){.law = place.law,
                                                    .sigma = sigma,
                                                    .candidate = (uint64_t)EPS__MC_CANDIDATE << 32 | index,
+                                                   .whole = true,
                                                    .samples = place.samples,
                                                    .enough = place.threshold});
     if (status == EPS_OK && trial->complete && !over && place.most <= limit) {

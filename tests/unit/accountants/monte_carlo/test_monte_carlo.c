@@ -532,6 +532,35 @@ TEST(a_time_limit_is_for_one_run)
 }
 
 /* Also where the answer was proven without draws, so that nothing in it shows that it has no curve. */
+/* What cannot be verified in time ends early, and then the other direction is not drawn if it cannot matter. */
+TEST(hopeless_draws_end_early)
+{
+    struct eps_job job = poisson_like(64, 0.02);
+    struct eps_error error = {0};
+    struct eps_result *result;
+    bool left_out = false, late = false; /* the whole of max_seconds is longer than the test may take */
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.bands = 5;
+    job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    job.mechanism.sampling.examples_per_user = 1;
+    job.mechanism.sampling.separation = 4; /* no tilt is known for remove, and plain draws would take days */
+    job.query.noise_multiplier = NAN;
+    job.query.epsilon = 4;
+    job.query.delta = 1e-8;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
+    job.query.accountant.max_seconds = 1000;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_solve(NULL, &result, &error, &job), EPS_OK);
+    for (size_t i = 0; i < result->hints_len; i++) {
+        left_out |= strstr(result->hints[i], "drew no samples for add") != NULL;
+        late |= strstr(result->hints[i], "was verified in time") != NULL;
+    }
+    if (!left_out || !late)
+        fail_msg("%zu hints, the first: %s", result->hints_len, result->hints_len ? result->hints[0] : "");
+    assert_true(result->guarantee == EPS_GUARANTEE_DETERMINISTIC);
+    eps_result_destroy(result);
+}
+
 TEST(who_draws_has_no_curve)
 {
     struct eps_job job;
