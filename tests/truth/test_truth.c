@@ -145,8 +145,8 @@ static void keep_looseness(const struct verdict *verdict, enum eps_scheme scheme
     FILE *file = name ? fopen(name, "a") : NULL;
     for (enum eps_direction direction = 0; file && direction < EPS_DIRECTIONS; direction++)
         if (isfinite(verdict->loose[direction]))
-            fprintf(file, "%s %s %.6g\n", eps_scheme_name(scheme), eps_direction_name(direction),
-                    verdict->loose[direction]);
+            fprintf(file, "%s %s %.6g %.6g\n", eps_scheme_name(scheme), eps_direction_name(direction),
+                    verdict->loose[direction], verdict->claimed[direction]);
     if (file)
         fclose(file);
 }

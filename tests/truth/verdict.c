@@ -86,6 +86,7 @@ static void check_direction(struct verdict *verdict, const struct truth *truth, 
               eps_direction_name(direction), claim.delta, claim.eps, claim.sigma, found.lower);
     double looseness = (double)((long double)claim.delta / found.lower);
     verdict->loose[direction] = looseness;
+    verdict->claimed[direction] = claim.delta;
     if (!(verdict->looseness >= looseness))
         verdict->looseness = looseness;
 }

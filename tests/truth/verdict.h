@@ -27,7 +27,7 @@ struct verdict {
     bool least;       /* it is said to be at least something */
     double seconds;   /* of processor time that the library took */
     double looseness; /* reported delta over the lower end of the truth, the worse direction; NAN unless both count */
-    double loose[EPS_DIRECTIONS]; /* the same of each direction */
+    double loose[EPS_DIRECTIONS], claimed[EPS_DIRECTIONS]; /* the same of each direction, and its reported delta */
     char message[600];
 };
 

@@ -30,8 +30,8 @@ struct eps__mc_run {
 
 /*
  * Draws into an empty estimator. *complete: all samples were drawn. *over: the mean over all samples must exceed
- * `enough`. If neither holds, the time was over, or would be. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY, EPS_INTERNAL (a
- * value exceeds the law's bound).
+ * `enough`. If neither holds, the time was over, or would have been. EPS_OK, EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY,
+ * EPS_INTERNAL (a value exceeds the law's bound).
  */
 enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
                              const struct eps__mc_run *run);
