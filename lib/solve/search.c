@@ -25,6 +25,11 @@ enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 }
  * answer's makes expensive, is then not asked for. */
 #define LARGE 1.0
 #define NEARER 0.0625
+
+/* A step of a search for a noise multiplier that leaves this share of the excess is followed by one LEAP times as
+ * long. */
+#define FLAT 0.97
+#define LEAP 16.0
 /* below this tolerance, coarser grids are tried too: rounding may outweigh what a finer one gains */
 #define COARSE 1e-7
 
@@ -317,8 +322,10 @@ static double sigma_crossing(struct search *search, double x, double eps, double
             return upper ? least : -INFINITY;
         if (high - low <= 0.5 * reach || (upper && low >= log(SIGMA_MAX)))
             return upper ? high : low;
-        /* If delta barely depends on the noise, the slope is useless: double the previous step. */
-        double stride = value * last > 0 && fabs(value) > 0.5 * fabs(last) ? 2 * fabs(x - last_x) : 0;
+        /* If delta barely depends on the noise, the slope is useless: double the previous step, or more if that changed
+         * next to nothing. */
+        double growth = fabs(value) > FLAT * fabs(last) ? LEAP : 2;
+        double stride = value * last > 0 && fabs(value) > 0.5 * fabs(last) ? growth * fabs(x - last_x) : 0;
         if (fabs(x - last_x) > 1e-9 && fabs((value - last) / (x - last_x)) < 1e6 &&
             (value - last) / (x - last_x) < -0.1)
             slope = (value - last) / (x - last_x);
