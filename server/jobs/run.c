@@ -51,6 +51,7 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
         live->record.status = JOB_RUNNING;
         live->record.attempts++;
         live->record.started_at = now;
+        metric_time(METRIC_TIME_QUEUE, fmax(0, (double)(now - live->record.created_at) / 1000), live->record.request);
         jobs__count_locked(jobs, &live->record, -1, 1);
         if (*changes)
             job_change_of(&(*changes)[i], &live->record, NULL);
@@ -136,8 +137,8 @@ static void run_progress(void *work, double fraction, const char *stage, double 
     work_progress(work, fraction, stage, remaining_seconds);
 }
 
-/* A waiting job keeps only its text. */
-static struct api_job *decode_run(struct run *run, struct eps_error *error)
+/* A waiting job keeps only its text. request: the id of the request of one of the jobs. */
+static struct api_job *decode_run(struct run *run, char request[REQUEST_ID_SIZE], struct eps_error *error)
 {
     pthread_mutex_lock(&run->jobs->mutex);
     struct live *live = run->lives;
@@ -148,6 +149,7 @@ static struct api_job *decode_run(struct run *run, struct eps_error *error)
         error->status = EPS_CANCELED;
         return NULL;
     }
+    memcpy(request, live->record.request, REQUEST_ID_SIZE);
     struct api_job *job = decode_stored(&live->record, run->jobs->server->config, error);
     jobs__live_release(live);
     return job;
@@ -156,7 +158,8 @@ static struct api_job *decode_run(struct run *run, struct eps_error *error)
 static void run_compute(struct run *run, struct computation *computation)
 {
     double started = clock_monotonic();
-    struct api_job *job = decode_run(run, &computation->error);
+    char request[REQUEST_ID_SIZE];
+    struct api_job *job = decode_run(run, request, &computation->error);
     if (!job) {
         computation->status = computation->error.status;
         return;
@@ -167,7 +170,7 @@ static void run_compute(struct run *run, struct computation *computation)
     computation->stuck = run_stuck;
     computation_run(computation, &job->job, work_hash(&run->work));
     api_job_destroy(job);
-    metric_time(METRIC_TIME_RUN, clock_monotonic() - started);
+    metric_time(METRIC_TIME_RUN, clock_monotonic() - started, request);
 }
 
 static void submit_again(void *user)
