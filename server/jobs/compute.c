@@ -253,8 +253,12 @@ void computation_close(struct computation *computation)
 
 static void watch(struct computation *computation)
 {
-    computation->watch = (struct watch){
-        .job = computation->job, .hash = computation->hash, .due = is_due, .stuck = is_stuck, .user = computation};
+    computation->watch = (struct watch){.job = computation->job,
+                                        .request = computation->request,
+                                        .hash = computation->hash,
+                                        .due = is_due,
+                                        .stuck = is_stuck,
+                                        .user = computation};
     watch_open(computation->server->watchdog, &computation->watch);
 }
 

@@ -26,7 +26,8 @@ def test_past_its_deadline(launch):
     server = launch(*QUICK)
     assert server.metric(STUCK) == 0 and server.metric(GIVEN_UP) == 0
     before = server.loop(COMPOSE)
-    answer = server.post(pld_job(200), "/v1/jobs?wait=60").json()  # waiting requests are answered
+    # Waiting requests are answered.
+    answer = server.post(pld_job(200), "/v1/jobs?wait=60", headers={"X-Request-Id": "the-loop"}).json()
     assert answer["status"] == "failed" and answer["error"]["type"] == "/problems/timeout"
     assert "did not stop" in answer["error"]["detail"]
     assert server.solve(GAUSSIAN)["status"] == "succeeded"  # by the thread that has its place
@@ -35,12 +36,12 @@ def test_past_its_deadline(launch):
     assert server.get("/healthz").status_code == 200
     assert server.metric(STUCK) == 1 and server.metric(GIVEN_UP) == 1
     [line] = [line for line in server.log_text().splitlines() if "event=stuck " in line]
-    assert "level=error" in line and f"job={answer['id']}" in line
+    assert "level=error" in line and f"job={answer['id']} request=the-loop " in line
 
     server.overwrite(COMPOSE, before)  # it returns
     until(lambda: server.metric(STUCK) == 0)
     assert server.get("/readyz").status_code == 200
-    assert "event=unstuck" in server.log_text()
+    assert f"event=unstuck job={answer['id']} request=the-loop " in server.log_text()
     assert server.get(f"/v1/jobs/{answer['id']}").json() == answer
     assert server.solve(pld_job(200))["status"] == "succeeded"
     assert server.metric(GIVEN_UP) == 1
