@@ -166,6 +166,7 @@ static void keep_exemplar(struct exemplar *exemplar, double seconds, const char 
 
 static void observe(struct histogram *histogram, double seconds, const char *request)
 {
+    assert(seconds >= 0);
     size_t i = 0;
     while (i < BOUNDS && seconds > bounds[i])
         i++;
