@@ -39,7 +39,7 @@ DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-seria
               librandom123-dev libsleef-dev libjs-chart.js
 DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-pytest-xdist \
              python3-requests python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq \
-             chromium chromium-driver python3-selenium openssl systemd
+             chromium chromium-driver python3-selenium openssl systemd python3-prometheus-client
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14

@@ -366,6 +366,7 @@ EPS_API bool eps_serves_accountant(enum eps_accountant accountant);
 
 /* ---------------------------------------------------------------- the context */
 
+/* A chunk of draws begins with their number, a double. */
 enum eps_cache_kind { EPS_CACHE_FACTORIZATION, EPS_CACHE_PLD, EPS_CACHE_CHUNK, EPS_CACHE_KINDS };
 
 /*

@@ -113,6 +113,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
+    metric_set(METRIC_STARTED, clock_now_ms() / 1000);
     metric_set(METRIC_WORKERS, (int64_t)config->workers);
     struct store_options options = {
         .path = config->db,

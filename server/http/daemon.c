@@ -150,7 +150,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         return;
     connection_idle(context->connections, request->place);
     double seconds = clock_monotonic() - request->started;
-    metric_request(request->route_index, request->status, seconds);
+    metric_request(request->route_index, request->status, seconds, request->id);
     metric_add(METRIC_HTTP_IN_FLIGHT, -1);
     log_request(request, seconds, code);
     connections_served(context->connections, request->place);

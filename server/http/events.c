@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "server/ops/clock.h"
+#include "server/ops/metrics.h"
 
 #define HEARTBEAT_SECONDS 15.0
 #define REST_SECONDS 0.25 /* between two events that may be delayed */
@@ -35,6 +36,7 @@ static void events_free(void *user)
     if (events->tail.data)
         events->tail.release(events->tail.owner);
     free(events);
+    metric_add(METRIC_STREAMS_EVENTS, -1);
 }
 
 /* Heartbeats are aligned to whole seconds, so that one wake-up serves many streams. */
@@ -165,5 +167,6 @@ enum handled reply_events(struct request *request, struct events *events)
     text_puts(&events->text, hello);
     reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     reply_header(request, "X-Accel-Buffering", "no");
+    metric_add(METRIC_STREAMS_EVENTS, 1); /* until events_free() */
     return reply_made(request, "text/event-stream", sizeof *events, events_read, events_free, events);
 }

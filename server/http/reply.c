@@ -194,9 +194,18 @@ enum handled reply_made(struct request *request, const char *type, size_t held, 
     return reply_queue(request, 200, type, response, 0);
 }
 
+static enum api_problem type_of(const json_t *problem)
+{
+    const char *type = json_string_value(json_object_get(problem, "type"));
+    const char *name = type ? strrchr(type, '/') : NULL;
+    enum api_problem found = name ? api_problem_named(name + 1) : API_PROBLEM_COUNT;
+    return found == API_PROBLEM_COUNT ? API_PROBLEM_INTERNAL : found;
+}
+
 enum handled reply_problem_json(struct request *request, json_t *problem)
 {
     int status = (int)json_integer_value(json_object_get(problem, "status"));
+    metric_problem(type_of(problem));
     char *text = api_json_text_new(problem);
     if (!text) {
         static const char plain[] = "{\"type\":\"/problems/internal\",\"title\":\"Internal "
@@ -233,7 +242,8 @@ enum handled reply_quota(struct request *request, const struct quota_refusal *re
     unsigned seconds = quota_window(refusal->kind);
     if (seconds)
         snprintf(window, sizeof window, ";w=%u", seconds);
-    metric_add(METRIC_QUOTA_REFUSED, 1);
+    _Static_assert(METRIC_QUOTA_REFUSED + QUOTA_KINDS == METRIC_QUOTA_REFUSED_LAST + 1, "each quota has a counter");
+    metric_add(METRIC_QUOTA_REFUSED + refusal->kind, 1);
     request->retry_seconds = refusal->seconds;
     reply_header(request, "RateLimit-Policy", "\"%s\";q=%llu;qu=\"%s\"%s", name, most, unit, window);
     reply_header(request, "RateLimit", "\"%s\";r=%llu;t=%u", name, left, refusal->seconds);

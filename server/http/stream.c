@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "server/http/wait.h"
+#include "server/ops/metrics.h"
 
 enum ending { GOING, ENDED, FAILED };
 
@@ -206,10 +207,12 @@ static ssize_t stream_read(void *cls, uint64_t position, char *out, size_t most)
 static void stream_read_no_more(void *cls)
 {
     stream_close(cls);
+    metric_add(METRIC_STREAMS_DRAWN, -1);
 }
 
 enum handled reply_stream(struct request *request, const char *type, struct stream *stream)
 {
     stream->request = request;
+    metric_add(METRIC_STREAMS_DRAWN, 1); /* until stream_read_no_more() */
     return reply_made(request, type, sizeof *stream, stream_read, stream_read_no_more, stream);
 }

@@ -6,6 +6,7 @@
  */
 #include "server/jobs/compute.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "server/jobs/realm.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
+#include "server/ops/metrics.h"
 
 /* ---------------------------------------------------------------- callbacks for the library */
 
@@ -175,12 +177,22 @@ static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t of[
     return found;
 }
 
+static void count_draws(const void *chunk, size_t len)
+{
+    double draws = 0;
+    assert(len >= sizeof draws);
+    memcpy(&draws, chunk, sizeof draws);
+    metric_add(METRIC_DRAWS, (int64_t)draws);
+}
+
 static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t of[32], const void *blob, size_t blob_len)
 {
     struct computation *computation = user;
     uint8_t key[32];
     realm_key(computation->realm, key, of);
     note_use(computation, kind, key);
+    if (kind == EPS_CACHE_CHUNK)
+        count_draws(blob, blob_len);
     store_blob_put(computation->server->store, kind, key, blob, blob_len);
     if (computation->work)
         part_end(computation->work, key);
@@ -241,8 +253,12 @@ void computation_close(struct computation *computation)
 
 static void watch(struct computation *computation)
 {
-    computation->watch = (struct watch){
-        .job = computation->job, .hash = computation->hash, .due = is_due, .stuck = is_stuck, .user = computation};
+    computation->watch = (struct watch){.job = computation->job,
+                                        .request = computation->request,
+                                        .hash = computation->hash,
+                                        .due = is_due,
+                                        .stuck = is_stuck,
+                                        .user = computation};
     watch_open(computation->server->watchdog, &computation->watch);
 }
 

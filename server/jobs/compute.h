@@ -26,9 +26,11 @@ struct computation {
     _Atomic double deadline;      /* monotonic seconds; INFINITY: none */
     bool (*canceled)(void *user); /* also called on the watchdog thread; or NULL */
     void (*offer)(void *user);    /* called from time to time; may lend its place to other tasks; or NULL */
-    /* The name of the computation in the log of the watchdog, and a callback on the watchdog thread for a computation
-     * that does not stop, after its work has been canceled. Or NULL. */
+    /* For the log of the watchdog: the job of the computation, and the id of the request that submitted it. And a
+     * callback on the watchdog thread for a computation that does not stop, after its work has been canceled. Or
+     * NULL. */
     const char *job;
+    const char *request;
     void (*stuck)(void *user);
     /* Or NULL. If the library does not know the remaining time, it is extrapolated; NAN while there is no basis for
      * that. */

@@ -94,6 +94,7 @@ static void figure_compute(struct figure *figure, struct api_job *job)
     computation->offer = offer_place;
     computation->stuck = figure_stuck;
     computation->job = figure->record.id;
+    computation->request = figure->record.request;
     computation->user = figure;
     figure->kind->compute(figure->jobs, computation, job, figure->result);
     computation_close(computation);

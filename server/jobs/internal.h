@@ -40,8 +40,9 @@ struct run {
     struct waiter awaited; /* while it is put off: waits for the end of the other computation */
     struct jobs *jobs;
     struct live *lives;
-    char job[UUID_SIZE];  /* the first job of the run, even if it has left */
-    struct poster poster; /* of that job; all jobs of the run are of one realm */
+    char job[UUID_SIZE];           /* the first job of the run, even if it has left */
+    char request[REQUEST_ID_SIZE]; /* that submitted it; "": unknown */
+    struct poster poster;          /* of that job; all jobs of the run are of one realm */
 };
 
 struct jobs {
@@ -80,6 +81,8 @@ void jobs__hold_locked(struct jobs *jobs, const struct reservation *reservation,
 struct ending *jobs__ending_create(struct jobs *jobs, struct live *lives);
 void jobs__ending_submit(struct ending *ending);
 void jobs__run_task(struct pool_task *task); /* run.c */
+/* Logs the start of a job. hash: of its computation. */
+void jobs__log_start(const struct job_change *change, const char *request, const char *hash);
 void jobs__live_release(struct live *live);
 memory_count_fn jobs__prototype_retain; /* submit.c */
 memory_count_fn jobs__prototype_release;

@@ -462,6 +462,7 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
         task->child = record->parent[0] != '\0';
         run->jobs = jobs;
         memcpy(run->job, record->id, UUID_SIZE);
+        memcpy(run->request, record->request, sizeof run->request);
         run->poster = record->poster;
     }
     return run;
@@ -470,12 +471,16 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
 struct late_start {
     struct store_update update;
     struct job_change change;
+    char request[REQUEST_ID_SIZE];
+    char hash[HASH_SIZE];
 };
 
 static void late_start_done(struct store_write *write, enum store_status status)
 {
+    struct late_start *start = (struct late_start *)write;
     (void)status; /* logged; at worst a crash counts one start too few */
-    free(write);
+    jobs__log_start(&start->change, start->request, start->hash);
+    free(start);
 }
 
 /* A job that joins a run in progress has started. */
@@ -484,10 +489,14 @@ static void start_late_locked(struct jobs *jobs, struct live *live)
     live->record.status = JOB_RUNNING;
     live->record.attempts++;
     live->record.started_at = clock_now_ms();
+    metric_time(METRIC_TIME_QUEUE, fmax(0, (double)(live->record.started_at - live->record.created_at) / 1000),
+                live->record.request);
     jobs__count_locked(jobs, &live->record, -1, 1);
     struct late_start *start = calloc(1, sizeof *start);
     if (start) {
         job_change_of(&start->change, &live->record, NULL);
+        memcpy(start->request, live->record.request, sizeof start->request);
+        memcpy(start->hash, live->record.hash, sizeof start->hash);
         start->update.changes = &start->change;
         start->update.changes_len = 1;
         start->update.write.done = late_start_done;

@@ -58,6 +58,11 @@ static void trace(char traced[HASH_SIZE], bool *suspects, const struct owner_pas
         memcpy(traced, only, HASH_SIZE);
 }
 
+static const char *request_of(const struct job_record *record)
+{
+    return record->request[0] ? record->request : "unknown";
+}
+
 /* Decides what happens to a job that was running. */
 static void judge(struct recovered *job, const struct owner_past *past, bool traced, bool suspect)
 {
@@ -67,8 +72,8 @@ static void judge(struct recovered *job, const struct owner_past *past, bool tra
     if (traced || suspect) {
         double before = (double)(past->last_beat + BEAT_MS - record->started_at) / 1000;
         job->alone_seconds = before > 1 ? before : 1;
-        log_event(LOG_LEVEL_WARN, "suspect", "job=%s traced=%s attempts=%d alone_seconds=%.0f", record->id,
-                  traced ? "true" : "false", record->attempts, job->alone_seconds);
+        log_event(LOG_LEVEL_WARN, "suspect", "job=%s traced=%s attempts=%d alone_seconds=%.0f request=%s", record->id,
+                  traced ? "true" : "false", record->attempts, job->alone_seconds, request_of(record));
     }
     bool again = record->attempts < ATTEMPTS_MAX;
     record->status = again ? JOB_QUEUED : JOB_FAILED;
@@ -106,7 +111,8 @@ static bool recover_read(struct store *store, const char *id, struct job_record 
 static void fail_crashed(struct job_record *record, struct job_change *change)
 {
     metric_add(METRIC_JOBS_CRASHED, 1);
-    log_event(LOG_LEVEL_ERROR, "job-crashed", "job=%s attempts=%d", record->id, record->attempts);
+    log_event(LOG_LEVEL_ERROR, "job-crashed", "job=%s attempts=%d request=%s", record->id, record->attempts,
+              request_of(record));
     fail(record, change, API_PROBLEM_CRASHED,
          "the service crashed or ran out of memory three times because of this job; it is not started again");
 }

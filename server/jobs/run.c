@@ -31,14 +31,22 @@ static size_t count_lives(const struct live *live)
     return len;
 }
 
+/* The jobs of a run that start with it. */
+struct start {
+    struct job_change *changes;        /* NULL: out of memory */
+    char (*requests)[REQUEST_ID_SIZE]; /* that submitted them; NULL: out of memory */
+    size_t len;
+};
+
 /* Marks the run and its jobs as started. Returns false if no job is left. */
-static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
+static bool run_begin(struct run *run, struct start *start)
 {
     struct jobs *jobs = run->jobs;
     int64_t now = clock_now_ms();
     pthread_mutex_lock(&jobs->mutex);
-    *len = run->again ? 0 : count_lives(run->lives); /* a run that starts again has already announced them */
-    *changes = calloc(*len ? *len : 1, sizeof **changes);
+    start->len = run->again ? 0 : count_lives(run->lives); /* a run that starts again has already announced them */
+    start->changes = calloc(start->len ? start->len : 1, sizeof *start->changes);
+    start->requests = calloc(start->len ? start->len : 1, sizeof *start->requests);
     if (!run->lives || atomic_load(&jobs->stopping)) {
         pthread_mutex_unlock(&jobs->mutex);
         return false;
@@ -51,9 +59,12 @@ static bool run_begin(struct run *run, struct job_change **changes, size_t *len)
         live->record.status = JOB_RUNNING;
         live->record.attempts++;
         live->record.started_at = now;
+        metric_time(METRIC_TIME_QUEUE, fmax(0, (double)(now - live->record.created_at) / 1000), live->record.request);
         jobs__count_locked(jobs, &live->record, -1, 1);
-        if (*changes)
-            job_change_of(&(*changes)[i], &live->record, NULL);
+        if (start->changes)
+            job_change_of(&start->changes[i], &live->record, NULL);
+        if (start->requests)
+            memcpy(start->requests[i], live->record.request, sizeof start->requests[i]);
     }
     pthread_mutex_unlock(&jobs->mutex);
     return true;
@@ -164,10 +175,11 @@ static void run_compute(struct run *run, struct computation *computation)
     computation->progress = run_progress;
     computation->may_put_off = true;
     computation->job = run->job;
+    computation->request = run->request;
     computation->stuck = run_stuck;
     computation_run(computation, &job->job, work_hash(&run->work));
     api_job_destroy(job);
-    metric_time(METRIC_TIME_RUN, clock_monotonic() - started);
+    metric_time(METRIC_TIME_RUN, clock_monotonic() - started, run->request);
 }
 
 static void submit_again(void *user)
@@ -219,23 +231,31 @@ static bool run_started(struct run *run)
     return true;
 }
 
+/* Commits the start, and logs it. */
+static void announce(struct run *run, const struct start *start)
+{
+    struct store_update update = {.changes = start->changes, .changes_len = start->changes ? start->len : 0};
+    if (start->len)
+        store_update_jobs_wait(run->jobs->server->store, &update);
+    for (size_t i = 0; start->changes && start->requests && i < start->len; i++)
+        jobs__log_start(&start->changes[i], start->requests[i], work_hash(&run->work));
+}
+
 void jobs__run_task(struct pool_task *task)
 {
     struct run *run = (struct run *)task;
-    struct job_change *changes = NULL;
-    size_t len = 0;
+    struct start start = {0};
     bool ended = true;
-    if (run_begin(run, &changes, &len)) {
-        struct store_update update = {.changes = changes, .changes_len = changes ? len : 0};
-        if (len)
-            store_update_jobs_wait(run->jobs->server->store, &update);
+    if (run_begin(run, &start)) {
+        announce(run, &start);
         struct crash_scope outer = crash_enter(work_hash(&run->work));
         ended = run_started(run);
         crash_leave(&outer);
     } else {
         run_close(run);
     }
-    free(changes);
+    free(start.changes);
+    free(start.requests);
     if (ended)
         free(run);
 }

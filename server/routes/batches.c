@@ -20,6 +20,7 @@ enum { MARGIN = 128, INDEX = 11 }; /* bytes: the start or end of a line; an inde
 
 /* The lines of a reply. */
 struct lines {
+    const struct streaming *streaming;
     struct api_users *users; /* or NULL */
     struct eps_batcher *batcher;
     size_t steps;           /* lines that have not begun */
@@ -83,7 +84,7 @@ static ptrdiff_t lines_make(void *drawn, char *buffer, size_t size)
             continue;
         }
         if (eps_batcher_next(lines->batcher, &lines->batch, &error) != EPS_OK) {
-            log_event(LOG_LEVEL_ERROR, "batches", "detail=\"%s\"", error.message);
+            log_event(LOG_LEVEL_ERROR, "batches", "request=%s detail=\"%s\"", lines->streaming->id, error.message);
             return STREAM_FAILED;
         }
         lines->steps--;
@@ -211,6 +212,7 @@ static void *lines_open(struct streaming *streaming)
         streaming_fail(streaming, API_PROBLEM_INTERNAL, "out of memory");
         return NULL;
     }
+    lines->streaming = streaming;
     lines->array = request->offer == 1;
     bool read = !rest || read_users(streaming, lines, end + 1, rest);
     uint64_t lists = lines->users ? api_users_examples(lines->users) : 0;

@@ -49,7 +49,7 @@ static bool draw_row(struct rows *rows)
     struct eps_error error = {0};
     enum eps_status status = eps_noise_row(&context, rows->noise, rows->values, &error);
     if (status != EPS_OK && status != EPS_CANCELED)
-        log_event(LOG_LEVEL_ERROR, "noise", "detail=\"%s\"", error.message);
+        log_event(LOG_LEVEL_ERROR, "noise", "request=%s detail=\"%s\"", rows->streaming->id, error.message);
     return status == EPS_OK;
 }
 
@@ -60,8 +60,8 @@ static bool begin_row(struct rows *rows)
     for (size_t i = 0; i < rows->dimensions && drawn; i++)
         finite = finite && isfinite(rows->dtype == API_FLOAT32 ? (double)(float)rows->values[i] : rows->values[i]);
     if (!finite) {
-        log_event(LOG_LEVEL_ERROR, "noise", "detail=\"step %zu exceeds the range of %s\"", rows->row,
-                  api_dtype_name(rows->dtype));
+        log_event(LOG_LEVEL_ERROR, "noise", "request=%s detail=\"step %zu exceeds the range of %s\"",
+                  rows->streaming->id, rows->row, api_dtype_name(rows->dtype));
     }
     rows->at = 0;
     rows->row++;

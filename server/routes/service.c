@@ -162,6 +162,9 @@ enum handled handle_ready_get(struct request *request)
 
 enum handled handle_metrics_get(struct request *request)
 {
+    static const char *const types[] = {/* in the order of the offers and of enum metrics_format */
+                                        "text/plain; version=0.0.4; charset=utf-8",
+                                        "application/openmetrics-text; version=1.0.0; charset=utf-8"};
     char labels[METRIC_ROUTES_MAX][80];
     const char *names[METRIC_ROUTES_MAX];
     struct text text = {0};
@@ -171,6 +174,7 @@ enum handled handle_metrics_get(struct request *request)
         snprintf(labels[i], sizeof labels[i], "%s %s", routes[i].method, routes[i].pattern);
         names[i] = labels[i];
     }
-    metrics_write(&text, names, len);
-    return reply_text(request, 200, "text/plain; version=0.0.4; charset=utf-8", &text, false);
+    metrics_write(&text, (enum metrics_format)request->offer, names, len);
+    reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
+    return reply_text(request, 200, types[request->offer], &text, false);
 }

@@ -172,6 +172,7 @@ enum handled streaming_start(struct request *request, const struct streaming_kin
                                     .server = request->server,
                                     .request = request,
                                     .account = request->account};
+    memcpy(streaming->id, request->id, sizeof streaming->id);
     if (!request_suspend(request, streaming_resume))
         return reply_stopping(request);
     request_give(request, &holder, streaming, clock_monotonic() + WAIT_MAX_SECONDS);

@@ -35,8 +35,9 @@ struct streaming {
     struct pool_task task; /* first */
     const struct streaming_kind *kind;
     struct server *server;
-    struct request *request; /* until the reply begins */
-    struct stream *stream;   /* after that */
+    struct request *request;  /* until the reply begins */
+    char id[REQUEST_ID_SIZE]; /* of the request, for the log */
+    struct stream *stream;    /* after that */
     void *drawn;
     uint64_t bytes;          /* counted in server->drawn */
     struct account *account; /* counts the stream */

@@ -14,7 +14,7 @@ static const char *const markdown_or_json[] = {"text/markdown", "application/jso
 static const char *const events[] = {"text/event-stream", NULL};
 static const char *const lines[] = {"application/x-ndjson", "application/json", NULL};
 static const char *const npy_or_lines[] = {"application/x-npy", "application/x-ndjson", "application/json", NULL};
-static const char *const plain[] = {"text/plain", NULL};
+static const char *const metrics[] = {"text/plain", "application/openmetrics-text", NULL};
 static const char *const yaml[] = {"application/yaml", NULL};
 static const char *const html[] = {"text/html", NULL};
 static const char *const page_files[] = {"text/javascript", "text/css", "image/svg+xml", "text/plain", NULL};
@@ -71,7 +71,7 @@ const struct route route_table[] = {
     {"GET", "/v1", ACCESS_READ, handle_index_get, json, NULL, ROUTE_PLAIN, NULL, NULL},
     {"GET", "/healthz", ACCESS_ANYONE, handle_health_get, json, NULL, ROUTE_VITAL, NULL, NULL},
     {"GET", "/readyz", ACCESS_ANYONE, handle_ready_get, json, NULL, ROUTE_VITAL, NULL, NULL},
-    {"GET", "/metrics", ACCESS_ADMIN, handle_metrics_get, plain, NULL, ROUTE_PLAIN, NULL, NULL},
+    {"GET", "/metrics", ACCESS_ADMIN, handle_metrics_get, metrics, NULL, ROUTE_PLAIN, NULL, NULL},
     {"GET", "/openapi.yaml", ACCESS_ANYONE, handle_contract_get, yaml, NULL, ROUTE_PLAIN, NULL, NULL},
     {"GET", "/problems/{type}", ACCESS_ANYONE, handle_problem_get, json, NULL, ROUTE_PLAIN, NULL, NULL},
     {"GET", "/", ACCESS_ANYONE, handle_dashboard_get, html, NULL, ROUTE_PLAIN, NULL, NULL},

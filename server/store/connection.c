@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/ops/clock.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/store/internal.h"
@@ -57,11 +58,13 @@ struct store_connection *store__reader_take(struct store *store)
     if (connection)
         store->readers = connection->next;
     pthread_mutex_unlock(&store->readers_mutex);
-    if (connection)
-        return connection;
+    double taken = clock_monotonic();
     char message[256];
-    connection = store__connect(store->path, true, message, sizeof message);
-    if (!connection) {
+    if (!connection)
+        connection = store__connect(store->path, true, message, sizeof message);
+    if (connection) {
+        connection->taken = taken;
+    } else {
         char quoted[320];
         log_event(LOG_LEVEL_ERROR, "store-open", "detail=%s", log_quote(quoted, sizeof quoted, message));
         metric_add(METRIC_STORE_FAILURES, 1);
@@ -73,6 +76,7 @@ void store__reader_give(struct store *store, struct store_connection *connection
 {
     if (!connection)
         return;
+    metric_time(METRIC_TIME_READ, clock_monotonic() - connection->taken, NULL);
     pthread_mutex_lock(&store->readers_mutex);
     connection->next = store->readers;
     store->readers = connection;

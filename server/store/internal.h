@@ -91,6 +91,7 @@ struct store_connection {
     sqlite3 *db;
     sqlite3_stmt *statements[SQL_COUNT];
     struct store_connection *next;
+    double taken; /* monotonic seconds: of a reader, since when it is in use */
 };
 
 struct store {
@@ -122,6 +123,7 @@ struct store {
 
 struct store_connection *store__connect(const char *path, bool read_only, char *message, size_t message_size);
 void store__disconnect(struct store_connection *connection);
+/* A connection for reading, which is given back after what is read at a time; NULL (logged): it cannot be opened. */
 struct store_connection *store__reader_take(struct store *store);
 void store__reader_give(struct store *store, struct store_connection *connection);
 

@@ -63,7 +63,7 @@ static bool batch_commit(struct store *store, struct store_write *batch)
     bool committed = ok && run_plain(store, SQL_COMMIT) == STORE_OK;
     atomic_fetch_add(&store->changes, 1);
     if (committed) {
-        metric_time(METRIC_TIME_COMMIT, clock_monotonic() - started);
+        metric_time(METRIC_TIME_COMMIT, clock_monotonic() - started, NULL);
         metric_add(METRIC_STORE_COMMITS, 1);
         metric_add(METRIC_STORE_WRITES, writes);
         store__blob_tell(store);
@@ -163,7 +163,7 @@ static void checkpoint(struct store *store)
     double started = clock_monotonic();
     if (sqlite3_wal_checkpoint_v2(store->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) != SQLITE_OK)
         store__complain(store->writer, "checkpoint");
-    metric_time(METRIC_TIME_CHECKPOINT, clock_monotonic() - started);
+    metric_time(METRIC_TIME_CHECKPOINT, clock_monotonic() - started, NULL);
     store->wal_bound = CHECKPOINT_PAGES + (moved < in_log ? in_log : 0);
     store->wal_pages = 0;
 }

@@ -54,6 +54,11 @@ static struct watch *find_silent_locked(const struct watchdog *watchdog)
     return watch;
 }
 
+static const char *request_of(const struct watch *watch)
+{
+    return watch->request && *watch->request ? watch->request : "unknown";
+}
+
 /* Returns false if there is no thread for its place, so that the process must end. */
 static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
 {
@@ -65,9 +70,9 @@ static bool give_up_locked(struct watchdog *watchdog, struct watch *watch)
     size_t stuck = atomic_fetch_add(&watchdog->stuck, 1) + 1;
     metric_add(METRIC_STUCK_TOTAL, 1);
     metric_add(METRIC_STUCK, 1);
-    log_event(LOG_LEVEL_ERROR, "stuck", "job=%s hash=%.16s seconds=%.0f stuck=%zu detail=\"%s\"",
-              watch->job ? watch->job : "none", watch->hash ? watch->hash : "none", clock_monotonic() - watch->begun,
-              stuck,
+    log_event(LOG_LEVEL_ERROR, "stuck", "job=%s request=%s hash=%.16s seconds=%.0f stuck=%zu detail=\"%s\"",
+              watch->job ? watch->job : "none", request_of(watch), watch->hash ? watch->hash : "none",
+              clock_monotonic() - watch->begun, stuck,
               loss == POOL_LOST
                   ? "it should have stopped and does not respond; its place has a new thread"
                   : "it should have stopped and does not respond; no further thread is available for its place");
@@ -206,8 +211,8 @@ void watch_close(struct watch *watch)
     if (watch->given_up) {
         size_t stuck = atomic_fetch_sub(&watchdog->stuck, 1) - 1;
         metric_add(METRIC_STUCK, -1);
-        log_event(LOG_LEVEL_WARN, "unstuck", "job=%s seconds=%.0f stuck=%zu detail=\"it has ended\"",
-                  watch->job ? watch->job : "none", clock_monotonic() - watch->begun, stuck);
+        log_event(LOG_LEVEL_WARN, "unstuck", "job=%s request=%s seconds=%.0f stuck=%zu detail=\"it has ended\"",
+                  watch->job ? watch->job : "none", request_of(watch), clock_monotonic() - watch->begun, stuck);
     }
     watch->watchdog = NULL;
 }

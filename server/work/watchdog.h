@@ -15,9 +15,10 @@
 
 struct watchdog;
 
-/* The watch of the task of this thread. Embed it; set the first five members and leave the rest zero. */
+/* The watch of the task of this thread. Embed it; set the first six members and leave the rest zero. */
 struct watch {
-    const char *job;  /* its name in the log; or NULL */
+    const char *job;     /* its name in the log; or NULL */
+    const char *request; /* the id of the request that submitted the job; "" or NULL: unknown */
     const char *hash; /* the computation to which a resulting end of the process is attributed (server/ops/crash.h); or
                        * NULL: none */
     /* Both run on the thread of the watchdog. Whether the task should have ended by `now` (monotonic seconds); must

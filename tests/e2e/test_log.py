@@ -87,6 +87,44 @@ def test_every_way_to_end(launch):
         assert len(ends(server, job_id)) == 1
 
 
+def starts(server, job_id):
+    """The requests, computations and attempts in the log lines for the starts of the job."""
+    return re.findall(rf" event=job-start job={job_id} request=(\S+) hash=([0-9a-f]{{16}}) attempt=(\d+)$",
+                      server.log_text(), re.M)
+
+
+def test_a_job_is_followed_from_its_request_to_its_end(launch):
+    server = launch(*ONE_BY_ONE)
+    first = post(server, ENDLESS, "first")
+    server.until(first, "running")
+    waits, joined = post(server, DP_SGD, "waits"), post(server, dict(DP_SGD, label="joined"), "joined")
+    assert not starts(server, waits)
+    late = post(server, dict(ENDLESS, label="late"), "late")  # joins a computation in progress
+    until(lambda: starts(server, late))
+    assert starts(server, late)[0][:2] == ("late", starts(server, first)[0][1])
+    server.post(None, f"/v1/jobs/{late}/cancel")
+    server.post(None, f"/v1/jobs/{first}/cancel")
+    for job_id in (waits, joined):
+        server.until(job_id, "succeeded")
+    cached = post(server, DP_SGD, "cached")
+    [(name, hash_of_first, attempt)] = starts(server, first)
+    assert (name, attempt) == ("first", "1")
+    [(name, hash_of_waits, _)], [(other, hash_of_joined, _)] = starts(server, waits), starts(server, joined)
+    assert (name, other) == ("waits", "joined") and hash_of_waits == hash_of_joined != hash_of_first
+    assert not starts(server, cached)  # nothing was computed
+    until(lambda: re.search(r" event=request request=cached .* job=" + cached, server.log_text()))
+    for job_id, name in ((waits, "waits"), (joined, "joined")):
+        words = re.findall(rf" event=(\S+) (?=.*\bjob={job_id}\b)(?=.*\brequest={name}\b)", server.log_text())
+        assert words == ["request", "job-start", "job-end"]
+    again = post(server, ENDLESS, "again")
+    server.running(again)
+    server.fault()
+    server.start()
+    server.running(again)
+    assert [(name, attempt) for name, _, attempt in starts(server, again)] == [("again", "1"), ("again", "2")]
+    assert re.search(rf" event=suspect job={again} .* request=again$", server.log_text(), re.M)
+
+
 def test_points_and_candidates_are_ended_in_the_name_of_who_posted_them(launch):
     server = launch(*ONE_BY_ONE)
     points = {"base": dict(DP_SGD, noise_multiplier=None), "grid": {"/noise_multiplier": [1, 2, 1]}}

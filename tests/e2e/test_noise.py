@@ -407,6 +407,9 @@ def test_numbers_beyond_single_precision_cut_the_stream_off(server):
     assert numpy.isfinite(draw(server, dtype="float64", **asked)).all()
     with pytest.raises(requests.exceptions.ChunkedEncodingError):
         ask(server, asked)
+    [name] = re.findall(r' event=noise request=(\S+) detail="step 0 exceeds the range of float32"', server.log_text())
+    until(lambda: re.search(rf" event=request request={name} .* path=/v1/noise status=200 .* broken=true",
+                            server.log_text()))
 
 
 # ---------------------------------------------------------------- resuming

@@ -269,6 +269,8 @@ def calls(server):
     yield *noise, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
     for path in ("/v1", "/v1/usage", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
         yield "GET", path, path, {}
+    for accept in ("application/openmetrics-text", "application/json"):
+        yield "GET", "/metrics", "/metrics", {"headers": {"Accept": accept}}
     yield "GET", "/v1", "/v1", {"headers": {"If-None-Match": "*"}}
     for name in CONTRACT["components"]["schemas"]["ProblemName"]["enum"] + ["nothing"]:
         yield "GET", "/problems/{type}", f"/problems/{name}", {}

@@ -14,6 +14,7 @@ from conftest import DP_SGD, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, unti
 COMPOSE = "eps__pld_compose"  # called by a job of the accountant pld, but not by GAUSSIAN
 QUICK = (*ONE_BY_ONE, "--max-seconds", "500ms", "--watchdog-seconds", "500ms")
 STUCK = "epsilond_stuck_computations"
+GIVEN_UP = "epsilond_computations_given_up_total"
 
 
 def pld_job(n):
@@ -23,26 +24,27 @@ def pld_job(n):
 @pytest.mark.sanitized
 def test_past_its_deadline(launch):
     server = launch(*QUICK)
-    assert server.metric(STUCK) == 0 and server.metric(STUCK + "_total") == 0
+    assert server.metric(STUCK) == 0 and server.metric(GIVEN_UP) == 0
     before = server.loop(COMPOSE)
-    answer = server.post(pld_job(200), "/v1/jobs?wait=60").json()  # waiting requests are answered
+    # Waiting requests are answered.
+    answer = server.post(pld_job(200), "/v1/jobs?wait=60", headers={"X-Request-Id": "the-loop"}).json()
     assert answer["status"] == "failed" and answer["error"]["type"] == "/problems/timeout"
     assert "did not stop" in answer["error"]["detail"]
     assert server.solve(GAUSSIAN)["status"] == "succeeded"  # by the thread that has its place
     problem = check_problem(server.get("/readyz"), 503, "queue-full")
     assert "did not stop" in problem["detail"]
     assert server.get("/healthz").status_code == 200
-    assert server.metric(STUCK) == 1 and server.metric(STUCK + "_total") == 1
+    assert server.metric(STUCK) == 1 and server.metric(GIVEN_UP) == 1
     [line] = [line for line in server.log_text().splitlines() if "event=stuck " in line]
-    assert "level=error" in line and f"job={answer['id']}" in line
+    assert "level=error" in line and f"job={answer['id']} request=the-loop " in line
 
     server.overwrite(COMPOSE, before)  # it returns
     until(lambda: server.metric(STUCK) == 0)
     assert server.get("/readyz").status_code == 200
-    assert "event=unstuck" in server.log_text()
+    assert f"event=unstuck job={answer['id']} request=the-loop " in server.log_text()
     assert server.get(f"/v1/jobs/{answer['id']}").json() == answer
     assert server.solve(pld_job(200))["status"] == "succeeded"
-    assert server.metric(STUCK + "_total") == 1
+    assert server.metric(GIVEN_UP) == 1
 
 
 def test_after_a_cancel(launch):

@@ -129,6 +129,7 @@ static void draw(struct drawing *drawing, struct api_job *job)
     computation.account = drawing->request->account;
     computation.deadline = drawing->request->started + longest;
     computation.job = drawing->record.id;
+    computation.request = drawing->record.request;
     struct eps_context context = computation_context(&computation);
     if (drawing_ok(drawing,
                    computation_strategy(&context, &strategy, &error, &answered.mechanism, answered.factorization),

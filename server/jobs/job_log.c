@@ -1,6 +1,7 @@
 /*
- * The log line for the end of a job: the request and client that submitted it, how it ended and with which accountant,
- * how long it ran and how long it waited before.
+ * The log lines of a job: at its start, the request that submitted it and the computation that answers it; at its end,
+ * the request and client that submitted it, how it ended and with which accountant, how long it ran and how long it
+ * waited before.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -42,6 +43,13 @@ static const char *detail_of(char *out, unsigned size, const char *error)
         snprintf(out, size, " detail=%s", log_quote(quoted, sizeof quoted, detail));
     json_decref(problem);
     return out;
+}
+
+void jobs__log_start(const struct job_change *change, const char *request, const char *hash)
+{
+    char quoted[REQUEST_ID_SIZE + 2];
+    log_event(LOG_LEVEL_INFO, "job-start", "job=%s request=%s hash=%.16s attempt=%d", change->id,
+              log_quote(quoted, sizeof quoted, request[0] ? request : "unknown"), hash, change->attempts);
 }
 
 void jobs_log_end(const struct job_record *record, const struct result_record *result)
