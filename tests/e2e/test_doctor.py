@@ -148,7 +148,8 @@ def test_files_that_cannot_be_used(copy, tmp_path):
     else:  # as a user who is not root, as the service is
         for folder in tmp_path.parents[:3]:
             folder.chmod(0o755)
-        found = visit("--db", copy, user=65534, group=65534, extra_groups=[])
+        binary = shutil.copy(BINARY, tmp_path)  # the project may be in a folder of root alone
+        found = visit("--db", copy, binary=binary, user=65534, group=65534, extra_groups=[])
         assert found["database"][0] == "FAILED" and found["disk"][0] == "FAILED", found
 
 

@@ -85,8 +85,11 @@ static void check_direction(struct verdict *verdict, const struct truth *truth, 
               "too low: direction %s claims delta %.17g at epsilon %.17g, sigma %.17g; the truth is %.10Lg or more",
               eps_direction_name(direction), claim.delta, claim.eps, claim.sigma, found.lower);
     double looseness = (double)((long double)claim.delta / found.lower);
-    verdict->loose[direction] = looseness;
-    verdict->claimed[direction] = claim.delta;
+    if (result->solved_for == EPS_SOLVE_DELTA ||
+        result->directions[direction].value > 0) { /* less than 0 is no answer */
+        verdict->loose[direction] = looseness;
+        verdict->claimed[direction] = claim.delta;
+    }
     if (!(verdict->looseness >= looseness))
         verdict->looseness = looseness;
 }
