@@ -333,7 +333,7 @@ static void count_errors(struct eps__histories_draws *draws, double gram_units, 
     double subsets = exp2(a), drawn = (double)draws->most + (draws->law.warm ? a * (double)draws->steps : 0);
     for (size_t i = 0; i < banded->len; i++) {
         double sum = 0;
-        for (size_t d = 0; d < width; d++)
+        for (size_t d = 0; d < banded->width; d++)
             sum += banded->gram[i * banded->width + d];
         most = fmax(most, sum);
     }
