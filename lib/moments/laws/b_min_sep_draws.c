@@ -24,7 +24,6 @@ enum { SETTLING = 9 }; /* rows of equal steps settle after about SETTLING separa
 #define SETTLED 1e-11     /* equal steps share one row if they multiply all its sums by one factor, within this share */
 #define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */
 #define INACCURATE 1e-4   /* log_density_error must be below this */
-#define FINE 0x1p-4       /* a uniform number below this is replaced by FINE times another one */
 #define PACE 8.0          /* operations for a transition in a row, */
 #define PACE_WEIGHT 30.0  /* for its weight, */
 #define PACE_LAYOUT 200.0 /* and for its place in the layout */
@@ -392,15 +391,9 @@ struct source {
     size_t used;
 };
 
-/* A uniform number in (0, 1) whose relative resolution is the same for small numbers as for large ones. */
-static double fine(struct source *source)
+static double next(struct source *source)
 {
-    double scale = 1, u = eps__uniform(source->stream, source->draw, source->used++);
-    while (u < FINE && scale > SMALLEST) {
-        scale *= FINE;
-        u = eps__uniform(source->stream, source->draw, source->used++);
-    }
-    return scale * u;
+    return eps__uniform_fine(source->stream, source->draw, &source->used);
 }
 
 /* The index of the first of `len` ascending sums that exceeds x; the last index if none does. */
@@ -440,7 +433,7 @@ static size_t taken(const struct eps__b_min_sep_draws *draws, size_t i, size_t s
         last = part > 0 ? len : last;
         sums[len] = sum += part;
     }
-    size_t at = above(sums, len, sum * fine(source));
+    size_t at = above(sums, len, sum * next(source));
     return end - 1 - (at < last ? at : last);
 }
 
@@ -450,7 +443,7 @@ size_t eps__b_min_sep_draws_next(struct eps__participated *out, const struct eps
     const struct eps__b_min_sep_layout *layout = &draws->layout;
     struct source source = {stream, draw, 0};
     size_t len = 0, state = 0;
-    double left = 1, u = fine(&source);
+    double left = 1, u = next(&source);
     for (size_t i = 0; i < layout->steps;) {
         size_t t = layout->first[state]; /* draws nothing, and so does not depend on what it meets */
         left *= part_of(draws, i, state, t, 0) / sum_at(draws, i, state);
@@ -461,7 +454,7 @@ size_t eps__b_min_sep_draws_next(struct eps__participated *out, const struct eps
                 out[len++] =
                     (struct eps__participated){(uint32_t)(i - layout->lead), (uint32_t)(t - layout->first[state])};
             left = 1;
-            u = fine(&source);
+            u = next(&source);
         }
         i += layout->items[t].jump;
         state = layout->items[t].to;

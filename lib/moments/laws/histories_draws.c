@@ -31,9 +31,8 @@ enum {
 #define SMALLEST 0x1p-600 /* the least sum of a row, as a multiple of its largest */
 #define RAREST 600.0      /* the rarest history has a probability of at least e^-RAREST */
 #define INACCURATE 1e-4   /* log_density_error must be below this */
-#define FINE 0x1p-4       /* a uniform number below this is replaced by FINE times another one */
-#define PACE 5.0          /* operations for a subset of a state in a row, */
-#define PACE_LAYOUT 60.0  /* and for its place in the layout */
+#define PACE 5.0          /* operations for a subset of a state in a row */
+#define PACE_LAYOUT 60.0  /* operations for its place in the layout */
 
 /* ------------------------------------------------------------ sizes */
 
@@ -78,13 +77,13 @@ static uint32_t place(const uint32_t *places, const unsigned *histories, unsigne
 }
 
 /* What a history becomes after a step without the copy, and with it. */
-struct next {
+struct successors {
     unsigned stays, takes;
 };
 
 /* Fills in a state: `which` are its copies' histories, in ascending order. */
-static void describe(struct eps__histories_draws *draws, size_t state, const unsigned *which, const struct next *next,
-                     const uint32_t *places)
+static void describe(struct eps__histories_draws *draws, size_t state, const unsigned *which,
+                     const struct successors *after_of, const uint32_t *places)
 {
     unsigned copies = draws->copies, after[EPS__HISTORIES_DRAWN_MAX];
     for (unsigned c = 0; c < copies; c++)
@@ -94,7 +93,7 @@ static void describe(struct eps__histories_draws *draws, size_t state, const uns
         for (unsigned c = 0; c < copies; c++) {
             bool takes = subset >> c & 1;
             possible &= !takes || draws->waits[which[c]];
-            after[c] = takes ? next[which[c]].takes : next[which[c]].stays;
+            after[c] = takes ? after_of[which[c]].takes : after_of[which[c]].stays;
         }
         if (possible)
             eps__multiset_sort(after, copies);
@@ -103,7 +102,7 @@ static void describe(struct eps__histories_draws *draws, size_t state, const uns
 }
 
 static enum eps_status fill_layout(const struct eps_context *context, struct eps__histories_draws *draws,
-                                   struct next *next, uint32_t *places)
+                                   struct successors *after_of, uint32_t *places)
 {
     struct eps__codes codes;
     unsigned copies = draws->copies, which[EPS__HISTORIES_DRAWN_MAX] = {0};
@@ -114,7 +113,7 @@ static enum eps_status fill_layout(const struct eps_context *context, struct eps
         const struct eps__code *code = &codes.items[i];
         draws->mask[code->old] = code->steps >> 1;
         draws->waits[code->old] = code->waits;
-        *(code->steps & 1 ? &next[code->old].takes : &next[code->old].stays) = code->young;
+        *(code->steps & 1 ? &after_of[code->old].takes : &after_of[code->old].stays) = code->young;
     }
     eps__codes_free(&codes);
     for (size_t history = 0; history < draws->histories; history++)
@@ -126,7 +125,7 @@ static enum eps_status fill_layout(const struct eps_context *context, struct eps
         if (status != EPS_OK)
             return status;
         assert(place(places, which, copies) == state);
-        describe(draws, state++, which, next, places);
+        describe(draws, state++, which, after_of, places);
     } while (eps__multiset_next(which, copies, (unsigned)draws->histories));
     assert(state == draws->states);
     return EPS_OK;
@@ -138,12 +137,12 @@ static enum eps_status make_layout(const struct eps_context *context, struct eps
     draws->waits = calloc(draws->histories, sizeof *draws->waits);
     draws->item = malloc(draws->states * draws->copies * sizeof *draws->item);
     draws->to = malloc((draws->states << draws->copies) * sizeof *draws->to);
-    struct next *next = calloc(draws->histories, sizeof *next);
+    struct successors *after_of = calloc(draws->histories, sizeof *after_of);
     uint32_t *places = malloc(draws->histories * draws->copies * sizeof *places);
     enum eps_status status = EPS_NO_MEMORY;
-    if (draws->mask && draws->waits && draws->item && draws->to && next && places)
-        status = fill_layout(context, draws, next, places);
-    free(next);
+    if (draws->mask && draws->waits && draws->item && draws->to && after_of && places)
+        status = fill_layout(context, draws, after_of, places);
+    free(after_of);
     free(places);
     return status;
 }
@@ -364,7 +363,7 @@ void eps__histories_draws_free(struct eps__histories_draws *draws)
     free(draws);
 }
 
-/* Sums that are equal to rounding settle, if ever, within a few rows more than rows_of() says. */
+/* rows_of() is an estimate: there is room for as many rows as BYTES_MAX allows. */
 static enum eps_status make(const struct eps_context *context, struct eps__histories_draws *draws, double gram_units)
 {
     double events = 1, others = eps__histories_draws_bytes(&draws->law, draws->copies) -
@@ -422,15 +421,9 @@ struct source {
     size_t used;
 };
 
-/* A uniform number in (0, 1) whose relative resolution is the same for small numbers as for large ones. */
-static double fine(struct source *source)
+static double next(struct source *source)
 {
-    double scale = 1, u = eps__uniform(source->stream, source->draw, source->used++);
-    while (u < FINE && scale > SMALLEST) {
-        scale *= FINE;
-        u = eps__uniform(source->stream, source->draw, source->used++);
-    }
-    return scale * u;
+    return eps__uniform_fine(source->stream, source->draw, &source->used);
 }
 
 /* Draws one of the subsets of copies that are not empty, at step i. The parts are added up from the smallest on, so
@@ -460,7 +453,7 @@ static unsigned taken(const struct eps__histories_draws *draws, size_t i, size_t
         sum += own;
     }
     assert(len > 0);
-    double u = sum * fine(source), so_far = 0;
+    double u = sum * next(source), so_far = 0;
     for (unsigned k = 0; k + 1 < len; k++) {
         so_far += part[k];
         if (so_far > u)
@@ -475,7 +468,7 @@ size_t eps__histories_draws_next(struct eps__participated *out, const struct eps
     struct source source = {stream, draw, 0};
     unsigned copies = draws->copies;
     size_t len = 0, state = 0;
-    double left = 1, u = fine(&source);
+    double left = 1, u = next(&source);
     for (size_t i = 0; i < draws->steps; i++) {
         unsigned waiting = 0, subset = 0;
         for (unsigned c = 0; c < copies; c++)
@@ -491,7 +484,7 @@ size_t eps__histories_draws_next(struct eps__participated *out, const struct eps
                     out[len++] =
                         (struct eps__participated){(uint32_t)(i - draws->lead), (uint32_t)__builtin_popcount(subset)};
                 left = 1;
-                u = fine(&source);
+                u = next(&source);
             }
         }
         state = draws->to[(state << copies) + subset];

@@ -129,6 +129,16 @@ double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t inde
     return ((double)(((uint64_t)half[1] << 32 | half[0]) >> 12) + 0.5) * 0x1p-52; /* exact: 53 bits */
 }
 
+double eps__uniform_fine(const struct eps__stream *stream, uint32_t draw, size_t *used)
+{
+    double scale = 1, u = eps__uniform(stream, draw, (*used)++);
+    while (u < 0x1p-4 && scale > 0x1p-600) {
+        scale *= 0x1p-4;
+        u = eps__uniform(stream, draw, (*used)++);
+    }
+    return scale * u;
+}
+
 void eps__uniforms(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows)
 {
     eps__lanes_variant(0)->uniforms(out, stream, draw, first, rows);

@@ -55,6 +55,10 @@ void eps__normals_turn(double *x, size_t rows);
  * normals. */
 double eps__uniform(const struct eps__stream *stream, uint32_t draw, size_t index);
 
+/* A uniform number in (0, 1) whose relative resolution is the same for small numbers as for large ones (M26): one below
+ * 1/16 is replaced by 1/16 of the next. Takes the draw's numbers from *used on, and advances it. */
+double eps__uniform_fine(const struct eps__stream *stream, uint32_t draw, size_t *used);
+
 /* Writes uniforms number first .. first + rows - 1 of EPS__LANES draws. The arguments are as for eps__normals(). */
 void eps__uniforms(double *out, const struct eps__stream *stream, uint32_t draw, size_t first, size_t rows);
 
