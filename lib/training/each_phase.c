@@ -17,6 +17,8 @@
 
 #define ALONE_SHARE 0.5      /* progress when single phases are solved and their shares are computed */
 #define SHARE_TOLERANCE 1e-3 /* least tolerance of epsilon without one phase */
+#define GUESS_CLOSE 5e-3     /* relative error of epsilon with which approximations give shares */
+#define GUESS_MOST 0.1       /* the largest such share */
 #define MANY_TOLERANCE 1e-2  /* least tolerance of single phases, if there are many */
 
 enum {
@@ -198,11 +200,33 @@ static void shares_of_gaussians(const struct eps_result *result, double *shares,
     }
 }
 
+static double share_of(double without, double whole)
+{
+    return whole > 0 ? fmin(fmax(1 - without / whole, 0), 1) : NAN;
+}
+
+/* Computes epsilon without a phase: approximately if `guess`, an approximation of that of the whole training, or NAN, is
+ * close to `whole` and the phase's share is small; else by a search. Errors of approximations then cancel. */
+static enum eps_status leave_out(double *without, double whole, double guess, struct eps__training *training,
+                                 struct eps__phase *phase, const struct eps_query *query, struct eps_error *error)
+{
+    double rest;
+    if (fabs(guess - whole) <= GUESS_CLOSE * whole) {
+        enum eps_status status = eps__whole_guess(&rest, error, training, phase, query);
+        if (status != EPS_OK)
+            return status;
+        *without = whole * rest / guess;
+        if (share_of(*without, whole) < GUESS_MOST)
+            return EPS_OK;
+    }
+    return eps__whole_epsilon(without, error, training, phase, query, true);
+}
+
 /* Computes shares by leaving out each phase in turn. The accountants are chosen once for all of these. */
 static enum eps_status shares_left_out(const struct eps_result *result, double *shares, struct eps__training *training,
                                        const struct eps_query *query, struct eps_error *error)
 {
-    double whole, without, each = 1 / (double)(result->alone_len + 1), done = each;
+    double whole, guess = NAN, without, each = 1 / (double)(result->alone_len + 1), done = each;
     bool changed;
     const struct eps_context *context = training->context;
     struct eps__context_part part; /* the context of the training during these searches */
@@ -214,17 +238,16 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
      * need less */
     if (status == EPS_OK && whole > 0 && (changed || result->solved_for == EPS_SOLVE_RUNS))
         status = eps__whole_epsilon(&whole, error, training, NULL, query, true);
-    if (status != EPS_OK)
-        goto out;
+    if (status == EPS_OK && whole > 0)
+        status = eps__whole_guess(&guess, error, training, NULL, query);
     for (size_t k = 0; k < result->alone_len && status == EPS_OK; k++) {
         without = whole;
         training->context = eps__context_part(&part, context, done, done + each);
         done += each;
         if (training->phases[k].count > 0 && whole > 0)
-            status = eps__whole_epsilon(&without, error, training, &training->phases[k], query, true);
-        shares[k] = whole > 0 ? fmin(fmax(1 - without / whole, 0), 1) : NAN;
+            status = leave_out(&without, whole, guess, training, &training->phases[k], query, error);
+        shares[k] = share_of(without, whole);
     }
-out:
     training->context = context;
     return status;
 }

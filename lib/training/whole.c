@@ -163,6 +163,41 @@ enum eps_status eps__whole_epsilon(double *epsilon, struct eps_error *error, str
     return status;
 }
 
+/* The larger approximation of epsilon of the two directions. */
+static enum eps_status guess_both(double *epsilon, const struct eps__setting *setting, struct eps_error *error)
+{
+    const struct eps_query *query = &setting->job->query;
+    const struct eps__accuracy accuracy = {EPS_SOLVE_EPSILON, query->accountant.tolerance, log(query->delta)};
+    struct eps__profile *profile;
+    enum eps_status status = eps__accountant_joint.open(setting, query->noise_multiplier, &accuracy, &profile, error);
+    if (status != EPS_OK)
+        return status;
+    *epsilon = 0;
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++) {
+        double own, enough = eps__absence_epsilon(&setting->absence, d, accuracy.log_delta);
+        status = profile->class->guess(profile, d, accuracy.log_delta, &own);
+        *epsilon = fmax(*epsilon, fmin(own, enough));
+    }
+    profile->class->destroy(profile);
+    return status;
+}
+
+enum eps_status eps__whole_guess(double *epsilon, struct eps_error *error, struct eps__training *training,
+                                 struct eps__phase *without, const struct eps_query *query)
+{
+    uint64_t count = without ? without->count : 0;
+    struct eps_job job = *training->job;
+    job.query = *query;
+    if (without)
+        without->count = 0;
+    struct eps__setting setting = eps__training_setting(training);
+    setting.job = &job;
+    enum eps_status status = guess_both(epsilon, &setting, error);
+    if (without)
+        without->count = count;
+    return status;
+}
+
 /* ------------------------------------------------------------ how many runs */
 
 /* The phase whose count is solved for, or NULL. */

@@ -32,4 +32,9 @@ EPS_MUST_USE enum eps_status eps__whole_epsilon(double *epsilon, struct eps_erro
                                                 struct eps__training *training, struct eps__phase *without,
                                                 const struct eps_query *query, bool upper_alone);
 
+/* An approximation of what eps__whole_epsilon() computes, by saddle points and without a composition where all phases
+ * have steps. Proves nothing. */
+EPS_MUST_USE enum eps_status eps__whole_guess(double *epsilon, struct eps_error *error, struct eps__training *training,
+                                              struct eps__phase *without, const struct eps_query *query);
+
 #endif
