@@ -205,8 +205,8 @@ static double share_of(double without, double whole)
     return whole > 0 ? fmin(fmax(1 - without / whole, 0), 1) : NAN;
 }
 
-/* Computes epsilon without a phase: approximately if `guess`, an approximation of that of the whole training, or NAN, is
- * close to `whole` and the phase's share is small; else by a search. Errors of approximations then cancel. */
+/* Computes epsilon without a phase: approximately if `guess`, an approximation of that of the whole, or NAN, is close
+ * to `whole` and the share of the phase is small; else by a search. Errors of approximations then cancel. */
 static enum eps_status leave_out(double *without, double whole, double guess, struct eps__training *training,
                                  struct eps__phase *phase, const struct eps_query *query, struct eps_error *error)
 {
