@@ -1,10 +1,15 @@
-"""The bench's rows for Monte Carlo: draws a second on one core, ours and jax_privacy's in one run, and the roofline.
+"""The bench's rows for Monte Carlo: draws a second on one core, ours and jax_privacy's in one run, and the roofline;
+then the time to a verified statement, ours and that of opake's Rust accountant in one run.
 
 A draw is a sample of the outputs of n steps and its privacy loss: b-min-sep with separation = bands, square root with
 unit columns, cold, remove, sigma 1. The roofline is the time of n bands multiply-adds and n normals at the peak
 rate of a loop of nothing else, measured in the same run (bench_draws); 256 bands exceed it, by FFT. Best of several
 short runs, in processor time. Both mean losses are printed: a rate without its answer says nothing. Where the peer
 cannot be installed its column says so.
+
+A statement is an upper bound on delta, in both directions, that fails with a probability of at most delta. opake counts
+its resolution as a loss that is infinite, so that it must be below delta. Its time is inversely proportional to it and
+is measured at two resolutions; at the one that the statement needs, half of delta, it is extrapolated.
 
     draws.py --build build --objects build/release [--seconds 4] [--skip-peer]
 
@@ -13,6 +18,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 import argparse
 import json
 import os
+import resource
 import subprocess
 
 from peers import ask_peer
@@ -22,6 +28,10 @@ CASES = [
     {"n": 1024, "bands": 16, "p": 1 / 49},
     {"n": 7200, "bands": 256, "p": 1.25e-4},
 ]
+VERIFIER = "opake-accounting==0.16.1"
+STATEMENT = {"n": 1024, "bands": 16, "p": 0.01, "noise_multiplier": 4.2, "epsilon": 1.0}
+DELTA = 1e-6
+RESOLUTIONS = [1e-3, 2e-4]
 
 
 def time_library(objects, case, seconds):
@@ -61,6 +71,42 @@ def main():
         print(f"  {name_of(case):<32}{theirs}"
               f"{ours['mean']:>10.4f}{ours['draws']:>10,.0f}{faster}{ours['fused'] / 1e9:>16.1f}"
               f"{ours['normals'] / 1e9:>10.3f}{ours['roofline']:>12,.0f}{ours['share']:>8.0%}", flush=True)
+    compare_statements(options)
+
+
+def state_ours(build):
+    """The answer to STATEMENT by monte_carlo, and the processor seconds of the whole program."""
+    job = {"n": STATEMENT["n"], "matrix": {"family": "square_root", "bands": STATEMENT["bands"]},
+           "sampling": {"scheme": "b_min_sep", "separation": STATEMENT["bands"], "p": STATEMENT["p"],
+                        "warm_start": True},
+           "epsilon": STATEMENT["epsilon"], "noise_multiplier": STATEMENT["noise_multiplier"],
+           "accountant": "monte_carlo"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([os.path.join(build, "epsilond"), "solve", "-"], input=json.dumps(job), text=True, check=True,
+                          stdout=subprocess.PIPE)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return json.loads(done.stdout.splitlines()[0])["result"], after.ru_utime - before.ru_utime
+
+
+def compare_statements(options):
+    print(f"\nMonte Carlo: processor time to a verified delta, {name_of(STATEMENT)}, warm, p={STATEMENT['p']}, noise "
+          f"multiplier {STATEMENT['noise_multiplier']}, epsilon {STATEMENT['epsilon']:g}\n")
+    print(f"  {'':<32}{'resolution':>12}{'delta':>14}{'seconds':>12}")
+    cases = [{**STATEMENT, "resolution": resolution, "failure": DELTA} for resolution in RESOLUTIONS]
+    peers = [None] * len(cases)
+    if not options.skip_peer:
+        peers = ask_peer(options.build, "venv-statements", VERIFIER, "peer_statement.py", cases)
+    for case, peer in zip(cases, peers):
+        if peer:
+            print(f"  {VERIFIER:<32}{case['resolution']:>12g}{peer['delta']:>14.3e}{peer['seconds']:>12.1f}",
+                  flush=True)
+    ours, seconds = state_ours(options.build)
+    if peers[-1]:
+        needed = peers[-1]["seconds"] * RESOLUTIONS[-1] / (DELTA / 2)
+        print(f"  {'the same, extrapolated':<32}{DELTA / 2:>12g}{'':>14}{needed:>12.0f}")
+    faster = f"   {needed / seconds:.0f} times less" if peers[-1] else ""
+    print(f"  {'ours':<32}{'':>12}{ours['delta']:>14.3e}{seconds:>12.1f}{faster}", flush=True)
+    assert ours["delta"] <= DELTA and ours["guarantee"] == "high_probability", ours
 
 
 main()
