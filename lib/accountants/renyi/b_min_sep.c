@@ -21,10 +21,11 @@ enum {
     FEW = 4     /* the orders to which the higher limit LOW applies */
 };
 
-#define LOW 4e9              /* the most operations for the first FEW orders at one sigma, in the remove direction */
+#define LOW 3e8              /* the most operations for the first FEW orders at one sigma, in the remove direction */
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
 #define FURTHER 2e9          /* the most for all orders */
 #define RESIDUAL 2e8         /* the most for the moments of a residual at one tilt */
+#define GROUPS 1e7           /* the most for orders by groups of copies */
 #define PACE 3.0             /* nanoseconds per operation, */
 #define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
@@ -113,6 +114,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         double at_once = 32 * numbers;
         (void)eps__b_min_sep_operations(&b_min_sep, plan.limit, &numbers);
         *bytes += fmax(at_once, 12 * numbers);
+        const struct eps__copies copies = eps__b_min_sep_copies(&b_min_sep);
+        if (direction == EPS_REMOVE)
+            *operations += opened * PACE *
+                           eps__groups_operations(&copies, plan.most, GROUPS, setting->job->query.accountant.max_order);
         plan = eps__b_min_sep_plan_of(&b_min_sep, RESIDUAL, 0, 0);
         *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE * plan.at_once;
     }
@@ -277,6 +282,20 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
+static enum eps_status know_groups(const struct eps__renyi_law *base, const struct eps__orders *known,
+                                   struct eps__orders *orders)
+{
+    const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
+    const struct eps__setting *setting = law->setting;
+    const struct eps__copies copies = eps__b_min_sep_copies(&law->b_min_sep);
+    double spent;
+    enum eps_status status = eps__groups_orders(setting->context, orders, known, &copies, GROUPS,
+                                                setting->job->query.accountant.max_order, &spent);
+    if (status == EPS_OK)
+        eps__meter_add(setting->meter, PACE * spent);
+    return status;
+}
+
 /* One order more, in the plan's precision for it. */
 static enum eps_status extend(struct b_min_sep_law *law, struct eps__orders *orders, struct eps__laws *laws,
                               const struct eps__b_min_sep_plan *plan, unsigned to)
@@ -399,6 +418,7 @@ const struct eps__renyi_law_class eps__renyi_b_min_sep = {.concerns = concerns,
                                                           .least_sigma = least_sigma,
                                                           .open = open_law,
                                                           .know = know,
+                                                          .know_groups = know_groups,
                                                           .know_more = know_more,
                                                           .know_residual = know_residual,
                                                           .approximate_orders = approximate_orders,

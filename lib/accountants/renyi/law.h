@@ -50,6 +50,10 @@ struct eps__renyi_law_class {
      * limits allow none, and nothing changes. NULL: know() computes all. */
     enum eps_status (*know_more)(const struct eps__renyi_law *law, struct eps__orders *orders, struct eps__laws *laws,
                                  bool *more);
+    /* Computes bounds on ln E X^a for more orders than *known (M22), to remove only. The caller clears; on failure
+     * nothing is allocated. NULL: know() computes all. */
+    enum eps_status (*know_groups)(const struct eps__renyi_law *law, const struct eps__orders *known,
+                                   struct eps__orders *orders);
     /* The same as know() for one level, if the law has levels; then know() is NULL. */
     enum eps_status (*know_level)(const struct eps__renyi_law *law, size_t level, struct eps__orders *orders,
                                   struct eps__laws *laws);

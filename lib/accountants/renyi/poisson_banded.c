@@ -10,6 +10,7 @@
 #include "lib/accountants/renyi/banded.h"
 #include "lib/accountants/renyi/poisson.h"
 #include "lib/base/error.h"
+#include "lib/moments/laws/histories.h"
 #include "lib/moments/laws/poisson.h"
 #include "lib/moments/laws/poisson_residual.h"
 
@@ -20,6 +21,7 @@ enum { OPENED = 4, TRIED = 30, SOUGHT = 25, CURVE = 220 };
 #define SECOND 1.2e8     /* the most operations for E X^2 at one sigma, in either direction */
 #define FURTHER 1.1e7    /* times bands^2: the most operations for all orders, about as many as mmcc takes */
 #define FURTHER_MOST 4e8 /* an upper limit on that product */
+#define GROUPS 1e8       /* the most for orders by groups of copies */
 #define POLISH 1.2e4     /* times the number of moments squared: the operations that certify a polynomial */
 #define TRIAL 1e6        /* the operations for a starting point */
 
@@ -87,6 +89,11 @@ static void cost(const struct eps__setting *setting, double *operations, double 
                                               .width = eps_strategy_bands(setting->strategy),
                                               .changes = (size_t)eps__banded_changes(setting)};
         struct eps__residual_sums sums = eps__poisson_residual_sums(&like, NULL, 0);
+        const struct eps__histories histories = {.banded = &like, .separation = 1};
+        const struct eps__copies copies = eps__histories_copies(&histories);
+        if (direction == EPS_REMOVE)
+            *operations += opened * eps__groups_operations(&copies, (unsigned)most, GROUPS,
+                                                           setting->job->query.accountant.max_order);
         *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * sums.spent;
     }
 }
@@ -147,6 +154,20 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
+static enum eps_status know_groups(const struct eps__renyi_law *base, const struct eps__orders *known,
+                                   struct eps__orders *orders)
+{
+    const struct poisson_law *law = (const struct poisson_law *)base;
+    const struct eps__histories histories = {.banded = &law->banded, .separation = 1};
+    const struct eps__copies copies = eps__histories_copies(&histories);
+    double spent;
+    enum eps_status status = eps__groups_orders(law->setting->context, orders, known, &copies, GROUPS,
+                                                law->setting->job->query.accountant.max_order, &spent);
+    if (status == EPS_OK)
+        eps__meter_add(law->setting->meter, spent);
+    return status;
+}
+
 /* ln Y >= -m, as the mean is that of A18 exactly (A50). */
 static enum eps_status know_residual(const struct eps__renyi_law *base, size_t index, double t,
                                      struct eps__residual_law *residual)
@@ -203,6 +224,7 @@ const struct eps__renyi_law_class eps__renyi_poisson_banded = {.concerns = conce
                                                                .least_sigma = least_sigma,
                                                                .open = open_law,
                                                                .know = know,
+                                                               .know_groups = know_groups,
                                                                .know_residual = know_residual,
                                                                .approximate_orders = approximate_orders,
                                                                .destroy = destroy};

@@ -29,6 +29,7 @@ struct side {
     bool known, quickly_known;
     unsigned at_once;                                  /* the highest order that know() computes */
     struct eps__orders orders[EPS__LEVELS_MAX], quick; /* remove only; quick holds approximations */
+    struct eps__orders groups;                         /* remove only: higher orders; len = 0 if there are none */
     struct eps__laws laws[EPS__LEVELS_MAX];
     double variance;            /* of X, approximately */
     struct eps__moments likely; /* remove: approximate moments, from quick; len = 0 if there are none */
@@ -78,6 +79,8 @@ static enum eps_status know(struct renyi_profile *renyi, enum eps_direction dire
         status = law->levels > 0 ? law->class->know_level(law, level, orders, &side->laws[level])
                                  : law->class->know(law, orders, &side->laws[level]);
     }
+    if (status == EPS_OK && direction == EPS_REMOVE && law->class->know_groups)
+        status = law->class->know_groups(law, &side->orders[0], &side->groups);
     side->known = status == EPS_OK;
     side->at_once = status == EPS_OK && direction == EPS_REMOVE ? side->orders[0].len : 0;
     return status;
@@ -233,6 +236,8 @@ static enum eps_status ask_whole(struct least *least, struct renyi_profile *reny
     unsigned at_once = direction == EPS_REMOVE && renyi->law->class->know_more ? side->at_once : UINT_MAX;
     for (size_t level = 0; status == EPS_OK && level < levels_of(renyi->law); level++)
         status = ask_level(least, renyi, level, at_once, direction, eps);
+    if (status == EPS_OK && side->groups.len > 0)
+        ask_orders(least, &side->groups, 0, eps);
     struct least whole = *least;
     if (status == EPS_OK)
         status = ask_residual(least, renyi, direction, eps);
@@ -427,6 +432,7 @@ static void destroy(struct eps__profile *profile)
         for (size_t level = 0; level < EPS__LEVELS_MAX; level++)
             forget(side, level);
         eps__orders_clear(&side->quick);
+        eps__orders_clear(&side->groups);
         eps__moments_clear(&side->likely);
         eps__tilts_clear(&side->tilts);
     }

@@ -247,6 +247,33 @@ enum eps_status eps__b_min_sep_extend(const struct eps_context *context, struct 
     return EPS_OK;
 }
 
+/* ------------------------------------------------------------ groups of copies */
+
+static double operations_of(const void *law, unsigned copies)
+{
+    double numbers;
+    return eps__b_min_sep_operations(law, copies, &numbers);
+}
+
+/* The entries of the Gram matrix times `times` are rounded up, by at most 4 units each (M22). */
+static enum eps_status sum_of(const struct eps_context *context, eps__quad *sum, double *units, const void *law,
+                              unsigned copies, eps__quad times)
+{
+    struct eps__b_min_sep b_min_sep = *(const struct eps__b_min_sep *)law;
+    double square = (double)b_min_sep.examples * b_min_sep.examples;
+    b_min_sep.banded.times = eps__raise((double)times, 2);
+    enum eps_status status = eps__b_min_sep_raw(context, sum, units, &b_min_sep, copies, EPS__PRECISION_DOUBLE);
+    *units += EPS__DOUBLE_UNITS * 4 * square * eps__banded_meetings(&b_min_sep.banded, b_min_sep.separation, copies);
+    return status;
+}
+
+struct eps__copies eps__b_min_sep_copies(const struct eps__b_min_sep *b_min_sep)
+{
+    return (struct eps__copies){b_min_sep, operations_of, sum_of};
+}
+
+/* ------------------------------------------------------------ waiting */
+
 double eps__b_min_sep_waits(const struct eps__b_min_sep *b_min_sep, double q, double *waits)
 {
     size_t len = b_min_sep->banded.len, b = b_min_sep->separation;

@@ -9,6 +9,7 @@
 #ifndef EPS_MOMENTS_LAWS_B_MIN_SEP_H
 #define EPS_MOMENTS_LAWS_B_MIN_SEP_H
 
+#include "lib/moments/laws/groups.h"
 #include "lib/moments/laws/histories.h"
 #include "lib/moments/laws/poisson.h"
 
@@ -65,6 +66,9 @@ struct eps__b_min_sep_plan eps__b_min_sep_plan_of(const struct eps__b_min_sep *b
 enum eps_status eps__b_min_sep_extend(const struct eps_context *context, struct eps__b_min_sep_moments *moments,
                                       const struct eps__b_min_sep *b_min_sep, const struct eps__b_min_sep_plan *plan,
                                       unsigned to);
+
+/* The sums over few copies, in doubles. They refer to *b_min_sep. */
+struct eps__copies eps__b_min_sep_copies(const struct eps__b_min_sep *b_min_sep);
 
 /*
  * waits[i]: the probability that the user waits (does not sit out) at step i < banded.len, if examples are drawn with

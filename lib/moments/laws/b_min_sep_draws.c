@@ -368,6 +368,7 @@ enum eps_status eps__b_min_sep_draws_make(const struct eps_context *context, str
                                           const struct eps__b_min_sep *b_min_sep, unsigned copies, double gram_units)
 {
     assert(isfinite(eps__b_min_sep_draws_bytes(b_min_sep, copies)) && b_min_sep->banded.width <= b_min_sep->separation);
+    assert(b_min_sep->banded.times == 0);
     struct eps__b_min_sep_draws *draws = calloc(1, sizeof *draws);
     if (!draws)
         return EPS_NO_MEMORY;

@@ -67,7 +67,7 @@ void eps__b_min_sep_row(double *row, const struct eps__b_min_sep_layout *layout,
     assert(i < layout->steps);
     for (size_t d = 0; d < banded->width; d++) {
         bool there = i >= layout->lead + (layout->lead > 0 ? d : 0);
-        row[d] = there ? banded->gram[(i - layout->lead) * banded->width + d] : 0;
+        row[d] = there ? eps__banded_entry(banded, i - layout->lead, d) : 0;
     }
 }
 

@@ -27,6 +27,9 @@ enum {
     SETTLING = 12 /* with a separation, equal steps converge after about SETTLING separations */
 };
 
+#define GROUPS_TRANSITIONS 3e6 /* of one sum for groups of copies, at most */
+#define SMALLEST_LONG 7000.0   /* every number of a chain is 0 or at least e^-SMALLEST_LONG, */
+#define SMALLEST_DOUBLE 600.0  /* and where it is in doubles, e^-SMALLEST_DOUBLE */
 #define PATIENCE 2.5 /* a chain is given up after this many times the expected steps; it may converge slowly */
 
 /* The unit roundoff of long double; its range is that of quadruple precision. */
@@ -147,4 +150,39 @@ enum eps_status eps__histories_raw(const struct eps_context *context, eps__quad 
     return precision == EPS__PRECISION_QUAD   ? moment_quad(context, histories, a, raw, units)
            : precision == EPS__PRECISION_LONG ? moment_long(context, histories, a, raw, units)
                                               : moment_double(context, histories, a, raw, units);
+}
+
+/* ------------------------------------------------------------ groups of copies */
+
+static double operations_of(const void *law, unsigned copies)
+{
+    double len = eps__histories_transitions(law, copies);
+    return len <= GROUPS_TRANSITIONS ? eps__histories_operations(law, copies, EPS__PRECISION_DOUBLE) : INFINITY;
+}
+
+/* The entries of the Gram matrix times `times` are rounded up, by at most 4 units each (M22). */
+static enum eps_status sum_of(const struct eps_context *context, eps__quad *sum, double *units, const void *law,
+                              unsigned copies, eps__quad times)
+{
+    struct eps__histories histories = *(const struct eps__histories *)law;
+    struct eps__banded_gram banded = *histories.banded;
+    double smallest = eps__histories_smallest(&histories, copies);
+    banded.times = eps__raise((double)times, 2);
+    histories.banded = &banded;
+    *sum = (eps__quad)NAN;
+    *units = 0;
+    if (smallest > SMALLEST_LONG)
+        return EPS_OK;
+    bool within = smallest <= SMALLEST_DOUBLE;
+    enum eps_status status = eps__histories_raw(context, sum, units, &histories, copies,
+                                                within ? EPS__PRECISION_DOUBLE : EPS__PRECISION_LONG);
+    if (status == EPS_OK && within && !finiteq(*sum))
+        status = eps__histories_raw(context, sum, units, &histories, copies, EPS__PRECISION_LONG);
+    *units += EPS__DOUBLE_UNITS * 4 * eps__banded_meetings(&banded, histories.separation, copies);
+    return status;
+}
+
+struct eps__copies eps__histories_copies(const struct eps__histories *histories)
+{
+    return (struct eps__copies){histories, operations_of, sum_of};
 }

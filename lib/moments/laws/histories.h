@@ -8,8 +8,7 @@
 #ifndef EPS_MOMENTS_LAWS_HISTORIES_H
 #define EPS_MOMENTS_LAWS_HISTORIES_H
 
-#include "lib/epsilon.h"
-#include "lib/numerics/quad.h"
+#include "lib/moments/laws/groups.h"
 
 struct eps__banded_gram;
 
@@ -38,5 +37,9 @@ double eps__histories_smallest(const struct eps__histories *histories, unsigned 
  */
 enum eps_status eps__histories_raw(const struct eps_context *context, eps__quad *raw, double *units,
                                    const struct eps__histories *histories, unsigned a, enum eps__precision precision);
+
+/* The sums over few copies, in doubles or, where their range does not suffice, long doubles. They refer to
+ * *histories. */
+struct eps__copies eps__histories_copies(const struct eps__histories *histories);
 
 #endif

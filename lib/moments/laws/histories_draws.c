@@ -390,7 +390,7 @@ static enum eps_status make(const struct eps_context *context, struct eps__histo
 enum eps_status eps__histories_draws_make(const struct eps_context *context, struct eps__histories_draws **out,
                                           const struct eps__histories *law, unsigned copies, double gram_units)
 {
-    assert(isfinite(eps__histories_draws_bytes(law, copies)));
+    assert(isfinite(eps__histories_draws_bytes(law, copies)) && law->banded->times == 0);
     size_t rounds = (law->banded->len - 1) / law->separation + 1;
     struct eps__histories_draws *draws = calloc(1, sizeof *draws);
     if (!draws)

@@ -93,7 +93,7 @@ void eps__histories_row(double *row, const struct eps__histories *law, size_t i)
 {
     size_t lead = eps__histories_lead(law), width = law->banded->width;
     for (size_t d = 0; d < width; d++)
-        row[d] = lead == 0 || i >= lead + d ? law->banded->gram[(i - lead) * width + d] : 0;
+        row[d] = lead == 0 || i >= lead + d ? eps__banded_entry(law->banded, i - lead, d) : 0;
 }
 
 eps__quad eps__histories_tilt(const struct eps__histories *law, size_t i)

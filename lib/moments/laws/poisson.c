@@ -6,6 +6,7 @@
 #include "lib/moments/laws/poisson.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,15 @@ size_t eps__banded_alike(const struct eps__banded_gram *banded, size_t i)
     while (end < banded->len && memcmp(banded->gram + end * banded->width, row, banded->width * sizeof *row) == 0)
         end++;
     return end;
+}
+
+double eps__banded_meetings(const struct eps__banded_gram *banded, size_t separation, unsigned copies)
+{
+    double most = 0, taken = ceil((double)banded->len / (double)separation),
+           meetings = (double)copies * copies * taken * ceil((double)banded->width / (double)separation);
+    for (size_t i = 0; i < banded->len * banded->width; i++)
+        most = fmax(most, banded->gram[i]);
+    return meetings * most * (banded->times > 0 ? banded->times : 1);
 }
 
 enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const double *gram, size_t len, size_t width,

@@ -10,6 +10,7 @@
 #define EPS_MOMENTS_LAWS_POISSON_H
 
 #include "lib/moments/laws/balls_in_bins.h"
+#include "lib/numerics/bound.h"
 
 enum {
     EPS__POISSON_WIDTH_MAX = 12,  /* more bands have too many states */
@@ -22,7 +23,15 @@ struct eps__banded_gram {
     double p;       /* the participation probability, in [0, 1] */
     double *gram;   /* [i][d], d < width: the entry of steps i and i - d; if d > i, any number >= 0 */
     size_t changes; /* the number of steps whose row differs from the one before, the first step included */
+    double times;   /* a factor of the entries (M22); 0: none */
 };
+
+/* An upper bound on the entry of steps i and i - d times the factor, within 4 units of it. */
+static inline double eps__banded_entry(const struct eps__banded_gram *banded, size_t i, size_t d)
+{
+    double entry = banded->gram[i * banded->width + d];
+    return banded->times > 0 ? eps__multiply_up(entry, banded->times) : entry;
+}
 
 /*
  * Makes a matrix that dominates the exact one; its entries are doubles that count as exact (M17). gram: len x width as
@@ -32,6 +41,10 @@ struct eps__banded_gram {
 enum eps_status eps__banded_gram_make(struct eps__banded_gram *banded, const double *gram, size_t len, size_t width,
                                       double p, double error, double sigma);
 void eps__banded_gram_clear(struct eps__banded_gram *banded);
+
+/* An upper bound on the exponent of copies that meet wherever they can, if each takes part at most once in any
+ * `separation` successive steps (M22). */
+double eps__banded_meetings(const struct eps__banded_gram *banded, size_t separation, unsigned copies);
 
 /* The first step after i whose row differs from that of step i, or len. */
 size_t eps__banded_alike(const struct eps__banded_gram *banded, size_t i);

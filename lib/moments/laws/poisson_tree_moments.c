@@ -7,15 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/moments/laws/groups.h"
 #include "lib/moments/laws/poisson_tree.h"
 #include "lib/numerics/bound.h"
 
-enum {
-    COPIES = EPS__TREE_COPIES_MAX,
-    ORDERS_MOST = 64,
-    NARROW = 8, /* the narrow and the wide `gap` of a ladder */
-    WIDE = 2
-};
+enum { COPIES = EPS__TREE_COPIES_MAX, ORDERS_MOST = 64 };
 
 /* ------------------------------------------------------------ which orders are computed */
 
@@ -32,67 +28,23 @@ unsigned eps__poisson_tree_fits(const struct eps__poisson_tree *tree, const stru
     return most;
 }
 
-/* A partition of copies: `more` groups of `size` copies, and `less` groups of size - 1. */
-struct groups {
-    unsigned size, more, less;
-};
-
-static struct groups part(unsigned a, unsigned largest)
-{
-    unsigned groups = (a + largest - 1) / largest, size = (a + groups - 1) / groups;
-    struct groups parts = {size, a - groups * (size - 1), 0};
-    parts.less = groups - parts.more;
-    assert(parts.more * size + parts.less * (size - 1) == a && parts.more >= 1);
-    return parts;
-}
-
 static unsigned most_of(const struct eps__poisson_tree *tree, const struct eps__tree_effort *effort, unsigned max_order)
 {
     unsigned most = eps__poisson_tree_fits(tree, effort);
     return max_order > 0 && max_order < most ? max_order : most;
 }
 
-/* The orders above the exact moments that are computed; the others are interpolated between two of these. */
-struct ladder {
-    unsigned from, to, gap; /* after order a comes a + 1 + a/gap */
-    unsigned largest;       /* the largest group of copies; 1: no orders are computed */
-};
-
-static unsigned climb(const struct ladder *ladder, unsigned a)
+static double operations_of(const void *law, unsigned copies)
 {
-    unsigned next = a + 1 + a / ladder->gap;
-    return next < ladder->to ? next : ladder->to;
+    return eps__poisson_tree_operations(law, copies);
 }
 
-static double group_operations(const struct eps__poisson_tree *tree, struct groups groups)
+static struct eps__ladder ladder_of(const struct eps__poisson_tree *tree, unsigned most, double operations,
+                                    unsigned max_order)
 {
-    return eps__poisson_tree_operations(tree, groups.size) +
-           (groups.less > 0 && groups.size > 2 ? eps__poisson_tree_operations(tree, groups.size - 1) : 0);
-}
-
-static double ladder_operations(const struct eps__poisson_tree *tree, const struct ladder *ladder)
-{
-    double sum = 0;
-    for (unsigned a = ladder->from; a < ladder->to;) {
-        a = climb(ladder, a);
-        sum += group_operations(tree, part(a, ladder->largest));
-    }
-    return sum;
-}
-
-/* The ladder with the largest groups that fit, and narrow gaps; if none fits, pairs with wide gaps. */
-static struct ladder ladder_of(const struct eps__poisson_tree *tree, unsigned most, double operations,
-                               unsigned max_order)
-{
-    unsigned to = max_order > 0 && max_order < ORDERS_MOST ? max_order : ORDERS_MOST;
-    struct ladder ladder = {most, to, NARROW, most};
-    if (most < 2 || to <= most)
-        return (struct ladder){most, most, NARROW, 1};
-    while (!(ladder_operations(tree, &ladder) <= operations) && (ladder.largest > 2 || ladder.gap == NARROW)) {
-        ladder.gap = ladder.largest > 2 ? NARROW : WIDE;
-        ladder.largest -= ladder.largest > 2;
-    }
-    return ladder;
+    const struct eps__copies copies = {tree, operations_of, NULL};
+    return eps__ladder_of(&copies, most, max_order > 0 && max_order < ORDERS_MOST ? max_order : ORDERS_MOST,
+                          operations);
 }
 
 double eps__poisson_tree_spends(const struct eps__poisson_tree *tree, const struct eps__tree_effort *effort,
@@ -103,8 +55,9 @@ double eps__poisson_tree_spends(const struct eps__poisson_tree *tree, const stru
     for (unsigned a = 2; a <= most; a++)
         spent += eps__poisson_tree_operations(tree, a);
     if (orders) {
-        struct ladder ladder = ladder_of(tree, most, effort->orders, max_order);
-        spent += ladder_operations(tree, &ladder);
+        const struct eps__copies copies = {tree, operations_of, NULL};
+        struct eps__ladder ladder = ladder_of(tree, most, effort->orders, max_order);
+        spent += eps__ladder_operations(&copies, &ladder);
     }
     return spent;
 }
@@ -130,67 +83,35 @@ static enum eps_status moment(const struct eps_context *context, struct known *o
     return status;
 }
 
-/* An upper bound on ln E X^a by groups of at most `largest` copies (M22). */
-static enum eps_status grouped(const struct eps_context *context, eps__quad *log_moment, double *units,
-                               const struct eps__poisson_tree *tree, const struct known *within, unsigned a,
-                               unsigned largest)
+/* The law within the caps, for groups of copies. */
+struct capped {
+    const struct eps__poisson_tree *tree;
+    const struct known *within;
+};
+
+static enum eps_status sum_of(const struct eps_context *context, eps__quad *sum, double *units, const void *law,
+                              unsigned copies, eps__quad times)
 {
-    struct groups groups = part(a, largest);
-    unsigned together = groups.more * groups.size * (groups.size - 1) +
-                        groups.less * (groups.size - 1) * (groups.size - 2); /* twice the pairs in one group */
-    eps__quad times = (eps__quad)(a * (a - 1)) / together;
-    struct known more, less = {1, 0};
-    enum eps_status status = moment(context, &more, tree, within, groups.size, times);
-    if (status == EPS_OK && groups.less > 0 && groups.size > 2)
-        status = moment(context, &less, tree, within, groups.size - 1, times);
-    if (status == EPS_OK) {
-        *log_moment = groups.more * logq(more.value) + groups.less * logq(less.value);
-        *units = groups.more * more.units + groups.less * less.units;
-    }
+    const struct capped *capped = law;
+    struct known known = {0};
+    enum eps_status status = moment(context, &known, capped->tree, capped->within, copies, times);
+    *sum = known.value;
+    *units = known.units;
     return status;
-}
-
-static void set_order(struct eps__orders *orders, unsigned a, eps__quad log_moment, double units, size_t stamps)
-{
-    double value = (double)(log_moment * stamps), error = (units + 64) * (double)stamps * (double)EPS__QUAD_ROUNDOFF;
-    if (!isfinite(value) || !isfinite(error))
-        return;
-    error += 4 * EPS__UNIT_ROUNDOFF * fabs(value);
-    orders->log_upper[a] = eps__shift(EPS__UPPER, value, error);
-    orders->log_lower[a] = eps__shift(EPS__LOWER, value, error);
-}
-
-/* Bounds for the orders between two orders, on the chord: ln E X^a is convex in a (M22). */
-static void set_between(struct eps__orders *orders, unsigned from, unsigned to)
-{
-    for (unsigned a = from + 1; a < to; a++) {
-        double part = (double)(a - from) / (to - from), low = orders->log_upper[from], high = orders->log_upper[to];
-        double chord = low + part * (high - low), error = 16 * EPS__UNIT_ROUNDOFF * (fabs(low) + fabs(high));
-        orders->log_upper[a] = eps__shift(EPS__UPPER, chord, error);
-        orders->log_lower[a] = eps__shift(EPS__LOWER, chord, error);
-    }
 }
 
 static enum eps_status orders_of(const struct eps_context *context, struct eps__orders *orders,
                                  const struct eps__poisson_tree *tree, size_t stamps, const struct known *raw,
-                                 const struct ladder *ladder)
+                                 const struct eps__ladder *ladder)
 {
     enum eps_status status = eps__orders_alloc(orders, ladder->to > 2 ? ladder->to : 2);
     if (status != EPS_OK)
         return status;
     for (unsigned a = 2; a <= ladder->from; a++)
-        set_order(orders, a, logq(raw[a].value), raw[a].units, stamps);
-    for (unsigned a = ladder->from; status == EPS_OK && a < ladder->to && isfinite(orders->log_upper[a]);) {
-        unsigned next = climb(ladder, a);
-        eps__quad log_moment = 0;
-        double units = 0;
-        status = grouped(context, &log_moment, &units, tree, &raw[1], next, ladder->largest);
-        if (status == EPS_OK)
-            set_order(orders, next, log_moment, units, stamps);
-        if (status == EPS_OK && isfinite(orders->log_upper[next]))
-            set_between(orders, a, next);
-        a = next;
-    }
+        eps__orders_set(orders, a, logq(raw[a].value), raw[a].units, stamps);
+    const struct capped capped = {tree, &raw[1]};
+    const struct eps__copies copies = {&capped, NULL, sum_of};
+    status = eps__ladder_climb(context, orders, &copies, ladder, stamps);
     if (status != EPS_OK)
         eps__orders_clear(orders);
     return status;
@@ -226,7 +147,7 @@ enum eps_status eps__poisson_tree_moments(const struct eps_context *context, str
 {
     struct known raw[COPIES + 1] = {{1, 0}};
     unsigned most = most_of(tree, effort, max_order);
-    struct ladder ladder = ladder_of(tree, most, effort->orders, max_order);
+    struct eps__ladder ladder = ladder_of(tree, most, effort->orders, max_order);
     enum eps_status status = eps__poisson_tree_sum(context, &raw[1].value, &raw[1].units, tree, 1, 1);
     for (unsigned a = 2; status == EPS_OK && a <= most; a++)
         status = moment(context, &raw[a], tree, &raw[1], a, 1);

@@ -178,6 +178,50 @@ TEST(sums_are_over_all_patterns)
     free(products);
 }
 
+/* Bounds by groups of two to four copies are above the moments, and near where noise is large; also where copies have
+ * histories, as bands exceed the separation or that is 1. */
+TEST(groups_are_bounds)
+{
+    enum { MOST = 8 };
+    uint64_t state = seed;
+    size_t near = 0;
+    for (int trial = 0; trial < 120; trial++) {
+        struct eps__b_min_sep b_min_sep = {
+            .separation = 1 + draw_below(&state, 4), .examples = 1, .warm = draw_below(&state, 2)};
+        size_t n = 1 + draw_below(&state, STEPS_MAX - 1), most = trial % 3 ? b_min_sep.separation : 4;
+        bool weak = draw_below(&state, 2);
+        if (!b_min_sep.warm && trial % 3)
+            b_min_sep.examples = 1 + (unsigned)draw_below(&state, 2);
+        b_min_sep.banded.p = 0.3 * draw_unit(&state);
+        random_columns(&b_min_sep, &state, n, 1 + draw_below(&state, most < n ? most : n), weak ? 0.1 : 0.7);
+        const struct eps__copies copies = eps__b_min_sep_copies(&b_min_sep);
+        for (unsigned from = 2; from <= 4; from++) {
+            struct eps__ladder ladder = eps__ladder_of(&copies, from, MOST, INFINITY);
+            struct eps__orders orders;
+            eps__quad raw[MOST + 1];
+            double units;
+            assert_int_equal(ladder.largest, from);
+            assert_int_equal(eps__orders_alloc(&orders, MOST), EPS_OK);
+            sums_of(raw, &units, &b_min_sep, MOST, EPS__PRECISION_QUAD);
+            for (unsigned a = 2; a <= from; a++)
+                eps__orders_set(&orders, a, logq(raw[a]), units, 1);
+            assert_int_equal(eps__ladder_climb(NULL, &orders, &copies, &ladder, 1), EPS_OK);
+            for (unsigned a = 2; a <= MOST; a++) {
+                double exact = (double)logq(raw[a]);
+                near += weak && orders.log_upper[a] <= 1.1 * exact + 1e-12;
+                if (!(orders.log_upper[a] >= exact) || !(orders.log_lower[a] <= orders.log_upper[a]) ||
+                    (weak && !(orders.log_upper[a] <= 1.3 * exact + 1e-12)))
+                    fail_msg("%d: order %u by %u, n %zu, b %zu, width %zu, k %u, p %g: %.17g for %.17g", trial, a, from,
+                             n, b_min_sep.separation, b_min_sep.banded.width, b_min_sep.examples, b_min_sep.banded.p,
+                             orders.log_upper[a], exact);
+            }
+            eps__orders_clear(&orders);
+        }
+        eps__banded_gram_clear(&b_min_sep.banded);
+    }
+    assert_true(near > 900);
+}
+
 /* ------------------------------------------------------------ other schemes */
 
 /* The Gram matrix of a Toeplitz C with this first column. */
