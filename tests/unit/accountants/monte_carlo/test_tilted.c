@@ -270,7 +270,7 @@ TEST(equal_steps_of_histories_share_a_row)
     static double gram[LEN * BANDS];
     const double column[BANDS] = {1, 0.5, 0.375, 0.3125};
     for (size_t separation = 1; separation <= 3; separation += 2) {
-        struct eps__banded_gram banded = {LEN, BANDS, 0.03, gram, BANDS};
+        struct eps__banded_gram banded = {.len = LEN, .width = BANDS, .p = 0.03, .gram = gram, .changes = BANDS};
         const struct eps__histories histories = {.banded = &banded, .separation = separation, .warm = separation > 1};
         struct eps__histories_draws *shared = NULL, *single = NULL;
         static struct eps__participated out[2][LEN];
