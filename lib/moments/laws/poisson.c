@@ -41,6 +41,12 @@ size_t eps__banded_alike(const struct eps__banded_gram *banded, size_t i)
     return end;
 }
 
+double eps__banded_entry(const struct eps__banded_gram *banded, size_t i, size_t d)
+{
+    double entry = banded->gram[i * banded->width + d];
+    return banded->times > 0 ? eps__multiply_up(entry, banded->times) : entry;
+}
+
 double eps__banded_meetings(const struct eps__banded_gram *banded, size_t separation, unsigned copies)
 {
     double most = 0, taken = ceil((double)banded->len / (double)separation),

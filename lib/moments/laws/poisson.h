@@ -10,7 +10,6 @@
 #define EPS_MOMENTS_LAWS_POISSON_H
 
 #include "lib/moments/laws/balls_in_bins.h"
-#include "lib/numerics/bound.h"
 
 enum {
     EPS__POISSON_WIDTH_MAX = 12,  /* more bands have too many states */
@@ -27,11 +26,7 @@ struct eps__banded_gram {
 };
 
 /* An upper bound on the entry of steps i and i - d times the factor, within 4 units of it. */
-static inline double eps__banded_entry(const struct eps__banded_gram *banded, size_t i, size_t d)
-{
-    double entry = banded->gram[i * banded->width + d];
-    return banded->times > 0 ? eps__multiply_up(entry, banded->times) : entry;
-}
+double eps__banded_entry(const struct eps__banded_gram *banded, size_t i, size_t d);
 
 /*
  * Makes a matrix that dominates the exact one; its entries are doubles that count as exact (M17). gram: len x width as
