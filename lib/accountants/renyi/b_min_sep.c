@@ -18,10 +18,11 @@
 
 enum {
     OPENED = 4, /* the number of profiles that a search for a noise multiplier opens, for cost() */
-    FEW = 4     /* the orders to which the higher limit LOW applies */
+    FEW = 4,    /* if fewer orders are computed at once, groups of copies prove more than one order further */
+    OF_USE = 4  /* to remove, groups of copies prove more than a residual of fewer moments */
 };
 
-#define LOW 3e8              /* the most operations for the first FEW orders at one sigma, in the remove direction */
+#define LOW 4e9              /* the most operations for order 2 at one sigma, in the remove direction */
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
 #define FURTHER 2e9          /* the most for all orders */
 #define RESIDUAL 2e8         /* the most for the moments of a residual at one tilt */
@@ -67,12 +68,14 @@ static struct eps__b_min_sep b_min_sep_of(const struct eps__setting *setting)
 static struct eps__b_min_sep_plan plan_of(const struct eps__setting *setting, enum eps_direction direction)
 {
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
-    unsigned max_order = setting->job->query.accountant.max_order,
-             low = max_order > 0 && max_order < FEW ? max_order : FEW;
+    unsigned max_order = setting->job->query.accountant.max_order;
     bool remove = direction == EPS_REMOVE;
     double at_once = remove ? AT_ONCE : AT_ONCE / 4;
     struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&b_min_sep, at_once, remove ? FURTHER : 0, max_order);
-    return plan.most >= FEW ? plan : eps__b_min_sep_plan_of(&b_min_sep, remove ? LOW : AT_ONCE, 0, low);
+    if (plan.most >= FEW)
+        return plan;
+    return plan.most >= 2 ? eps__b_min_sep_plan_of(&b_min_sep, at_once, 0, max_order)
+                          : eps__b_min_sep_plan_of(&b_min_sep, remove ? LOW : AT_ONCE, 0, 2);
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
@@ -367,6 +370,10 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
 {
     const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
     const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    *residual = (struct eps__residual_law){.t = t};
+    if (t >= 0 && eps__b_min_sep_residual_sums(b_min_sep, NULL, RESIDUAL, max_order).most < OF_USE)
+        return EPS_OK;
     struct eps__mean mean;
     double error, *a = mean_of(b_min_sep, law->mean_p[index], &error);
     enum eps_status status = a ? eps__mean_make(&mean, &b_min_sep->banded, a) : EPS_NO_MEMORY;
@@ -379,8 +386,7 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
                                            .square = {eps__lower(square, rounding), eps__raise(square, rounding)},
                                            .least = eps__shift(EPS__LOWER, -0.5 * trace, eps__raise(beyond, 16))};
     struct eps__residual_moments known;
-    const struct eps__residual_sums sums =
-        eps__b_min_sep_residual_sums(b_min_sep, &mean, RESIDUAL, law->setting->job->query.accountant.max_order);
+    const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(b_min_sep, &mean, RESIDUAL, max_order);
     status = eps__residual_moments_of(law->setting->context, &known, &sums, &mean, t);
     residual->laws = known.laws;
     residual->log_mean = known.log_mean;

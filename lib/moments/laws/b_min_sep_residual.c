@@ -21,7 +21,7 @@ struct eps__residual_sums eps__b_min_sep_residual_sums(const struct eps__b_min_s
 {
     struct eps__b_min_sep counted = *b_min_sep;
     size_t n = b_min_sep->banded.len;
-    counted.banded.changes += mean->changes;
+    counted.banded.changes += mean ? mean->changes : 0;
     unsigned limit = max_order > 0 && max_order < ORDERS ? max_order : ORDERS;
     struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&counted, operations, 0, limit);
     return (struct eps__residual_sums){.sum = sum_of,

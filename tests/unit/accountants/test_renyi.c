@@ -597,6 +597,32 @@ TEST(the_bracket_is_narrow)
     }
 }
 
+/* Groups of copies prove orders of which no exact sum is feasible. Three moments alone prove far larger noise
+ * multipliers; draws show that the true ones are above 3.5 and 2.6. */
+TEST(many_bands_are_served_by_groups)
+{
+    const struct {
+        const char *sampling;
+        unsigned bands;
+        double least, most, few; /* few: with orders up to 3 it is above this */
+    } cases[] = {{"'scheme':'b_min_sep','p':0.01,'separation':64", 64, 3.5, 3.93, 9},
+                 {"'scheme':'poisson','p':0.01", 8, 2.6, 3.43, 6}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int max_order = 0; max_order <= 3; max_order += 3) {
+            struct eps_job job = job_of("{'n':512,'matrix':{'family':'square_root','bands':%u},'sampling':{%s},"
+                                        "'epsilon':1,'delta':1e-6,'accountant':{'method':'renyi','max_order':%d}}",
+                                        cases[c].bands, cases[c].sampling, max_order > 0 ? max_order : 256);
+            struct eps_result *result = solved(NULL, job);
+            const struct eps_candidate *remove = &result->directions[EPS_REMOVE];
+            print_message("# %s: %.4f by order %u, %u moments\n", cases[c].sampling, remove->value, remove->order,
+                          remove->moments);
+            assert_true(max_order > 0
+                            ? remove->value > cases[c].few && remove->order <= 3
+                            : remove->value > cases[c].least && remove->value < cases[c].most && remove->order > 10);
+            eps_result_destroy(result);
+        }
+}
+
 /* ------------------------------------------------------------ what is told */
 
 TEST(tuning_is_obeyed)
