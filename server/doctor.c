@@ -28,6 +28,8 @@
 
 #include "lib/epsilon.h"
 #include "lib/numerics/lanes/lanes_variant.h"
+#include "server/cells/cells.h"
+#include "server/cells/message.h"
 #include "server/commands.h"
 #include "server/http/forwarded.h"
 #include "server/http/listen.h"
@@ -326,6 +328,24 @@ static enum verdict check_certificate(struct visit *visit)
     return say(visit, VERDICT_OK, "%.300s is valid until %s", config->tls_cert, text);
 }
 
+/* Starts a process that computes, and ends it. */
+static enum verdict check_isolation(struct visit *visit)
+{
+    static const char remedy[] = "; it needs seccomp(2), which some sandboxes and old kernels do not have";
+    char message[512];
+    unsigned confined = 0;
+    const struct config *config = &visit->config;
+    if (config->isolate == ISOLATE_OFF)
+        return say(visit, VERDICT_WARNING, "--isolate off: a computation that crashes ends the service");
+    if (!cells_try(config, &confined, message, sizeof message))
+        return say(visit, VERDICT_FAILED, "no process that computes can be started: %.300s", message);
+    if (confined == (CONFINED_CALLS | CONFINED_MEMORY))
+        return say(visit, VERDICT_OK, "processes that compute have limits of memory and of system calls");
+    return say(visit, config->isolate == ISOLATE_STRICT ? VERDICT_FAILED : VERDICT_WARNING,
+               "processes that compute have no limit of %s%s", confined & CONFINED_CALLS ? "memory" : "system calls",
+               confined & CONFINED_CALLS ? "" : remedy);
+}
+
 /* ---------------------------------------------------------------- the visit */
 
 /* In this order: some use the facts of the first. */
@@ -342,6 +362,7 @@ static const struct {
     {"address", check_address},
     {"keys", check_keys},
     {"certificate", check_certificate},
+    {"isolation", check_isolation},
 };
 
 int command_doctor(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
  * A question and its cell. The thread that asks waits for messages of the cell and answers its lookups by the hooks of
- * the context; in between, it asks these hooks whether the answer is still wanted. So whatever the cell does or does not
- * do, this thread responds.
+ * the context; in between, it asks these hooks whether the answer is still wanted. So this thread responds, whatever the
+ * cell does or does not do.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -4,8 +4,8 @@
  * process to start otherwise. The kernel ends a cell with the thread that started it, hence this one, which lives as
  * long as the service.
  *
- * There are as many cells as there have been questions at a time, and one more; those beyond `workers` + 2 that are idle
- * end.
+ * There are as many cells as there have been questions at a time, and one more; of those that are idle, `workers` + 2
+ * are kept.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

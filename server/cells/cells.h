@@ -34,9 +34,9 @@ struct asker {
  * Asks a cell, and waits for the answer. context: its hooks are called on this thread, canceled() and expired() every
  * few milliseconds.
  *
- * A cell that another process has killed, as the kernel does when memory runs out, is replaced by another one, once. Any
- * other death fails the question: `crashed` is set, and the error says what happened. So does an answer that is not
- * one. A computation that does not stop within config->watchdog_seconds of being told to is ended with its cell.
+ * If another process kills the cell, as the kernel does when memory runs out, another cell is asked, once. Any other
+ * death fails the question: `crashed` is set, and the error says what happened. So does an answer that is not one. A
+ * computation that does not stop within config->watchdog_seconds of being told to is ended with its cell.
  */
 void cells_ask(struct cells *cells, const struct question *question, const struct eps_context *context,
                const struct asker *asker, struct answer *answer);

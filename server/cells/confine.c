@@ -94,8 +94,8 @@ static int deny_code(scmp_filter_ctx filter)
 }
 
 /* A thread of this process, not a process. The flags of clone3() are in memory, where a filter cannot see them; glibc
- * then calls clone(). Limits are read, for the stack of a thread, not set. Signals go to this process alone, as those of
- * abort(). */
+ * then calls clone(). Limits are read, for the stack of a thread, not set. Signals go to this process alone, as abort()
+ * sends them. */
 static int allow_threads(scmp_filter_ctx filter)
 {
     const struct scmp_arg_cmp thread = SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD);

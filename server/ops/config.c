@@ -61,7 +61,7 @@ static const struct option_row rows[] = {
     {"db", KIND_TEXT, FIELD(db), BOTH | CONFIG_BACKUP, 0, 0, NULL, "FILE",
      "SQLite database (epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one per core)"},
-    {"isolate", KIND_ISOLATE, FIELD(isolate), CONFIG_SERVE, 0, 0, "off", "WHERE",
+    {"isolate", KIND_ISOLATE, FIELD(isolate), CONFIG_SERVE, 0, 0, "on", "WHERE",
      "on: compute in confined processes, so that a crash fails one job; off: in this one; strict: on, or do not start"},
     {"express", KIND_SECONDS, FIELD(express_seconds), CONFIG_SERVE, 0, 3600, "1s", "TIME",
      "jobs with a shorter estimate never wait for longer ones, as they have an extra thread; 0: off"},

@@ -31,7 +31,7 @@ static const struct family families[METRIC_COUNT] = {
                                "Jobs that became final."},
     [METRIC_JOBS_FAILED] = {"epsilond_jobs_finished_total", "{status=\"failed\"}", "counter", NULL},
     [METRIC_JOBS_CANCELED] = {"epsilond_jobs_finished_total", "{status=\"canceled\"}", "counter", NULL},
-    [METRIC_JOBS_CRASHED] = {"epsilond_jobs_crashed_total", "", "counter", "Jobs that failed after three crashes."},
+    [METRIC_JOBS_CRASHED] = {"epsilond_jobs_crashed_total", "", "counter", "Jobs that failed because they crashed."},
     [METRIC_JOBS_JOINED] = {"epsilond_jobs_joined_total", "", "counter", "Jobs that joined an equal one in progress."},
     [METRIC_JOBS_QUEUED] = {"epsilond_jobs_queued", "", "gauge", "Jobs waiting for a worker."},
     [METRIC_JOBS_RUNNING] = {"epsilond_jobs_running", "", "gauge", "Jobs being computed."},

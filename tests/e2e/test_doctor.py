@@ -68,7 +68,7 @@ def visit(*options, binary=BINARY, **process):
     lines = [re.fullmatch(r"(ok|warning|FAILED) +([a-z]+) +(.+)", line) for line in ended.stdout.splitlines()]
     found = {line[2]: (line[1], line[3]) for line in lines}
     assert list(found) == ["database", "wal", "disk", "libraries", "processor", "clock", "address", "keys",
-                           "certificate"]
+                           "certificate", "isolation"]
     assert (ended.returncode == 1) == any(verdict == "FAILED" for verdict, _ in found.values())
     return found
 
