@@ -1,7 +1,7 @@
 /*
  * A question and its cell. The thread that asks waits for messages of the cell and answers its lookups by the hooks of
- * the context; in between, it asks these hooks whether the answer is still wanted. So this thread responds, whatever the
- * cell does or does not do.
+ * the context; in between, it asks these hooks whether the answer is still wanted. So this thread responds,
+ * whatever the cell does or does not do.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cells/confine.h"
 #include "server/cells/internal.h"
 #include "server/ops/log.h"
 
@@ -252,6 +253,19 @@ static void tell_death(struct answer *answer, const struct cell_death *death, co
     }
 }
 
+/* Memory that a cell lacked is its own limit, more often than that of the machine. */
+static void explain_memory(const struct cells *cells, struct answer *answer)
+{
+    const struct config *config = cells__config(cells);
+    double most = (double)confine_address_space(config->max_bytes, config->workers) / 0x1p30;
+    if (answer->error.status == EPS_NO_MEMORY) {
+        answer_fail(answer, EPS_NO_MEMORY,
+                    "the computation ran out of memory, of which its process may have %.1f GiB (more with a higher "
+                    "--max-bytes); nothing else was affected. A smaller job of the same kind needs less",
+                    most);
+    }
+}
+
 void cells_ask(struct cells *cells, const struct question *question, const struct eps_context *context,
                const struct asker *asker, struct answer *answer)
 {
@@ -267,6 +281,7 @@ void cells_ask(struct cells *cells, const struct question *question, const struc
         end = converse(&asking);
         waited = NULL;
         if (end == CELL_ORDERLY) {
+            explain_memory(cells, answer);
             cells__give(cells, asking.cell);
             continue;
         }

@@ -11,6 +11,7 @@
  */
 #include "server/cells/cells.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +23,8 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define RETRY_SECONDS 0.5 /* after a cell could not be started */
+#define RETRY_SECONDS 0.5 /* after a cell could not be started; twice as long each time, */
+#define RETRY_MOST 8.0    /* up to this */
 #define FAILURES_MOST 6   /* in a row, before questions fail that wait for a cell */
 #define LOOK_SECONDS 0.02 /* between two looks of a question that waits for a cell */
 
@@ -100,10 +102,10 @@ static void start_locked(struct cells *cells)
         push_locked(cells, cell);
         pthread_cond_signal(&cells->ready);
     } else {
-        cells->failures++;
+        cells->failures += cells->failures < FAILURES_MOST;
         memcpy(cells->failure, message, sizeof cells->failure);
         pthread_cond_broadcast(&cells->ready);
-        rest_locked(cells, RETRY_SECONDS);
+        rest_locked(cells, fmin(ldexp(RETRY_SECONDS, (int)cells->failures - 1), RETRY_MOST));
     }
 }
 
@@ -218,7 +220,7 @@ bool cells_try(const struct config *config, unsigned *confined, char *message, s
 
 /* ---------------------------------------------------------------- for questions */
 
-const struct config *cells__config(struct cells *cells)
+const struct config *cells__config(const struct cells *cells)
 {
     return cells->config;
 }

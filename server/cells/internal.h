@@ -57,6 +57,6 @@ void cells__give(struct cells *cells, struct cell *cell);
 /* Like cell__end() for a cell that was not told to end; counts it. */
 struct cell_death cells__died(struct cell *cell, enum cell_end end);
 size_t cells__part(struct cells *cells); /* threads for one question */
-const struct config *cells__config(struct cells *cells);
+const struct config *cells__config(const struct cells *cells);
 
 #endif

@@ -28,7 +28,7 @@ BANDED = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
 JOBS = [
     GAUSSIAN,
     dict(DP_SGD, n=10),
-    dict(DP_SGD, accountant="renyi"),
+    dict(DP_SGD, n=20, accountant="renyi"),
     BANDED,
     dict(BANDED, delta=1e-5),  # with the factorisation of the one before
     dict(BANDED, matrix={"family": "blt", "buffers": 2}),
@@ -118,9 +118,9 @@ def test_the_same_answers(launch):
             for name in ("curve", "spend"):
                 assert figure(here, answers[0]["id"], name) == figure(there, answers[1]["id"], name)
     assert compared == len(JOBS) - 1
-    sweep = {"base": dict(DP_SGD, accountant="renyi"), "grid": {"/noise_multiplier": [1, 2]}}
-    plan = {"n": [64], "batch_size": 16, "dataset_size": 1024, "epsilon": 2.0, "delta": 1e-6,
-            "families": ["identity", "banded"], "schemes": ["none", "poisson"]}
+    sweep = {"base": GAUSSIAN, "grid": {"/noise_multiplier": [1, 2]}}
+    plan = {"n": 24, "batch_size": 10, "dataset_size": 60, "epsilon": 4.0, "delta": 1e-5,
+            "families": ["identity", "banded"], "schemes": ["none"]}
     for path, group in (("/v1/sweeps", sweep), ("/v1/plans", plan)):
         answers = [ended(server, path, group) for server in (here, there)]
         assert answers[0] == answers[1]
@@ -199,7 +199,11 @@ def test_killed_at_random(launch):
             killed.append(line.split(" job=")[1].split()[0])
             server.until(killed[-1], "succeeded", "failed")
     for job, job_id in zip(jobs, ids):
-        assert bare(server.get(f"/v1/jobs/{job_id}").json()) == bare(here.solve(job))
+        answers = [bare(server.get(f"/v1/jobs/{job_id}").json()), bare(here.solve(job))]
+        if job_id in killed:  # it may have found what it had left in the cache before
+            for answer in answers:
+                del answer["result"]["cache"]
+        assert answers[0] == answers[1]
     log = server.log_text()
     assert killed and len(set(killed)) == len(killed) == log.count("starts again")
     assert log.count("event=job-start ") == len(jobs)
@@ -247,6 +251,7 @@ def test_too_little_memory(launch):
     resource.prlimit(cell, resource.RLIMIT_AS, (1 << 20, resource.prlimit(cell, resource.RLIMIT_AS)[1]))
     document = server.until(job_id, "failed", "succeeded")
     assert document["error"]["type"] in ("/problems/internal", "/problems/crashed"), document
+    assert "nothing else was affected" in document["error"]["detail"]
     well(server)
 
 
