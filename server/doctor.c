@@ -29,7 +29,6 @@
 #include "lib/epsilon.h"
 #include "lib/numerics/lanes/lanes_variant.h"
 #include "server/cells/cells.h"
-#include "server/cells/message.h"
 #include "server/commands.h"
 #include "server/http/forwarded.h"
 #include "server/http/listen.h"
@@ -331,19 +330,17 @@ static enum verdict check_certificate(struct visit *visit)
 /* Starts a process that computes, and ends it. */
 static enum verdict check_isolation(struct visit *visit)
 {
-    static const char remedy[] = "; it needs seccomp(2), which some sandboxes and old kernels do not have";
     char message[512];
-    unsigned confined = 0;
+    bool confined = false;
     const struct config *config = &visit->config;
     if (config->isolate == ISOLATE_OFF)
         return say(visit, VERDICT_WARNING, "--isolate off: a computation that crashes ends the service");
     if (!cells_try(config, &confined, message, sizeof message))
         return say(visit, VERDICT_FAILED, "no process that computes can be started: %.300s", message);
-    if (confined == (CONFINED_CALLS | CONFINED_MEMORY))
+    if (confined)
         return say(visit, VERDICT_OK, "processes that compute have limits of memory and of system calls");
     return say(visit, config->isolate == ISOLATE_STRICT ? VERDICT_FAILED : VERDICT_WARNING,
-               "processes that compute have no limit of %s%s", confined & CONFINED_CALLS ? "memory" : "system calls",
-               confined & CONFINED_CALLS ? "" : remedy);
+               "processes that compute are not confined: %.300s", message);
 }
 
 /* ---------------------------------------------------------------- the visit */

@@ -301,10 +301,12 @@ static bool next_question(struct cell_process *cell, struct unpack *payload)
     }
 }
 
-static void say_hello(struct cell_process *cell, unsigned confined)
+/* Confines the process, and says how. */
+static void say_hello(struct cell_process *cell, uint64_t address_space)
 {
-    struct hello hello = {.accounting = EPS_ACCOUNTING_VERSION, .confined = confined};
+    struct hello hello = {.accounting = EPS_ACCOUNTING_VERSION};
     snprintf(hello.version, sizeof hello.version, "%s", EPS_VERSION);
+    hello.confined = confine(address_space, hello.why, sizeof hello.why);
     message_hello(&cell->packet, &hello);
     send_locked(cell);
 }
@@ -314,7 +316,6 @@ int command_cell(int argc, char **argv)
     static struct cell_process cell = {.reading = PTHREAD_MUTEX_INITIALIZER,
                                        .writing = PTHREAD_MUTEX_INITIALIZER,
                                        .pooling = PTHREAD_MUTEX_INITIALIZER};
-    char message[200];
     int type = 0;
     socklen_t type_size = sizeof type;
     unsigned long threads = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
@@ -322,13 +323,9 @@ int command_cell(int argc, char **argv)
         fprintf(stderr, "epsilond: the command " CELL_COMMAND " is for processes that serve starts\n");
         return 2;
     }
-    uint64_t address_space = strtoull(argv[1], NULL, 10);
     cell.threads_most = threads;
     atomic_init(&cell.threads, 1);
-    unsigned confined = confine(address_space, message, sizeof message);
-    if (message[0])
-        fprintf(stderr, "epsilond: a process that computes is not confined: %s\n", message);
-    say_hello(&cell, confined);
+    say_hello(&cell, strtoull(argv[1], NULL, 10));
     struct unpack payload;
     while (next_question(&cell, &payload))
         answer_one(&cell, &payload);

@@ -131,36 +131,28 @@ static void *cells_main(void *argument)
 
 /* ---------------------------------------------------------------- creating and destroying */
 
-static const char *unconfined(unsigned confined)
-{
-    return !(confined & CONFINED_CALLS) ? "system calls" : "memory";
-}
-
-/* Waits for the first cell, and says how it is confined. Returns false with a message. */
+/* Waits for the first cell, and logs how it is confined. Returns false with a message. */
 static bool first_ready(struct cells *cells, char *message, size_t message_size)
 {
+    char why[sizeof cells->idle->why] = "", quoted[200];
     pthread_mutex_lock(&cells->mutex);
     while (!cells->idle && cells->failures < FAILURES_MOST / 2)
         pthread_cond_wait(&cells->ready, &cells->mutex);
     bool ready = cells->idle != NULL;
-    unsigned confined = ready ? cells->idle->confined : 0;
-    if (!ready) {
+    if (ready)
+        memcpy(why, cells->idle->why, sizeof why);
+    else
         snprintf(message, message_size,
                  "cannot start a process that computes (%.200s); --isolate off computes in this one", cells->failure);
-    }
     pthread_mutex_unlock(&cells->mutex);
-    bool whole = confined == (CONFINED_CALLS | CONFINED_MEMORY);
-    if (ready && !whole && cells->config->isolate == ISOLATE_STRICT) {
-        snprintf(message, message_size,
-                 "the %s of processes that compute cannot be confined here, which --isolate strict demands; epsilond "
-                 "doctor says why",
-                 unconfined(confined));
+    if (*why && cells->config->isolate == ISOLATE_STRICT) {
+        snprintf(message, message_size, "--isolate strict: processes that compute cannot be confined here: %s", why);
         return false;
     }
-    if (ready && !whole)
+    if (*why)
         log_event(LOG_LEVEL_WARN, "cells",
-                  "detail=\"the %s of processes that compute cannot be confined here; they are isolated otherwise\"",
-                  unconfined(confined));
+                  "detail=\"processes that compute are not confined as they should be\" why=%s",
+                  log_quote(quoted, sizeof quoted, why));
     return ready;
 }
 
@@ -209,12 +201,13 @@ bool cells_destroy(struct cells *cells)
     return well;
 }
 
-bool cells_try(const struct config *config, unsigned *confined, char *message, size_t message_size)
+bool cells_try(const struct config *config, bool *confined, char *message, size_t message_size)
 {
     struct cell *cell = cell__start(config, message, message_size);
     if (!cell)
         return false;
-    *confined = cell->confined;
+    *confined = cell->confined == (CONFINED_CALLS | CONFINED_MEMORY);
+    snprintf(message, message_size, "%s", cell->why);
     return cell__end(cell, CELL_ORDERLY).end == CELL_ORDERLY;
 }
 

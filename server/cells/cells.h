@@ -45,8 +45,8 @@ void cells_ask(struct cells *cells, const struct question *question, const struc
 void cells_rest(void);
 void cells_go_on(void);
 
-/* Starts a cell with these limits and ends it, to find out how it is confined: bits of enum confinement. Returns false
+/* Starts a cell with these limits and ends it, to find out whether it is confined, or the reason why not. Returns false
  * with a message if none can be started. */
-bool cells_try(const struct config *config, unsigned *confined, char *message, size_t message_size);
+bool cells_try(const struct config *config, bool *confined, char *message, size_t message_size);
 
 #endif

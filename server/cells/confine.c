@@ -156,6 +156,7 @@ unsigned confine(uint64_t address_space, char *message, size_t message_size)
     if (!code && holds())
         confined |= CONFINED_CALLS;
     else
-        snprintf(message, message_size, "seccomp: %s", code ? strerror(-code) : "the filter does not hold");
+        snprintf(message, message_size, "seccomp(2), which some sandboxes do not have: %s",
+                 code ? strerror(-code) : "the filter does not hold");
     return confined;
 }

@@ -17,8 +17,9 @@ struct cell {
     int fd;
     struct intake intake;
     struct packet packet; /* for sending */
-    unsigned confined;
-    struct cell *next; /* idle */
+    unsigned confined;    /* bits of enum confinement */
+    char why[160];        /* see struct hello */
+    struct cell *next;    /* idle */
 };
 
 /* How a cell ended. */

@@ -20,6 +20,7 @@ void message_hello(struct packet *packet, const struct hello *hello)
     packet_count(packet, (uint64_t)hello->accounting);
     packet_text(packet, hello->version);
     packet_byte(packet, (uint8_t)hello->confined);
+    packet_text(packet, hello->why);
     (void)packet_end(packet);
 }
 
@@ -29,6 +30,7 @@ bool message_read_hello(struct unpack *unpack, struct hello *hello)
     hello->accounting = accounting <= INT32_MAX ? (int)accounting : 0;
     unpack_text_into(unpack, hello->version, sizeof hello->version);
     hello->confined = unpack_byte(unpack);
+    unpack_text_into(unpack, hello->why, sizeof hello->why);
     return unpack_done(unpack) && hello->accounting > 0;
 }
 

@@ -33,6 +33,7 @@ struct hello {
     int accounting; /* EPS_ACCOUNTING_VERSION */
     char version[32];
     unsigned confined; /* bits of enum confinement */
+    char why[160];     /* not all; "": all are */
 };
 
 /* The hooks of struct eps_context that the asker has; bits. */

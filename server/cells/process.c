@@ -119,6 +119,7 @@ static bool greet(struct cell *cell, char *message, size_t message_size)
         return false;
     }
     cell->confined = hello.confined;
+    memcpy(cell->why, hello.why, sizeof cell->why);
     return true;
 }
 

@@ -341,7 +341,7 @@ struct result_record *computation_curve(struct computation *computation, const s
     record->points = answer.curve;
     record->points_len = answer.curve_len;
     answer.curve = NULL;
-    bool lost = status == EPS_CANCELED || (status == EPS_NO_MEMORY && !answer.crashed);
+    bool lost = status == EPS_CANCELED || status == EPS_NO_MEMORY; /* another time it may succeed */
     if (status != EPS_OK && !lost)
         record->note =
             strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : answer.error.message);

@@ -9,6 +9,7 @@ import pathlib
 import random
 import resource
 import signal
+import subprocess
 import time
 
 import pytest
@@ -28,14 +29,14 @@ BANDED = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
 JOBS = [
     GAUSSIAN,
     dict(DP_SGD, n=10),
-    dict(DP_SGD, n=20, accountant="renyi"),
+    dict(DP_SGD, n=5, accountant="renyi"),
     BANDED,
     dict(BANDED, delta=1e-5),  # with the factorisation of the one before
     dict(BANDED, matrix={"family": "blt", "buffers": 2}),
     dict(BANDED, matrix={"family": "optimal"}),
-    {"n": 200, "sampling": DP_SGD["sampling"], "noise_multiplier": 1.0, "curve": True},
+    {"n": 20, "sampling": DP_SGD["sampling"], "noise_multiplier": 1.0, "curve": True},
     {"n": 100, "sampling": {"scheme": "none"}, "epsilon": 1.0, "delta": 1e-6},
-    {"n": "max", "sampling": DP_SGD["sampling"], "noise_multiplier": 1.0, "epsilon": 0.5, "delta": 1e-6,
+    {"n": "max", "sampling": DP_SGD["sampling"], "noise_multiplier": 1.0, "epsilon": 0.1, "delta": 1e-6,
      "accountant": "renyi"},
     {"phases": [{"n": 50, "sampling": {"scheme": "none"}, "count": "max"}, {"n": 10, "sampling": {"scheme": "none"}}],
      "noise_multiplier": 20.0, "epsilon": 2.0, "delta": 1e-6},
@@ -125,6 +126,13 @@ def test_the_same_answers(launch):
         answers = [ended(server, path, group) for server in (here, there)]
         assert answers[0] == answers[1]
     assert not any(deaths(there).values())
+
+
+def test_the_option():
+    done = subprocess.run([BINARY, "serve", "--isolate", "maybe"], capture_output=True, text=True)
+    assert done.returncode == 2 and "--isolate must be off, on or strict, not \"maybe\"" in done.stderr
+    done = subprocess.run([BINARY, "cell", "1", "1"], capture_output=True, text=True)
+    assert done.returncode == 2 and "serve starts" in done.stderr
 
 
 def test_a_cell_is_confined(launch):

@@ -109,7 +109,7 @@ static struct spend *compute(struct computation *computation, struct api_job *as
     error = answer.error;
     if (error.status == EPS_UNATTAINABLE)
         error.status = EPS_UNSUPPORTED;
-    bool lost = error.status == EPS_CANCELED || (error.status == EPS_NO_MEMORY && !answer.crashed);
+    bool lost = error.status == EPS_CANCELED || error.status == EPS_NO_MEMORY;
     struct spend *spend = lost ? NULL : spend_create(answer.spend, answer.spend_len, &error);
     answer_clear(&answer);
     return spend;
