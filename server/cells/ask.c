@@ -31,6 +31,7 @@ struct asking {
     size_t threads; /* as told to the cell */
     enum stop stop; /* likewise */
     double stopped_at;
+    bool lost; /* the cell does not take what is sent to it */
 };
 
 /* The cell that this thread waits for. */
@@ -92,7 +93,8 @@ static bool on_lookup(struct asking *asking, struct unpack *payload)
     if (packet->failed) /* out of memory: as if it were not there */
         message_found(packet, false, NULL, 0);
     free(bytes);
-    return !packet->failed && cell__send(asking->cell, SEND_SECONDS);
+    asking->lost = packet->failed || !cell__send(asking->cell, SEND_SECONDS);
+    return true;
 }
 
 static bool on_keep(struct asking *asking, struct unpack *payload)
@@ -189,8 +191,8 @@ static enum cell_end converse(struct asking *asking)
     while (heard == HEARD_NOTHING) {
         bool connected = cell__receive(asking->cell, TICK_MS);
         heard = hear(asking);
-        if (heard == HEARD_NOTHING && !connected)
-            return CELL_KILLED;
+        if (heard != HEARD_ANSWER && (asking->lost || (heard == HEARD_NOTHING && !connected)))
+            return CELL_KILLED; /* or in another way: its status says so */
         if (heard == HEARD_NOTHING && clock_monotonic() >= next) {
             if (!tick(asking))
                 return CELL_OVERDUE;
