@@ -4,6 +4,8 @@ them, of any kind, fails or repeats its job alone.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import ctypes
+import errno
 import os
 import pathlib
 import random
@@ -151,6 +153,36 @@ def test_a_cell_is_confined(launch):
             assert "Seccomp:\t2\n" in status and "NoNewPrivs:\t1\n" in status
     if SANITIZED:
         assert "event=cells " in server.log_text()  # says that it is not, and why
+
+
+def without_seccomp():
+    """In a process to be: neither it nor its children can have a filter of system calls, as in some sandboxes."""
+    library = ctypes.CDLL("libseccomp.so.2")
+    library.seccomp_init.restype = ctypes.c_void_p
+    refused = 0x00050000 | errno.EPERM  # SCMP_ACT_ERRNO
+    is_filter = (ctypes.c_uint64 * 4)(4 << 32, 22, 0, 0)  # struct scmp_arg_cmp: argument 0 SCMP_CMP_EQ PR_SET_SECCOMP
+    filter_ = ctypes.c_void_p(library.seccomp_init(0x7fff0000))  # SCMP_ACT_ALLOW
+    for call, conditions in ((b"seccomp", 0), (b"prctl", 1)):
+        number = library.seccomp_syscall_resolve_name(call)
+        assert library.seccomp_rule_add_array(filter_, refused, number, conditions, is_filter) == 0
+    assert library.seccomp_load(filter_) == 0
+
+
+@pytest.mark.skipif(SANITIZED, reason="not confined")
+def test_where_system_calls_cannot_be_confined(launch, tmp_path):
+    server = launch(*ON, preexec_fn=without_seccomp)
+    well(server)
+    assert "Seccomp_filters:\t1\n" in pathlib.Path(f"/proc/{busy(server)}/status").read_text()  # that of this test
+    assert 'level=warn event=cells ' in server.log_text() and "seccomp(2)" in server.log_text()
+    database = ("--db", str(tmp_path / "none.db"))
+    for mode, verdict in (("on", "warning"), ("strict", "FAILED")):
+        done = subprocess.run([BINARY, "doctor", *database, "--isolate", mode], preexec_fn=without_seccomp,
+                              capture_output=True, text=True)
+        [line] = [line for line in done.stdout.splitlines() if " isolation " in line]
+        assert line.startswith(verdict) and "seccomp(2)" in line
+    done = subprocess.run([BINARY, "serve", *database, "--listen", "127.0.0.1:0", "--isolate", "strict"],
+                          preexec_fn=without_seccomp, capture_output=True, text=True)
+    assert done.returncode == 1 and "--isolate strict: processes that compute cannot be confined" in done.stderr
 
 
 @pytest.mark.sanitized
