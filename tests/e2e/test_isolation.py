@@ -16,9 +16,8 @@ import time
 
 import pytest
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, X86, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, SANITIZED, X86, until
 
-SANITIZED = any(b"__%csan_init" % letter in pathlib.Path(BINARY).read_bytes() for letter in b"at")
 ON = ("--isolate", "on")
 DEATHS = 'epsilond_cell_deaths_total{reason="%s"}'
 REASONS = ("crashed", "killed", "forbidden", "overdue", "malformed")
