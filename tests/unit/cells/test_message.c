@@ -97,6 +97,38 @@ TEST(a_length_beyond_the_limit_is_malformed)
     intake_clear(&intake);
 }
 
+TEST(values_that_nobody_writes_are_malformed)
+{
+    struct packet packet = {0};
+    char small[4];
+    packet_begin(&packet, 1);
+    packet_byte(&packet, 2); /* neither true nor false */
+    struct unpack payload = payload_of(&packet);
+    assert_false(unpack_truth(&payload));
+    assert_false(unpack_done(&payload));
+
+    packet_begin(&packet, 1);
+    packet_byte(&packet, 1);
+    packet_bytes(&packet, "a\0b", 3); /* a text that ends before it ends */
+    payload = payload_of(&packet);
+    assert_null(unpack_text(&payload));
+    assert_true(payload.failed);
+
+    packet_begin(&packet, 1);
+    packet_text(&packet, "four");
+    payload = payload_of(&packet);
+    unpack_text_into(&payload, small, sizeof small); /* with its NUL it is longer than that */
+    assert_true(payload.failed && !small[0]);
+
+    packet_begin(&packet, 1);
+    packet_count(&packet, UINT64_MAX); /* a blob that is not there */
+    payload = payload_of(&packet);
+    size_t len;
+    assert_null(unpack_bytes(&payload, &len));
+    assert_true(payload.failed && len == 0);
+    packet_clear(&packet);
+}
+
 /* ---------------------------------------------------------------- messages */
 
 TEST(a_question_travels_with_its_job)
