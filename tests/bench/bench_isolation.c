@@ -18,7 +18,8 @@
 
 static const char *const jobs[] = {
     "{\"n\": 100, \"sampling\": {\"scheme\": \"none\"}, \"noise_multiplier\": 2, \"delta\": 1e-6}",
-    "{\"n\": 1000, \"matrix\": {\"family\": \"square_root\"}, \"noise_multiplier\": 2, \"delta\": 1e-6}",
+    ("{\"n\": 1000, \"matrix\": {\"family\": \"square_root\"}, \"sampling\": {\"scheme\": \"none\"}, "
+     "\"noise_multiplier\": 2, \"delta\": 1e-6}"),
     "{\"n\": 20, \"sampling\": {\"scheme\": \"poisson\", \"p\": 0.01}, \"noise_multiplier\": 1, \"delta\": 1e-6}",
 };
 
