@@ -103,9 +103,12 @@ static const struct api_problem_type types[API_PROBLEM_COUNT] = {
         {"canceled", 409, "The job was canceled",
          "The job was canceled before it finished, so it has no result. Post it again to compute it."},
     [API_PROBLEM_CRASHED] =
-        {"crashed", 500, "The job crashed the service three times",
-         "The computation of this job crashed the service three times, or ran out of memory while nothing else was "
-         "computed, so it is not started again. The log of the service has the times. A smaller job of the same kind "
+        {"crashed", 500, "The job crashed",
+         "The process that computed this job ended because of it: by a fault, by a system call that computations do "
+         "not make, or twice for lack of memory; `detail` states which. Other jobs were not affected. If the service "
+         "computes in its own process (--isolate off), the job crashed it three times, or ran out of memory while "
+         "nothing else was computed. The job is not started again. The log of the service has the times. A smaller job "
+         "of the same kind "
          "may succeed. Please report the crash as a bug."},
     [API_PROBLEM_TIMEOUT] =
         {"timeout", 422, "The job exceeded the time limit",

@@ -28,6 +28,7 @@
 
 #include "lib/epsilon.h"
 #include "lib/numerics/lanes/lanes_variant.h"
+#include "server/cells/cells.h"
 #include "server/commands.h"
 #include "server/http/forwarded.h"
 #include "server/http/listen.h"
@@ -326,6 +327,22 @@ static enum verdict check_certificate(struct visit *visit)
     return say(visit, VERDICT_OK, "%.300s is valid until %s", config->tls_cert, text);
 }
 
+/* Starts a process that computes, and ends it. */
+static enum verdict check_isolation(struct visit *visit)
+{
+    char message[512];
+    bool confined = false;
+    const struct config *config = &visit->config;
+    if (config->isolate == ISOLATE_OFF)
+        return say(visit, VERDICT_WARNING, "--isolate off: a computation that crashes ends the service");
+    if (!cells_try(config, &confined, message, sizeof message))
+        return say(visit, VERDICT_FAILED, "no process that computes can be started: %.300s", message);
+    if (confined)
+        return say(visit, VERDICT_OK, "processes that compute have limits of memory and of system calls");
+    return say(visit, config->isolate == ISOLATE_STRICT ? VERDICT_FAILED : VERDICT_WARNING,
+               "processes that compute are not confined: %.300s", message);
+}
+
 /* ---------------------------------------------------------------- the visit */
 
 /* In this order: some use the facts of the first. */
@@ -342,6 +359,7 @@ static const struct {
     {"address", check_address},
     {"keys", check_keys},
     {"certificate", check_certificate},
+    {"isolation", check_isolation},
 };
 
 int command_doctor(int argc, char **argv)

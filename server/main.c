@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "lib/epsilon.h"
+#include "server/cells/cell.h"
 #include "server/commands.h"
 
 int main(int argc, char **argv)
@@ -29,6 +30,8 @@ int main(int argc, char **argv)
         return command_doctor(argc - 1, argv + 1);
     if (strcmp(command, "key") == 0)
         return command_key(argc - 1, argv + 1);
+    if (strcmp(command, CELL_COMMAND) == 0) /* not for users, so it is not in --help */
+        return command_cell(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
         printf("epsilond %s (accounting version %d)\n", EPS_VERSION, EPS_ACCOUNTING_VERSION);
         return 0;

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/cells/cells.h"
 #include "server/commands.h"
 #include "server/groups/groups.h"
 #include "server/heart.h"
@@ -113,6 +114,11 @@ static bool server_build(struct server *server, char *message, size_t message_si
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
+    if (config->isolate != ISOLATE_OFF) {
+        server->cells = cells_create(config, server->pool, message, message_size);
+        if (!server->cells)
+            return false;
+    }
     metric_set(METRIC_STARTED, clock_now_ms() / 1000);
     metric_set(METRIC_WORKERS, (int64_t)config->workers);
     struct store_options options = {
@@ -162,9 +168,10 @@ static bool server_stop(struct server *server, struct http *http, double deadlin
            pool_stop(server->streams, deadline) && pool_stop(server->pool, deadline);
 }
 
-/* Call after server_stop(). */
-static void server_free(struct server *server)
+/* Call after server_stop(). Returns false if a process that computed ended in another way than it should. */
+static bool server_free(struct server *server)
 {
+    bool well = cells_destroy(server->cells);
     signals_on_reload(NULL, NULL);
     access_destroy(server->access);
     tls_destroy(server->tls);
@@ -185,6 +192,7 @@ static void server_free(struct server *server)
     watchdog_destroy(server->watchdog);
     works_destroy(server->works);
     ledger_destroy(server->ledger);
+    return well;
 }
 
 /* On the signal thread: the process was asked to stop GRACE_SECONDS ago, or a second time. */
@@ -220,10 +228,10 @@ static int serve(struct server *server, struct http *http, const char *url)
         log_event(LOG_LEVEL_INFO, "stopped", "detail=\"a computation was interrupted; its jobs run again\"");
         _exit(last_status()); /* not exit(), which would free what the busy thread uses */
     }
-    server_free(server);
+    bool well = server_free(server);
     heart_destroy(heart);
     log_event(LOG_LEVEL_INFO, "stopped", NULL);
-    return atomic_load(&spent); /* the computations that did not stop have ended meanwhile */
+    return atomic_load(&spent) || !well; /* the computations that did not stop have ended meanwhile */
 }
 
 /* On the signal thread. */

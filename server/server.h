@@ -10,6 +10,7 @@
 #include "server/ops/config.h"
 
 struct access;
+struct cells;
 struct store;
 struct tls;
 struct jobs;
@@ -35,6 +36,7 @@ struct server {
     bool socket_lent;           /* the supervisor keeps the listening socket open for the next process */
     struct store *store;
     struct pool *pool;    /* the workers */
+    struct cells *cells;  /* the processes that compute; NULL: this one does */
     struct pool *side;    /* four threads: open streams, and draw matrices (two at most); independent of running jobs */
     struct pool *streams; /* two threads: produce the next piece of each stream that has room */
     struct pool *gate;    /* one thread: decides whether a job is accepted, if that takes time */

@@ -115,7 +115,7 @@ static void compute(struct solving *solving)
     computation_open(computation, &solving->server, NULL, config->max_seconds);
     computation->canceled = solve_canceled;
     computation->progress = terminal ? solve_progress : NULL;
-    computation_run(computation, &solving->job->job, solving->record.hash);
+    computation_run(computation, solving->job, solving->record.hash);
     if (terminal)
         fputs("\r\033[K", stderr);
     if (store && computation->result)

@@ -16,7 +16,8 @@ FOLDER_MOST = 25  # sources
 LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "accountants", "job", "tuned", "solve",
           "training", "ask")
 # What files of a room must not include.
-APART = {"server/http": ("jobs", "groups", "work", "store", "routes"), "server/jobs": ("http", "routes", "groups"),
+APART = {"server/http": ("jobs", "groups", "work", "store", "routes"),
+         "server/cells": ("http", "routes", "jobs", "groups"), "server/jobs": ("http", "routes", "groups"),
          "server/groups": ("http", "routes"), "server/work": ("http", "routes", "jobs", "groups", "store"),
          "server/store": ("http", "routes", "jobs", "groups", "work"),
          "server/ops": ("http", "routes", "jobs", "groups", "work", "store")}

@@ -65,18 +65,19 @@ static double least_error(const struct server *server, const struct group_record
                           const struct api_job *job)
 {
     struct computation computation;
-    struct eps_error error;
-    double least = 0;
+    struct answer answer;
     computation_open(&computation, server, NULL, server->config->max_seconds);
     computation.realm = realm_of(server->config, &record->poster);
     computation.account = ledger_account(server->ledger, record->poster.key);
     computation.canceled = stopping;
     computation.user = server->jobs;
     computation.job = record->id;
-    struct eps_context context = computation_context(&computation);
-    enum eps_status status = eps_plan_least(&context, &least, &error, &job->job, plan->objective);
+    const struct question question = {.kind = QUESTION_LEAST, .job = job, .objective = plan->objective};
+    computation_ask(&computation, &question, &answer);
     computation_close(&computation);
-    return status == EPS_OK ? least : 0;
+    double least = answer.error.status == EPS_OK ? answer.least : 0;
+    answer_clear(&answer);
+    return least;
 }
 
 /* Whether another candidate is certainly better; writes the reason in words. */

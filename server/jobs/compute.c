@@ -7,13 +7,12 @@
 #include "server/jobs/compute.h"
 
 #include <assert.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/codec/codec.h"
+#include "server/cells/cells.h"
 #include "server/jobs/realm.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
@@ -306,81 +305,47 @@ struct eps_context computation_checks(struct checks *checks)
     };
 }
 
-/* ---------------------------------------------------------------- encoding */
-
-/* Removes a member of an object and returns it as text; NULL if it is absent. */
-static char *member_text(json_t *object, const char *name)
-{
-    json_t *member = json_object_get(object, name);
-    char *text = member ? api_json_text(member) : NULL;
-    json_object_del(object, name);
-    return text;
-}
-
-/* Encodes a result; see struct result_record. The members that differ between a cache hit and a miss are stored
- * separately. */
-static bool encode_result(struct result_record *record, const struct eps_result *result, double elapsed,
-                          double compute_seconds)
-{
-    json_t *object = api_result_encode(result);
-    if (!object || api_result_stamp(object, "miss", elapsed, compute_seconds) != 0) {
-        json_decref(object);
-        return false;
-    }
-    record->elapsed_seconds = elapsed;
-    api_figures_fill(&record->figures, result);
-    json_object_del(object, "elapsed_seconds");
-    record->cache = member_text(object, "cache");
-    record->curve = member_text(object, "curve");
-    record->core = api_json_text(object);
-    json_decref(object);
-    if (!record->cache || !record->core)
-        return false;
-    size_t len = strlen(record->core);
-    record->core[len - 1] = '\0'; /* the brace: document.c writes it after the other members */
-    return true;
-}
-
-static bool copy_points(struct result_record *record, const struct eps_curve_point *points, size_t len)
-{
-    record->points = malloc(len ? len * sizeof *points : 1);
-    if (!record->points)
-        return false;
-    if (len)
-        memcpy(record->points, points, len * sizeof *points);
-    record->points_len = len;
-    return true;
-}
-
 /* ---------------------------------------------------------------- running */
 
-/* Adds what needs no computation: the points if the job asked for them, or the reason why there is no curve. Returns
- * false if memory runs out. */
-static bool add_curve(struct result_record *record, const struct eps_result *result)
+static double seconds(void *user)
 {
-    const char *reason = NULL;
-    if (result->solved_for == EPS_SOLVE_CURVE && result->curve)
-        return copy_points(record, result->curve, result->curve_len);
-    if (!(result->noise_multiplier > 0))
-        reason = "the job needs no noise (noise multiplier 0), so there is no curve";
-    else if (result->guarantee != EPS_GUARANTEE_DETERMINISTIC)
-        reason = "a Monte Carlo job has one value and no curve";
-    record->note = reason ? strdup(reason) : NULL;
-    return !reason || record->note;
+    return seconds_of(user);
 }
 
-struct result_record *computation_curve(struct computation *computation, const struct eps_job *job,
+void computation_ask(struct computation *computation, const struct question *question, struct answer *answer)
+{
+    struct eps_context context = computation_context(computation);
+    struct cells *cells = computation->server->cells;
+    if (!cells) {
+        question_answer(question, &context, seconds, computation, answer);
+        return;
+    }
+    const struct asker asker = {computation->job, computation->request};
+    cells_ask(cells, question, &context, &asker, answer);
+    pthread_mutex_lock(&computation->mutex);
+    computation->compute_seconds += answer->compute_seconds;
+    pthread_mutex_unlock(&computation->mutex);
+}
+
+struct result_record *computation_curve(struct computation *computation, const struct api_job *job,
                                         const struct result_record *result)
 {
     struct result_record *record = result_record_copy(result);
-    struct eps_error error = {0};
+    struct answer answer;
     if (!record)
         return NULL;
-    struct eps_context context = computation_context(computation);
-    enum eps_status status = eps_privacy_curve(&context, &record->points, &record->points_len, &error, job,
-                                               result->figures.noise_multiplier);
-    if (status != EPS_OK && status != EPS_CANCELED && status != EPS_NO_MEMORY)
-        record->note = strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : error.message);
+    const struct question question = {
+        .kind = QUESTION_CURVE, .job = job, .noise_multiplier = result->figures.noise_multiplier};
+    computation_ask(computation, &question, &answer);
+    enum eps_status status = answer.error.status;
+    record->points = answer.curve;
+    record->points_len = answer.curve_len;
+    answer.curve = NULL;
+    bool lost = status == EPS_CANCELED || status == EPS_NO_MEMORY; /* another time it may succeed */
+    if (status != EPS_OK && !lost)
+        record->note =
+            strdup(status == EPS_TIMEOUT ? "the curve took longer than --max-seconds" : answer.error.message);
+    answer_clear(&answer);
     if (status != EPS_OK && !record->note) {
         result_record_release(record);
         return NULL;
@@ -388,41 +353,19 @@ struct result_record *computation_curve(struct computation *computation, const s
     return record;
 }
 
-static void fail(struct computation *computation, enum eps_status status, const char *message)
+void computation_run(struct computation *computation, const struct api_job *job, const char *hash)
 {
-    computation->status = status;
-    computation->error = (struct eps_error){.status = status};
-    snprintf(computation->error.message, sizeof computation->error.message, "%s", message);
-}
-
-void computation_run(struct computation *computation, const struct eps_job *job, const char *hash)
-{
-    struct eps_result *result = NULL;
-    struct result_record *record = NULL;
+    const struct question question = {.kind = QUESTION_SOLVE, .job = job};
+    struct answer answer;
     computation->hash = hash;
-    struct eps_context context = computation_context(computation);
     computation->started = clock_monotonic();
-    computation->error = (struct eps_error){0};
-    double before = seconds_of(computation);
-    computation->status = eps_solve(&context, &result, &computation->error, job);
-    if (computation->status != EPS_OK)
-        goto out;
-    double elapsed = clock_monotonic() - computation->started;
-    record = result_record_create(computation->hash);
-    if (record && result->cut_short)
-        result_record_part(record);
-    if (!record || !encode_result(record, result, elapsed, seconds_of(computation) - before)) {
-        fail(computation, EPS_NO_MEMORY, "out of memory while encoding the result");
-        goto out;
-    }
-    if (!add_curve(record, result)) {
-        fail(computation, EPS_NO_MEMORY, "out of memory while storing the curve");
-        goto out;
-    }
-    record->finished_at = clock_now_ms();
-    computation->result = record;
-    record = NULL;
-out:
-    eps_result_destroy(result);
-    result_record_release(record);
+    computation_ask(computation, &question, &answer);
+    computation->status = answer.error.status;
+    computation->error = answer.error;
+    computation->crashed = answer.crashed;
+    computation->result = answer.result;
+    answer.result = NULL;
+    if (computation->result)
+        memcpy(computation->result->hash, hash, HASH_SIZE);
+    answer_clear(&answer);
 }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/cells/question.h"
 #include "server/ops/ledger.h"
 #include "server/server.h"
 #include "server/store/store.h"
@@ -42,6 +43,7 @@ struct computation {
     /* Out. */
     enum eps_status status;
     struct eps_error error;       /* set unless status is EPS_OK */
+    bool crashed;                 /* the error is that the process of the computation ended */
     struct result_record *result; /* EPS_OK: owned by the caller */
     uint8_t (*uses)[32];          /* keys of the factorisations that were used */
     size_t uses_len;
@@ -70,11 +72,15 @@ void computation_close(struct computation *computation);
 
 /* Computes the result. A curve that the job asked for, or the reason why there is none, is part of the record;
  * otherwise see computation_curve(). hash: of the job; must remain valid until computation_close(). */
-void computation_run(struct computation *computation, const struct eps_job *job, const char *hash);
+void computation_run(struct computation *computation, const struct api_job *job, const char *hash);
 /* A copy of the result with its curve, or with the reason why there is none. NULL: canceled, or out of memory. Does not
  * require computation_run(). */
-struct result_record *computation_curve(struct computation *computation, const struct eps_job *job,
+struct result_record *computation_curve(struct computation *computation, const struct api_job *job,
                                         const struct result_record *result);
+
+/* Answers another question on behalf of a job: where the service computes, in a cell or in this process. The caller
+ * frees the answer by answer_clear(). */
+void computation_ask(struct computation *computation, const struct question *question, struct answer *answer);
 
 /* The context with the callbacks of `computation`, for other calls of the library on behalf of a job. From now on the
  * watchdog expects them to be called, so fields must be set before, after computation_open(). */

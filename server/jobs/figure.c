@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cells/cells.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
 #include "server/jobs/realm.h"
@@ -57,7 +58,9 @@ static void offer_place(void *user)
     static _Thread_local double offer_at;
     double now = clock_monotonic();
     if (now >= offer_at) {
+        cells_rest();
         pool_yield();
+        cells_go_on();
         offer_at = clock_monotonic() + SLICE_SECONDS;
         double waited = offer_at - SLICE_SECONDS - now;
         double deadline = atomic_load(&figure->computation.deadline);
@@ -213,7 +216,7 @@ static bool curve_still_missing(struct jobs *jobs, const struct result_record *r
 static void curve_compute(struct jobs *jobs, struct computation *computation, struct api_job *job,
                           const struct result_record *result)
 {
-    struct result_record *with = computation_curve(computation, &job->job, result);
+    struct result_record *with = computation_curve(computation, job, result);
     if (with)
         curve_keep(jobs, with);
     result_record_release(with);

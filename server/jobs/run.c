@@ -89,11 +89,14 @@ static struct live *run_close(struct run *run)
     return lives;
 }
 
-static char *error_text(const struct eps_error *error, const char *id)
+static char *error_text(const struct computation *computation, const char *id)
 {
     char instance[64];
+    const struct eps_error *error = &computation->error;
     snprintf(instance, sizeof instance, "/v1/jobs/%s", id);
-    return api_json_text_new(api_problem_of_error(error, instance));
+    return api_json_text_new(computation->crashed
+                                 ? api_problem_encode(API_PROBLEM_CRASHED, error->message, instance, NULL)
+                                 : api_problem_of_error(error, instance));
 }
 
 /* Ends all jobs of the run with the result, or otherwise with the error. */
@@ -117,9 +120,11 @@ static void run_end(struct run *run, struct computation *computation, bool from_
             change->from_cache = from_cache;
         } else {
             change->status = JOB_FAILED;
-            change->error = error_text(&computation->error, live->record.id);
+            change->error = error_text(computation, live->record.id);
         }
     }
+    if (computation->crashed)
+        metric_add(METRIC_JOBS_CRASHED, (int64_t)ending->update.changes_len);
     ending->update.result = computation->result;
     ending->update.result_kept = from_cache;
     ending->update.uses = (const uint8_t(*)[32])computation->uses;
@@ -177,7 +182,7 @@ static void run_compute(struct run *run, struct computation *computation)
     computation->job = run->job;
     computation->request = run->request;
     computation->stuck = run_stuck;
-    computation_run(computation, &job->job, work_hash(&run->work));
+    computation_run(computation, job, work_hash(&run->work));
     api_job_destroy(job);
     metric_time(METRIC_TIME_RUN, clock_monotonic() - started, run->request);
 }

@@ -13,7 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum option_kind { KIND_TEXT, KIND_LIST, KIND_COUNT, KIND_BYTES, KIND_REAL, KIND_SECONDS, KIND_LEVEL, KIND_FLAG };
+enum option_kind {
+    KIND_TEXT,
+    KIND_LIST,
+    KIND_COUNT,
+    KIND_BYTES,
+    KIND_REAL,
+    KIND_SECONDS,
+    KIND_FLAG,
+    KIND_LEVEL,
+    KIND_ISOLATE,
+    KINDS
+};
 
 struct option_row {
     const char *name;
@@ -27,6 +38,20 @@ struct option_row {
     const char *help;
 };
 
+static const char *level_name(int level)
+{
+    return log_level_name((enum log_level)level);
+}
+
+static const char *isolate_name(int isolate)
+{
+    static const char *const names[] = {[ISOLATE_OFF] = "off", [ISOLATE_ON] = "on", [ISOLATE_STRICT] = "strict"};
+    return isolate <= ISOLATE_STRICT ? names[isolate] : NULL;
+}
+
+/* The names of the values of an enum; NULL after the last one. */
+static const char *(*const names_of[KINDS])(int value) = {[KIND_LEVEL] = level_name, [KIND_ISOLATE] = isolate_name};
+
 #define FIELD(member) offsetof(struct config, member)
 #define BOTH (CONFIG_SERVE | CONFIG_SOLVE)
 
@@ -36,6 +61,8 @@ static const struct option_row rows[] = {
     {"db", KIND_TEXT, FIELD(db), BOTH | CONFIG_BACKUP, 0, 0, NULL, "FILE",
      "SQLite database (epsilond.db; solve: none)"},
     {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one per core)"},
+    {"isolate", KIND_ISOLATE, FIELD(isolate), CONFIG_SERVE, 0, 0, "on", "WHERE",
+     "on: compute in confined processes, so that a crash fails one job; off: in this one; strict: on, or do not start"},
     {"express", KIND_SECONDS, FIELD(express_seconds), CONFIG_SERVE, 0, 3600, "1s", "TIME",
      "jobs with a shorter estimate never wait for longer ones, as they have an extra thread; 0: off"},
     {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that serve HTTP"},
@@ -140,14 +167,21 @@ static bool read_number(const char *text, const struct unit *units, double *valu
     return false;
 }
 
-static bool set_level(void *field, const char *text)
+/* Sets an enum by the name of its value. */
+static bool set_name(const struct option_row *row, int *field, const char *text, char *message, size_t message_size)
 {
-    for (int level = 0; level < LOG_LEVEL_COUNT; level++) {
-        if (strcmp(text, log_level_name((enum log_level)level)) == 0) {
-            *(enum log_level *)field = (enum log_level)level;
+    const char *(*name_of)(int value) = names_of[row->kind];
+    size_t used = (size_t)snprintf(message, message_size, "--%s must be ", row->name);
+    for (int value = 0; name_of(value); value++) {
+        if (strcmp(text, name_of(value)) == 0) {
+            *field = value;
             return true;
         }
+        const char *before = value == 0 ? "" : name_of(value + 1) ? ", " : " or ";
+        int len = snprintf(message + used, message_size - used, "%s%s", before, name_of(value));
+        used += len > 0 && (size_t)len < message_size - used ? (size_t)len : 0;
     }
+    snprintf(message + used, message_size - used, ", not \"%s\"", text);
     return false;
 }
 
@@ -156,7 +190,7 @@ static bool option_set(struct config *config, const struct option_row *row, cons
 {
     static const struct unit *const units[] = {
         [KIND_TEXT] = no_units, [KIND_LIST] = no_units,      [KIND_COUNT] = no_units, [KIND_BYTES] = byte_units,
-        [KIND_REAL] = no_units, [KIND_SECONDS] = time_units, [KIND_LEVEL] = no_units, [KIND_FLAG] = no_units};
+        [KIND_REAL] = no_units, [KIND_SECONDS] = time_units, [KIND_FLAG] = no_units};
     void *field = (char *)config + row->offset;
     double value;
 
@@ -182,13 +216,8 @@ static bool option_set(struct config *config, const struct option_row *row, cons
         }
         return true;
     }
-    if (row->kind == KIND_LEVEL) {
-        if (!set_level(field, text)) {
-            snprintf(message, message_size, "--%s must be debug, info, warn or error, not \"%s\"", row->name, text);
-            return false;
-        }
-        return true;
-    }
+    if (names_of[row->kind])
+        return set_name(row, field, text, message, message_size);
     if (!read_number(text, units[row->kind], &value) || !(value >= row->low && value <= row->high)) {
         const char *form = row->kind == KIND_BYTES     ? " bytes, optionally with KiB, MiB or GiB"
                            : row->kind == KIND_SECONDS ? " seconds, or with a unit such as 10m, 2h, 30d"

@@ -14,6 +14,13 @@
 
 #include "server/ops/log.h"
 
+/* Where the service computes. */
+enum isolate {
+    ISOLATE_OFF,   /* in its own process */
+    ISOLATE_ON,    /* in processes of their own (server/cells/), confined as far as the system allows */
+    ISOLATE_STRICT /* the same, or not at all */
+};
+
 enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4, CONFIG_KEY = 8 };
 
 #define CONFIG_LIST_MAX 32
@@ -29,6 +36,7 @@ struct config {
     const char *listen; /* HOST:PORT, [HOST]:PORT; NULL: not given */
     const char *db;     /* NULL (solve): none */
     uint64_t workers;
+    enum isolate isolate;
     double express_seconds; /* jobs with a shorter estimate never wait for longer ones; 0: off */
     uint64_t http_threads;
     uint64_t max_connections;

@@ -26,7 +26,10 @@ enum metric {
     METRIC_WORKERS,      /* gauge */
     METRIC_WORKERS_BUSY, /* gauge */
     METRIC_STUCK_TOTAL,
-    METRIC_STUCK, /* gauge */
+    METRIC_STUCK,       /* gauge */
+    METRIC_CELLS,       /* gauge */
+    METRIC_CELL_DEATHS, /* the first of one for each reason, in the order of enum cell_end from CELL_CRASHED */
+    METRIC_CELL_DEATHS_LAST = METRIC_CELL_DEATHS + 4,
     METRIC_QUEUE_REFUSED,
     METRIC_QUOTA_REFUSED, /* the first of one for each quota, in the order of enum quota_kind */
     METRIC_QUOTA_REFUSED_LAST = METRIC_QUOTA_REFUSED + 4,

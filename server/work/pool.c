@@ -89,6 +89,7 @@ struct pool {
     uint64_t turn;     /* and of the last one that continued */
     bool fresh_last;   /* the last place was given to a task that had not started */
     size_t helpers;
+    size_t helpers_most;
     bool helped;          /* a loan was posted, so there are threads for helping too */
     atomic_uint arrivals; /* of tasks; helping threads check it between two indices */
     size_t idle;
@@ -268,7 +269,8 @@ static bool loan_open(const struct loan *loan)
 /* A loan that may be helped. */
 static struct loan *loan_find_locked(struct pool *pool)
 {
-    struct loan *loan = pool->running + pool->helpers < pool->workers ? pool->loans : NULL;
+    bool room = pool->running + pool->helpers < pool->workers && pool->helpers < pool->helpers_most;
+    struct loan *loan = room ? pool->loans : NULL;
     while (loan && !loan_open(loan))
         loan = loan->next;
     return loan;
@@ -433,6 +435,7 @@ struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
     pthread_condattr_destroy(&monotonic);
     pool->workers = workers;
     pool->short_seconds = short_seconds;
+    pool->helpers_most = SIZE_MAX;
     pool->busy = busy;
     pthread_mutex_lock(&pool->mutex);
     bool made = threads_add_locked(pool);
@@ -653,6 +656,24 @@ enum pool_loss pool_give_up(struct worker *worker)
     }
     pthread_mutex_unlock(&pool->mutex);
     return loss;
+}
+
+size_t pool_part(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    size_t part = pool->workers / (pool->running ? pool->running : 1);
+    pthread_mutex_unlock(&pool->mutex);
+    return part ? part : 1;
+}
+
+void pool_help_at_most(struct pool *pool, size_t helpers)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (helpers < pool->helpers_most)
+        atomic_fetch_add(&pool->arrivals, 1); /* those that help look again */
+    pool->helpers_most = helpers;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg)

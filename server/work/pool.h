@@ -74,6 +74,10 @@ bool pool_waits(struct worker *worker);
 /* Abandons the task of that thread, which must not end during the call: a new thread gets its place. If the task ends
  * later, its thread serves the pool again. Once per task. */
 enum pool_loss pool_give_up(struct worker *worker);
+/* A running task's equal part of the workers, at least 1: how many threads another process may use for it. */
+size_t pool_part(struct pool *pool);
+/* At most so many threads help, from now on; at first there is no limit of their own. */
+void pool_help_at_most(struct pool *pool, size_t helpers);
 /* Calls body(arg, i) for i = 0..count-1, each once, on this thread and on others while fewer than `workers` are busy.
  * Never waits for a worker, so it may be called from a worker, and nested. */
 void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, size_t index), void *arg);

@@ -163,6 +163,8 @@ def main():
     subprocess.run([sys.executable, os.path.join(HERE, "costs.py"), "--objects", options.objects], check=True)
     for part in ("pages.py", "fairness.py"):
         subprocess.run([sys.executable, os.path.join(HERE, part), "--build", options.build], check=True)
+    print("\nShort jobs solved in this process and by a confined one (--isolate on), without HTTP\n", flush=True)
+    subprocess.run([os.path.join(options.objects, "tests/bench/bench_isolation")], check=True)
     throughput(options.build, options.seconds)
 
 

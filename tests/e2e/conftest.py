@@ -26,6 +26,8 @@ BINARY = os.environ.get("EPSILOND", str(ROOT / "build" / "epsilond"))
 if not os.path.isabs(BINARY):
     BINARY = str(ROOT / BINARY)
 
+# The build has the address or the thread sanitizer.
+SANITIZED = any(b"__%csan_init" % letter in pathlib.Path(BINARY).read_bytes() for letter in b"at")
 X86 = os.uname().machine == "x86_64"
 
 # Seconds to wait before a test fails; generous, because sanitizers and busy machines are slow.
@@ -110,13 +112,21 @@ class Server:
         itself, until the returned bytes are written back."""
         return self.overwrite(function, b"\xeb\xfe" if X86 else b"\x00\x00\x00\x14")
 
-    def overwrite(self, function, code):
-        """Overwrites the first instructions of the function; returns the previous ones."""
+    def cells(self):
+        """The processes that compute for the server."""
+        pid = self.process.pid
+        return {int(child) for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+                for child in task.read_text().split()}
+
+    def overwrite(self, function, code, pid=None):
+        """Overwrites the first instructions of the function, in the server or in that cell; returns the previous
+        ones."""
+        pid = pid or self.process.pid
         symbols = subprocess.run(["nm", BINARY], capture_output=True, text=True, check=True).stdout
         [offset] = [int(line.split()[0], 16) for line in symbols.splitlines() if line.split()[-1] == function]
-        mapped = pathlib.Path(f"/proc/{self.process.pid}/maps").read_text().splitlines()
+        mapped = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
         base = min(int(line.split("-")[0], 16) for line in mapped if line.endswith(os.path.realpath(BINARY)))
-        with open(f"/proc/{self.process.pid}/mem", "r+b", buffering=0) as memory:
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(base + offset)
             before = memory.read(len(code))
             memory.seek(base + offset)

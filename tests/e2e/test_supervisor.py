@@ -161,7 +161,8 @@ def test_a_long_computation_is_healthy(supervise):
 
 def test_a_worker_that_does_not_stop(supervise):
     """The library loops past the limit of the job."""
-    server = supervise("--workers", "1", "--express", "0", "--max-seconds", "500ms", "--watchdog-seconds", "500ms")
+    server = supervise("--workers", "1", "--express", "0", "--isolate", "off", "--max-seconds", "500ms",
+                       "--watchdog-seconds", "500ms")
     before = server.loop("eps__pld_compose")
     server.post(dict(DP_SGD, accountant="pld"))
     server.silent()

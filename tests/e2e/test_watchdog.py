@@ -12,7 +12,7 @@ import pytest
 from conftest import DP_SGD, GAUSSIAN, ONE_BY_ONE, PATIENCE, check_problem, until
 
 COMPOSE = "eps__pld_compose"  # called by a job of the accountant pld, but not by GAUSSIAN
-QUICK = (*ONE_BY_ONE, "--max-seconds", "500ms", "--watchdog-seconds", "500ms")
+QUICK = (*ONE_BY_ONE, "--isolate", "off", "--max-seconds", "500ms", "--watchdog-seconds", "500ms")
 STUCK = "epsilond_stuck_computations"
 GIVEN_UP = "epsilond_computations_given_up_total"
 
@@ -48,7 +48,7 @@ def test_past_its_deadline(launch):
 
 
 def test_after_a_cancel(launch):
-    server = launch(*ONE_BY_ONE, "--watchdog-seconds", "500ms")
+    server = launch(*ONE_BY_ONE, "--isolate", "off", "--watchdog-seconds", "500ms")
     server.loop(COMPOSE)
     job_id = server.post(pld_job(200)).json()["id"]
     server.running(job_id)

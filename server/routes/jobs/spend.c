@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,14 +80,13 @@ static struct eps_error unsupported(const char *detail)
     return error;
 }
 
-static struct spend *compute(struct computation *computation, struct eps_job *job, const struct result_record *result)
+static struct spend *compute(struct computation *computation, struct api_job *asked, const struct result_record *result)
 {
-    struct eps_context context = computation_context(computation);
-    struct eps_spend_point *points = NULL;
+    struct eps_job *job = &asked->job;
     struct eps_error error = {0};
     struct answered answered;
     json_t *problem = NULL;
-    size_t len = 0;
+    struct answer answer;
     bool phases = job->phases_len > 0;
     if (!answered_read(&answered, job, result, NO_PHASE, false, "", &problem)) {
         error = unsupported(json_string_value(json_object_get(problem, "detail")));
@@ -99,12 +99,19 @@ static struct spend *compute(struct computation *computation, struct eps_job *jo
         error = unsupported(reason);
         return spend_create(NULL, 0, &error);
     }
-    error.status = eps_spend(&context, &points, &len, &error, job, answered.noise_multiplier, result->figures.delta);
+    if (!isnan(job->query.delta) && !isnan(job->query.noise_multiplier))
+        job->query.epsilon = NAN; /* it asks for the largest number no more, so it must ask for something else */
+    const struct question question = {.kind = QUESTION_SPEND,
+                                      .job = asked,
+                                      .noise_multiplier = answered.noise_multiplier,
+                                      .delta = result->figures.delta};
+    computation_ask(computation, &question, &answer);
+    error = answer.error;
     if (error.status == EPS_UNATTAINABLE)
         error.status = EPS_UNSUPPORTED;
     bool lost = error.status == EPS_CANCELED || error.status == EPS_NO_MEMORY;
-    struct spend *spend = lost ? NULL : spend_create(points, len, &error);
-    free(points);
+    struct spend *spend = lost ? NULL : spend_create(answer.spend, answer.spend_len, &error);
+    answer_clear(&answer);
     return spend;
 }
 
@@ -118,7 +125,7 @@ static bool spend_missing(struct jobs *jobs, const struct result_record *result)
 static void spend_compute(struct jobs *jobs, struct computation *computation, struct api_job *job,
                           const struct result_record *result)
 {
-    struct spend *spend = compute(computation, &job->job, result);
+    struct spend *spend = compute(computation, job, result);
     if (spend)
         jobs_spend_keep(jobs, result, spend);
     spend_release(spend);

@@ -256,6 +256,60 @@ TEST(loans_nest_and_may_come_from_workers)
 }
 
 /* A task that no thread has begun can be withdrawn from any place in the queue; a task that has begun cannot. */
+/* The most threads that ran the body at once. */
+struct crowd {
+    atomic_int now;
+    atomic_int most;
+};
+
+static void join_crowd(void *arg, size_t index)
+{
+    struct crowd *crowd = arg;
+    (void)index;
+    int now = atomic_fetch_add(&crowd->now, 1) + 1;
+    int most = atomic_load(&crowd->most);
+    while (now > most && !atomic_compare_exchange_weak(&crowd->most, &most, now)) {}
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_fetch_sub(&crowd->now, 1);
+}
+
+TEST(no_more_help_than_is_allowed)
+{
+    struct pool *pool = pool_create(4, 0, METRIC_COUNT);
+    assert_non_null(pool);
+    for (int helpers = 0; helpers < 3; helpers++) {
+        struct crowd crowd = {.most = 0};
+        pool_help_at_most(pool, (size_t)helpers);
+        pool_parallel_for(pool, 100, join_crowd, &crowd);
+        assert_in_range(atomic_load(&crowd.most), helpers ? 2 : 1, 1 + helpers);
+    }
+    pool_destroy(pool);
+}
+
+TEST(tasks_have_equal_parts_of_the_workers)
+{
+    static const size_t parts[] = {5, 5, 2, 1, 1, 1};
+    struct blocker blockers[5];
+    struct pool *pool = pool_create(5, 0, METRIC_COUNT);
+    assert_non_null(pool);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(pool_part(pool), parts[i]);
+        blockers[i] = (struct blocker){.task.run = block};
+        sem_init(&blockers[i].started, 0, 0);
+        sem_init(&blockers[i].go, 0, 0);
+        pool_submit(pool, &blockers[i].task);
+        sem_wait(&blockers[i].started);
+    }
+    assert_int_equal(pool_part(pool), parts[5]);
+    for (int i = 0; i < 5; i++)
+        sem_post(&blockers[i].go);
+    pool_destroy(pool);
+    for (int i = 0; i < 5; i++) {
+        sem_destroy(&blockers[i].started);
+        sem_destroy(&blockers[i].go);
+    }
+}
+
 TEST(a_task_that_waits_can_be_withdrawn)
 {
     static struct counted tasks[6];

@@ -1,0 +1,18 @@
+/*
+ * The process that computes: `epsilond cell`, which serve starts. It answers questions on its descriptor CELL_FD, one
+ * after the other, until the other side closes it. It knows no database and no file: what it lacks it asks for by
+ * content id.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef SERVER_CELLS_CELL_H
+#define SERVER_CELLS_CELL_H
+
+#define CELL_FD 3
+#define CELL_COMMAND "cell"
+
+/* argv: CELL_COMMAND, the limit of its address space in bytes, and the most threads that it may use. Returns the exit
+ * status. */
+int command_cell(int argc, char **argv);
+
+#endif
