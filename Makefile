@@ -319,9 +319,9 @@ soak-attacks:
 soak-faults:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) all $(BIN)/faults.so
-	@FAULTS_KILLS=1000 FAULTS_POWER=1000 FAULTS_CALLS=100 FAULTS_FLIPS=2000 EPSILOND=$(BIN)/epsilond \
-	    PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short -o timeout=7200 \
-	    tests/e2e/test_faults.py
+	@FAULTS_KILLS=1000 FAULTS_POWER=1000 FAULTS_CALLS=30 FAULTS_FLIPS=2000 FAULTS_CLOCK=10 \
+	    EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 \
+	    $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short -o timeout=7200 tests/e2e/test_faults.py
 
 # Random jobs with sanitizers, a hundred thousand in some hours: continues where the last run stopped, SOAK_MINUTES at a
 # time.
