@@ -182,6 +182,22 @@ enum store_status store_each_open_group(struct store *store,
 
 /* ---------------------------------------------------------------- children */
 
+static void damage(struct child_record *child, const char *parent)
+{
+    store__damaged("children", parent);
+    child->status = JOB_FAILED;
+    child->damaged = true;
+    child->detail = "the stored data of this row fails its checksum";
+}
+
+struct child_record store_child_absent(const struct group_record *group, size_t number)
+{
+    struct child_record child = child_record_new(number);
+    if (group->status == JOB_SUCCEEDED)
+        damage(&child, group->id);
+    return child;
+}
+
 /* Columns in the order of CHILD_COLUMNS. The texts belong to the row. */
 static void child_of_row(struct child_record *child, sqlite3_stmt *row, const char *parent)
 {
@@ -189,10 +205,7 @@ static void child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
     *child = child_record_new((size_t)sqlite3_column_int64(row, 0));
     child->ended = (size_t)sqlite3_column_int64(row, 1);
     if (!status_known(row, 3) || sqlite3_column_int(row, 5) != 1) {
-        store__damaged("children", parent);
-        child->status = JOB_FAILED;
-        child->damaged = true;
-        child->detail = "the stored data of this row fails its checksum";
+        damage(child, parent);
         return;
     }
     child->status = (enum job_status)sqlite3_column_int(row, 3);

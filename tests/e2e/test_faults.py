@@ -253,7 +253,7 @@ def test_bits_that_flip(launch, tmp_path, reference):
             else:
                 assert is_told(reply.json(), json.loads(item.ended)), (page, bit, reply.text, item.ended)
             if reply.text != item.ended:
-                assert damaged.metric("epsilond_checksum_failures_total") > 0
+                assert damaged.metric("epsilond_checksum_failures_total") > 0, (page, bit, reply.text, item.ended)
                 assert "event=checksum" in damaged.log_text()
                 told += 1
             again = damaged.post(item.body, item.path)

@@ -281,6 +281,30 @@ def test_a_plan_with_damaged_rows_ranks_the_others(launch):
     assert (found["status"], found["failed"]) == ("succeeded", 1)
 
 
+def test_a_candidate_whose_row_is_lost_is_told(launch):
+    """A page of the database that is damaged may take rows with it: what ranks the rest must not look whole."""
+    server = launch()
+    done = ended(server, plan(server, dict(SMALL, families=["identity"])))
+    base = {"n": 10, "sampling": {"scheme": "none"}, "delta": 1e-6}
+    swept = server.post({"base": base, "grid": {"/noise_multiplier": [1, 2, 3]}}, "/v1/sweeps").json()["links"]
+    assert server.get(swept["self"] + "?wait=60").json()["status"] == "succeeded"
+    server.stop()
+    with contextlib.closing(sqlite3.connect(server.database)) as database, database:
+        database.execute("DELETE FROM children WHERE number = 0")
+    server.start()
+    found = server.get(done["links"]["self"]).json()
+    answered = [c["job"] for c in done["candidates"] if c["rank"]]
+    (lost,) = [c for c in found["candidates"] if c["status"] == "failed"]
+    assert lost["rank"] is None and "checksum" in lost["reason"]
+    assert [c["job"] for c in found["candidates"] if c["rank"]] == [job for job in answered if job != lost["job"]]
+    assert server.metric("epsilond_checksum_failures_total") == 1
+    points = server.get(swept["points"]).json()["items"]
+    assert [point["status"] for point in points] == ["failed", "succeeded", "succeeded"]
+    assert "checksum" in points[0]["detail"]
+    assert "checksum" in server.get(swept["points"], headers={"Accept": "text/csv"}).text.splitlines()[1]
+    assert "event=checksum" in server.log_text()
+
+
 def test_a_plan_is_ranked_the_same_by_a_process_that_knows_nothing_of_it(launch):
     server = launch()
     done = ended(server, plan(server, dict(SMALL, families=["identity", "square_root"])))
