@@ -142,13 +142,14 @@ enum store_status store_list_groups(struct store *store, enum group_kind_id kind
             failed = group_of_row(&found[*len], statement) == STORE_FAILED;
             *len += found[*len].id[0] != '\0'; /* without an id it cannot be requested */
         }
+        failed = failed || !store__read_all(reader, statement, code, "list groups");
         sqlite3_reset(statement);
     }
     if (reader)
         store__reader_give(store, reader);
     for (size_t i = 0; i < *len && !failed; i++)
         failed = found[i].damaged && recount(store, &found[i]) == STORE_FAILED;
-    if (code != SQLITE_DONE || failed) {
+    if (!statement || failed) {
         for (size_t i = 0; i < *len; i++)
             group_record_clear(&found[i]);
         free(found);
@@ -175,9 +176,10 @@ enum store_status store_each_open_group(struct store *store,
             each(user, &record);
         group_record_clear(&record);
     }
+    bool all = store__read_all(reader, statement, code, "open groups");
     sqlite3_reset(statement);
     store__reader_give(store, reader);
-    return code == SQLITE_DONE ? STORE_OK : STORE_FAILED;
+    return all ? STORE_OK : STORE_FAILED;
 }
 
 /* ---------------------------------------------------------------- children */
@@ -231,7 +233,8 @@ enum store_status store_each_child(struct store *store, const struct children_fi
         child_of_row(&child, statement, filter->parent);
         each(user, &child);
     }
+    bool all = store__read_all(reader, statement, code, "read children");
     sqlite3_reset(statement);
     store__reader_give(store, reader);
-    return code == SQLITE_DONE ? STORE_OK : STORE_FAILED;
+    return all ? STORE_OK : STORE_FAILED;
 }

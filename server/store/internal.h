@@ -144,6 +144,9 @@ void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figu
 void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
+/* Whether a statement has returned its last row, by the code of its last step; an error is logged and counted, but that
+ * of preparing it (NULL) was before. Call before it is reset. */
+bool store__read_all(struct store_connection *connection, sqlite3_stmt *statement, int code, const char *what);
 /* Logs and counts a row whose digest is wrong, and returns STORE_CORRUPT. */
 enum store_status store__damaged(const char *table, const char *key);
 /* Logs the error message of SQLite and returns STORE_FAILED. */
