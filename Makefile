@@ -126,7 +126,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-jobs corpus mutants lint format \
+.PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-faults soak-jobs corpus mutants lint format \
         format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -134,7 +134,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 all: $(BIN)/libepsilon.a $(BIN)/libepsilon.so $(BIN)/epsilon.pc $(if $(wildcard server/main.c),$(BIN)/epsilond)
 
-programs: all $(TESTS) $(REPLAYS)
+programs: all $(TESTS) $(REPLAYS) $(BIN)/faults.so
 
 $(BIN)/epsilond: $(B)/server/main.o $(ARCHIVES)
 	$(LINK) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
@@ -153,6 +153,10 @@ $(BIN)/libepsilon.so: $(call objects,$(LIB_C)) Makefile
 	$(LINK) -shared -Wl,-soname,libepsilon.so.$(SOVERSION) $(if $(filter release,$(FLAVOUR)),-Wl$(comma)-z$(comma)defs) \
 	    -o $@ $(filter %.o,$^) $(LIBS_LIB)
 	ln -sf libepsilon.so $@.$(SOVERSION)
+
+# Preloaded into the daemon by tests of faults; no sanitizer is in it, as those of the daemon come first.
+$(BIN)/faults.so: tests/faults/shim.c Makefile
+	$(CC) $(filter-out -D_FORTIFY_SOURCE=2,$(LANGUAGE)) -O2 $(WARNINGS) -shared $(LDFLAGS) -o $@ $<
 
 comma := ,
 
@@ -300,7 +304,7 @@ verify:
 	@+$(SUB) $(PARALLEL) FLAVOUR=verify programs
 	@+$(SUB) FLAVOUR=verify SUITE="unit paper truth soak fuzz e2e-sanitized" check
 
-soak: soak-attacks soak-jobs
+soak: soak-attacks soak-faults soak-jobs
 
 # Hostile clients: measures the memory of the server and the waiting time of others; then the same with sanitizers.
 soak-attacks:
@@ -310,6 +314,14 @@ soak-attacks:
 	@set -e; for d in build/epsilond build/asan/epsilond; do echo "attacks: $$d"; \
 	    EPSILOND=$$d PYTHONDONTWRITEBYTECODE=1 timeout -s INT -k 60 7200 \
 	        $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short tests/soak; done
+
+# What tests/e2e/test_faults.py samples, at length: kills, cuts of power, calls that fail, bits that flip.
+soak-faults:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) all $(BIN)/faults.so
+	@FAULTS_KILLS=1000 FAULTS_POWER=1000 FAULTS_CALLS=30 FAULTS_FLIPS=2000 FAULTS_CLOCK=10 \
+	    EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 \
+	    $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short -o timeout=7200 tests/e2e/test_faults.py
 
 # Random jobs with sanitizers, a hundred thousand in some hours: continues where the last run stopped, SOAK_MINUTES at a
 # time.
@@ -421,7 +433,7 @@ help:
     'test       run all tests; ends with "N passed, N failed"' \
 	    'bench      compare with dp_accounting, and measure requests per second' \
 	    'reproduce  compare with the numbers of papers, and random mechanisms with true values' \
-	    'soak       hostile clients, and a hundred thousand random jobs with sanitizers' \
+	    'soak       hostile clients, faults, and a hundred thousand random jobs with sanitizers' \
 	    'corpus     compare 500 documents with the build of BASE (HEAD~1), after a refactoring' \
 	    'mutants    mutated lines that tests must detect (SHARE=0/1)' \
 	    'lint       format-check, clang with -Werror, clang-tidy' \

@@ -10,9 +10,9 @@
 # (seconds for all of pytest, 1800; single tests have the timeout in tests/pytest.ini), JOBS (C programs, or files of
 # pytest, run in parallel, by default the number of processors).
 #
-# pytest has half of the processes, as its servers and browsers are processes too. If other suites run, it starts first
-# and runs in parallel with them; its line is printed in the usual order. C programs yield to it, because its tests have
-# deadlines, and run one more at a time when it ends.
+# pytest has half of the processes, as its servers and browsers are processes too, but two if there are two, as its
+# tests wait much of the time. If other suites run, it starts first and runs in parallel with them; its line is printed
+# in the usual order. C programs yield to it, because its tests have deadlines, and run one more at a time when it ends.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -135,7 +135,7 @@ run_e2e() {
     began=$(date +%s)
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
         timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" env --default-signal=INT \
-        "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short -n "$((all > 1 ? all / 2 : 1))" --dist loadfile \
+        "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short -n "$((all > 3 ? all / 2 : all))" --dist loadfile \
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
     echo $? >"$log/e2e.status"
     echo $(($(date +%s) - began)) >"$log/e2e.seconds"

@@ -1,11 +1,12 @@
 /*
- * The current load of the server, from /metrics, and its limits, from /v1.
+ * The current load of the server, from /metrics, its limits, from /v1, and what the key may use.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 import {get, poll} from './api.js';
 import {lineChart, redraw} from './charts.js';
 import {bytes, facts, h, number, seconds, trouble} from './dom.js';
+import {showUsage} from './usage.js';
 
 const INTERVAL = 2000; /* ms */
 const KEPT = 90;       /* readings, which is three minutes */
@@ -64,10 +65,12 @@ function about(index) {
 /* The view; returns a function that ends it. */
 export function showLoad(main) {
   const now = h('div', {id: 'load'}), chart = h('div'), build = h('section', {'aria-label': 'This build'});
+  const usage = h('section', {'aria-label': 'Quotas'});
   const began = Date.now(), readings = [];
-  main.append(h('h1', {tabindex: '-1'}, 'Server'), now, chart, build);
+  main.append(h('h1', {tabindex: '-1'}, 'Server'), now, chart, usage, build);
+  const stopUsage = showUsage(usage);
   get('/v1').then(({problem, body}) => build.replaceChildren(...(problem ? [trouble(problem)] : about(body))));
-  return poll('/metrics', INTERVAL, ({problem, body}) => {
+  const stopLoad = poll('/metrics', INTERVAL, ({problem, body}) => {
     if (problem) {
       now.replaceChildren(trouble(problem));
       return true;
@@ -82,4 +85,8 @@ export function showLoad(main) {
                        ({label, points: readings.map(({x, series: one}) => ({x, y: one.get(name) ?? 0}))}))}));
     return true;
   });
+  return () => {
+    stopUsage();
+    stopLoad();
+  };
 }

@@ -35,6 +35,7 @@ static void events_free(void *user)
     text_clear(&events->text);
     if (events->tail.data)
         events->tail.release(events->tail.owner);
+    account_close_stream(events->account);
     free(events);
     metric_add(METRIC_STREAMS_EVENTS, -1);
 }
@@ -162,7 +163,14 @@ static ssize_t events_read(void *cls, uint64_t position, char *out, size_t most)
 
 enum handled reply_events(struct request *request, struct events *events)
 {
+    struct quota_refusal refusal;
+    assert(request->account); /* whoever may read a resource has one */
+    if (!account_open_stream(request->account, &request->client.quota, &refusal)) {
+        free(events);
+        return reply_quota(request, &refusal);
+    }
     events->request = request;
+    events->account = request->account; /* which outlives the request */
     beat_later(events, clock_monotonic());
     text_puts(&events->text, hello);
     reply_header(request, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");

@@ -45,14 +45,15 @@ struct events {
     struct text text;
     struct shared_text tail; /* follows the text as the data of the final event; or has no data */
     /* Private. */
-    size_t sent;          /* bytes sent of text and tail */
-    bool composed;        /* all events so far are composed; the stream waits for the next */
-    bool composing;       /* the composer holds the request */
-    bool ended;           /* nothing follows */
-    bool taken_back;      /* by the thread that keeps the deadlines, at the next deadline */
-    double deadline;      /* monotonic seconds */
-    double rests_until;   /* only the end is sent before this time */
-    double heartbeat_due; /* unless something is sent before */
+    struct account *account; /* that the stream counts for */
+    size_t sent;             /* bytes sent of text and tail */
+    bool composed;           /* all events so far are composed; the stream waits for the next */
+    bool composing;          /* the composer holds the request */
+    bool ended;              /* nothing follows */
+    bool taken_back;         /* by the thread that keeps the deadlines, at the next deadline */
+    double deadline;         /* monotonic seconds */
+    double rests_until;      /* only the end is sent before this time */
+    double heartbeat_due;    /* unless something is sent before */
 };
 
 /* event_begin() writes "id", "event" and the start of "data" of an event, whose data must not contain a line feed;
@@ -63,7 +64,7 @@ void event_end(struct text *text);
 /* For the composer. */
 void events_compose(struct events *events);
 
-/* Takes ownership of the events, and frees them at the end. */
+/* Takes ownership of the events, and frees them at the end, or at once if the quota of streams is used up. */
 enum handled reply_events(struct request *request, struct events *events);
 
 #endif

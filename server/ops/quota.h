@@ -15,7 +15,7 @@ enum quota_kind {
     QUOTA_REQUESTS, /* that need a key, a second */
     QUOTA_QUEUED,   /* waiting jobs, sweeps and plans */
     QUOTA_SECONDS,  /* of computing, an hour */
-    QUOTA_STREAMS,  /* of noise and batches, at a time */
+    QUOTA_STREAMS,  /* of noise, batches and events, at a time */
     QUOTA_BYTES,    /* kept: see job_record_kept() */
     QUOTA_KINDS
 };

@@ -108,6 +108,13 @@ enum store_status store__run(struct store_connection *connection, sqlite3_stmt *
     return status;
 }
 
+bool store__read_all(struct store_connection *connection, sqlite3_stmt *statement, int code, const char *what)
+{
+    if (statement && code != SQLITE_DONE && code != SQLITE_ROW)
+        store__complain(connection, what);
+    return code == SQLITE_DONE;
+}
+
 enum store_status store__damaged(const char *table, const char *key)
 {
     char quoted[320];

@@ -142,13 +142,14 @@ enum store_status store_list_groups(struct store *store, enum group_kind_id kind
             failed = group_of_row(&found[*len], statement) == STORE_FAILED;
             *len += found[*len].id[0] != '\0'; /* without an id it cannot be requested */
         }
+        failed = failed || !store__read_all(reader, statement, code, "list groups");
         sqlite3_reset(statement);
     }
     if (reader)
         store__reader_give(store, reader);
     for (size_t i = 0; i < *len && !failed; i++)
         failed = found[i].damaged && recount(store, &found[i]) == STORE_FAILED;
-    if (code != SQLITE_DONE || failed) {
+    if (!statement || failed) {
         for (size_t i = 0; i < *len; i++)
             group_record_clear(&found[i]);
         free(found);
@@ -175,12 +176,29 @@ enum store_status store_each_open_group(struct store *store,
             each(user, &record);
         group_record_clear(&record);
     }
+    bool all = store__read_all(reader, statement, code, "open groups");
     sqlite3_reset(statement);
     store__reader_give(store, reader);
-    return code == SQLITE_DONE ? STORE_OK : STORE_FAILED;
+    return all ? STORE_OK : STORE_FAILED;
 }
 
 /* ---------------------------------------------------------------- children */
+
+static void damage(struct child_record *child, const char *parent)
+{
+    store__damaged("children", parent);
+    child->status = JOB_FAILED;
+    child->damaged = true;
+    child->detail = "the stored data of this row fails its checksum";
+}
+
+struct child_record store_child_absent(const struct group_record *group, size_t number)
+{
+    struct child_record child = child_record_new(number);
+    if (group->status == JOB_SUCCEEDED)
+        damage(&child, group->id);
+    return child;
+}
 
 /* Columns in the order of CHILD_COLUMNS. The texts belong to the row. */
 static void child_of_row(struct child_record *child, sqlite3_stmt *row, const char *parent)
@@ -189,10 +207,7 @@ static void child_of_row(struct child_record *child, sqlite3_stmt *row, const ch
     *child = child_record_new((size_t)sqlite3_column_int64(row, 0));
     child->ended = (size_t)sqlite3_column_int64(row, 1);
     if (!status_known(row, 3) || sqlite3_column_int(row, 5) != 1) {
-        store__damaged("children", parent);
-        child->status = JOB_FAILED;
-        child->damaged = true;
-        child->detail = "the stored data of this row fails its checksum";
+        damage(child, parent);
         return;
     }
     child->status = (enum job_status)sqlite3_column_int(row, 3);
@@ -218,7 +233,8 @@ enum store_status store_each_child(struct store *store, const struct children_fi
         child_of_row(&child, statement, filter->parent);
         each(user, &child);
     }
+    bool all = store__read_all(reader, statement, code, "read children");
     sqlite3_reset(statement);
     store__reader_give(store, reader);
-    return code == SQLITE_DONE ? STORE_OK : STORE_FAILED;
+    return all ? STORE_OK : STORE_FAILED;
 }

@@ -118,6 +118,9 @@ struct store {
     int wal_bound;                     /* the log is checkpointed at this number of pages */
     atomic_uint_fast64_t pending;      /* bytes of blobs queued to the writer */
     atomic_uint_fast64_t bytes;        /* size of the database at the last measurement */
+    int64_t offset;                    /* ms: the time of day less the monotonic one, as believed; the writer's */
+    double jumped_at;                  /* monotonic ms when the clock was first found further ahead; INFINITY: never */
+    atomic_int_fast64_t disbelieved;   /* ms of the time of day */
     double measure_at;                 /* of the next measurement in monotonic seconds; belongs to the writer thread */
 };
 
@@ -141,6 +144,9 @@ void store__bind_figures(sqlite3_stmt *statement, const struct api_figures *figu
 void store__read_figures(struct api_figures *figures, sqlite3_stmt *row, int first, bool listed);
 /* Steps a statement that returns no row, and resets it. */
 enum store_status store__run(struct store_connection *connection, sqlite3_stmt *statement);
+/* Whether a statement has returned its last row, by the code of its last step; an error is logged and counted, but that
+ * of preparing it (NULL) was before. Call before it is reset. */
+bool store__read_all(struct store_connection *connection, sqlite3_stmt *statement, int code, const char *what);
 /* Logs and counts a row whose digest is wrong, and returns STORE_CORRUPT. */
 enum store_status store__damaged(const char *table, const char *key);
 /* Logs the error message of SQLite and returns STORE_FAILED. */
@@ -153,6 +159,11 @@ bool store__migrate(struct store_connection *connection, bool allowed, char *mes
 int store__schema_newest(void);
 
 void *store__writer_main(void *store);
+/* The time by which things expire, in ms, is the time of day except for jumps. alive: when a service last was. */
+void store__time_begin(struct store *store, int64_t alive);
+/* Notices jumps; call often. On the writer thread, or before it starts. */
+void store__time_look(struct store *store);
+int64_t store__time(struct store *store);
 /* Deletes what has expired. Call inside a transaction. */
 enum store_status store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);

@@ -359,9 +359,10 @@ enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], 
         else
             store__damaged("jobs", id ? id : "");
     }
+    bool all = store__read_all(reader, statement, code, "open jobs");
     sqlite3_reset(statement);
     store__reader_give(store, reader);
-    if (code != SQLITE_DONE) {
+    if (!all) {
         free(found);
         return STORE_FAILED;
     }

@@ -7,7 +7,6 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "server/ops/clock.h"
 #include "server/store/internal.h"
 
 #define KEY_AGE_MS (24 * INT64_C(3600000))
@@ -39,14 +38,14 @@ static enum store_status read_row(struct store_key *key, sqlite3_stmt *row)
     return STORE_OK;
 }
 
-static enum store_status find(struct store_connection *connection, struct store_key *key)
+static enum store_status find(struct store *store, struct store_connection *connection, struct store_key *key)
 {
     sqlite3_stmt *statement = store__statement(connection, SQL_KEY_READ);
     if (!statement)
         return STORE_FAILED;
     store__bind_text(statement, 1, key->owner);
     store__bind_text(statement, 2, key->text);
-    sqlite3_bind_int64(statement, 3, clock_now_ms() - KEY_AGE_MS);
+    sqlite3_bind_int64(statement, 3, store__time(store) - KEY_AGE_MS);
     int code = sqlite3_step(statement);
     enum store_status status = STORE_OK;
     if (code == SQLITE_ROW)
@@ -86,7 +85,7 @@ enum store_status store_key_read(struct store *store, struct store_key *key)
     if (!key->text[0])
         return STORE_OK;
     struct store_connection *reader = store__reader_take(store);
-    enum store_status status = reader ? find(reader, key) : STORE_FAILED;
+    enum store_status status = reader ? find(store, reader, key) : STORE_FAILED;
     store__reader_give(store, reader);
     return status;
 }
@@ -163,7 +162,7 @@ enum store_status store__post(struct store *store, struct store_key *key, struct
     key->use = KEY_FREE;
     allowance->exceeded = false;
     if (key->text[0])
-        status = find(store->writer, key);
+        status = find(store, store->writer, key);
     if (status != STORE_OK || key->use != KEY_FREE)
         return status;
     status = allow(store, allowance, posted);

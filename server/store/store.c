@@ -62,6 +62,7 @@ struct store *store_open(const struct store_options *options, char *message, siz
     store__blob_prepare(store);
     store__measure(store);
     owner_yield(store->owner);
+    store__time_begin(store, owner_past(store->owner).last_beat);
     if (pthread_create(&store->thread, NULL, store__writer_main, store) != 0) {
         snprintf(detail, sizeof detail, "cannot start a thread");
         goto fail;

@@ -289,6 +289,10 @@ struct children_filter {
 enum store_status store_each_child(struct store *store, const struct children_filter *filter,
                                    void (*each)(void *user, const struct child_record *record), void *user);
 
+/* A child of which store_each_child() found no row: it has not started; but each child of a group that has succeeded
+ * had one, so that it is lost, which is logged, counted and told as if its digest were wrong. */
+struct child_record store_child_absent(const struct group_record *group, size_t number);
+
 /* The ids of the jobs that are not final, oldest first. *ids is allocated. */
 enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], size_t *len);
 

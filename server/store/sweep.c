@@ -3,8 +3,12 @@
  * age that no job refers to, and idempotency keys after a day. It works in small portions, so that commits of clients
  * do not wait long.
  *
+ * A clock that jumps ahead, or that is far ahead when the service starts, is not believed for a day: an operator can
+ * set it right before everything has expired.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +19,8 @@
 #define PORTION 500
 #define DAY_MS (24 * INT64_C(3600000))
 #define ORPHAN_DAYS 30 /* for results, if jobs are kept forever */
+#define JUMP_MS DAY_MS /* ahead of what has passed: more than that is a jump */
+#define HELD_MS DAY_MS /* that a jump is not believed */
 
 struct sweep {
     char ids[PORTION][UUID_SIZE]; /* of jobs */
@@ -22,6 +28,39 @@ struct sweep {
     char hashes[PORTION][HASH_SIZE]; /* of results of this accounting version */
     size_t hashes_len;
 };
+
+/* ---------------------------------------------------------------- the time */
+
+void store__time_begin(struct store *store, int64_t alive)
+{
+    int64_t now = clock_now_ms();
+    store->offset = (alive > 0 && alive < now ? alive : now) - (int64_t)(clock_monotonic() * 1000);
+    store->jumped_at = INFINITY;
+    store__time_look(store);
+}
+
+void store__time_look(struct store *store)
+{
+    double monotonic = clock_monotonic() * 1000;
+    int64_t offset = clock_now_ms() - (int64_t)monotonic, jump = offset - store->offset;
+    bool first = isinf(store->jumped_at);
+    if (jump <= JUMP_MS || (!first && monotonic - store->jumped_at >= HELD_MS)) {
+        store->offset = offset;
+        store->jumped_at = INFINITY;
+    } else if (first) {
+        store->jumped_at = monotonic;
+        log_event(LOG_LEVEL_WARN, "clock", "days_ahead=%lld detail=\"nothing expires for a day; is the clock right?\"",
+                  (long long)(jump / DAY_MS));
+    }
+    atomic_store(&store->disbelieved, offset - store->offset);
+}
+
+int64_t store__time(struct store *store)
+{
+    return clock_now_ms() - atomic_load(&store->disbelieved);
+}
+
+/* ---------------------------------------------------------------- what has expired */
 
 /* Deletes the rows and records their ids. */
 static enum store_status take_jobs(struct store *store, struct sweep *sweep, sqlite3_stmt *statement)
@@ -105,7 +144,8 @@ static enum store_status sweep_results(struct store *store, struct sweep *sweep,
 
 static bool sweep_all(struct store *store, struct sweep *sweep)
 {
-    int64_t now = clock_now_ms();
+    store__time_look(store);
+    int64_t now = store__time(store);
     double keep = store->options.keep_seconds * 1000;
     int64_t orphans = keep > 0 ? now - (int64_t)keep : now - ORPHAN_DAYS * DAY_MS;
     int64_t kept = now - (int64_t)keep;

@@ -215,6 +215,7 @@ void *store__writer_main(void *argument)
         double now = clock_monotonic();
         if (now >= beat_at) {
             owner_beat(store->owner);
+            store__time_look(store);
             held_retry(store);
             beat_at = now + BEAT_SECONDS;
         }

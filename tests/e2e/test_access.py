@@ -402,3 +402,40 @@ def test_the_page_asks_for_a_key_once(guarded, keys, tmp_path):
         browser.wait(lambda: job["id"] in browser.run("return document.body.innerText"))
     finally:
         browser.quit()
+
+
+def test_the_page_shows_what_a_key_may_use(launch, tmp_path):
+    """A key sees its own quotas, and one of scope admin those of all."""
+    lines = {"one": draw_key("--quota", "streams=3,bytes=1MiB"), "admin": draw_key("--scope", "admin")}
+    server = launch("--key-lines", ",".join(line for _, line in lines.values()))
+    job = requests.post(server.url + "/v1/jobs?wait=60", json=GAUSSIAN, headers=bearer(lines["one"][0]), timeout=100)
+    assert job.status_code == 200
+    (mine,) = requests.get(server.url + "/v1/usage", headers=bearer(lines["one"][0]), timeout=60).json()["keys"]
+    browser = Browser(server, tmp_path / "profile")
+    try:
+        browser.open("#/load")
+        browser.one("#key").send_keys(lines["one"][0])
+        browser.one("#key-dialog .primary").click()
+        browser.wait(lambda: browser.all("#usage"))
+        rows = {row.text.split("\n")[0]: row.text for row in browser.all("#usage tbody tr")}
+        assert mine["id"] in browser.text("#usage caption")
+        assert len(rows) == 5 and "Open streams 3 0 3" in rows, rows
+        used = mine["quotas"]["bytes"]["used"] / 1024
+        assert f"Kept 1 MiB {used:.3g} KiB {float(f'{1024 - used:.3g}'):g} KiB" in rows, rows
+        browser.run("sessionStorage.setItem('key', arguments[0])", lines["admin"][0])
+        browser.run("location.reload()")
+        browser.wait(lambda: "What each key may use" in browser.text("#usage caption"))
+        text = browser.text("#usage")
+        assert all(line.split()[0] in text for _, line in lines.values())
+    finally:
+        browser.quit()
+
+
+def test_the_page_shows_no_quotas_without_keys(launch, tmp_path):
+    browser = Browser(launch(), tmp_path / "profile")
+    try:
+        browser.open("#/load")
+        browser.wait(lambda: "Accountants" in browser.text("main"))
+        assert not browser.all("#usage") and "Quotas" not in browser.text("main")
+    finally:
+        browser.quit()

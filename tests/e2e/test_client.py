@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from conftest import DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, PATIENCE, ROOT, until
+from test_monte_carlo import ENDLESS as DRAWS
 
 PACKAGE = ROOT / "api" / "python"
 sys.path.insert(0, str(PACKAGE))
@@ -141,7 +142,7 @@ def test_events_are_followed_to_the_end(launch):
 def test_events_outlast_a_restart(launch):
     server = launch()
     client = epsilond.Client(server.url, retry_seconds=PATIENCE)
-    job = client.submit(ENDLESS)
+    job = client.submit(DRAWS)  # whose progress is told often
     stream = client.events(job)
     next(stream)
     server.kill()

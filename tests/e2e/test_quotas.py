@@ -199,6 +199,32 @@ def test_streams_at_a_time(keyed):
     streams[1].close()
 
 
+def test_streams_of_events_count(keyed):
+    keyed = keyed(*ONE_BY_ONE, few="streams=2", other=None)
+    job = keyed.ask("few", "/v1/jobs", ENDLESS).json()
+    sweep = keyed.ask("few", "/v1/sweeps", SLOW).json()
+    body = {"job": keyed.ask("other", "/v1/jobs", GAUSSIAN).json()["id"], **NOISE}
+    streams = [keyed.ask("few", one["links"]["events"], stream=True) for one in (job, sweep)]
+    assert [stream.status_code for stream in streams] == [200, 200]
+    readers = [stream.iter_lines(chunk_size=1) for stream in streams]
+    assert all(next(reader) for reader in readers)
+    for path in (job["links"]["events"], sweep["links"]["events"]):
+        check_over(keyed.ask("few", path), "streams", 2)
+    check_over(keyed.ask("few", "/v1/noise", body), "streams", 2)
+    (mine,) = keyed.ask("few", "/v1/usage").json()["keys"]
+    assert mine["quotas"]["streams"] == {"limit": 2, "used": 2}
+    with keyed.ask("other", keyed.ask("other", "/v1/jobs", slow(7)).json()["links"]["events"], stream=True) as stream:
+        assert stream.status_code == 200
+    # The end of a stream makes room, whichever side ends it.
+    streams[0].close()
+    until(lambda: keyed.ask("few", "/v1/usage").json()["keys"][0]["quotas"]["streams"]["used"] == 1)
+    keyed.ask("few", sweep["links"]["cancel"], method="POST")
+    assert b"event: sweep" in list(readers[1])
+    until(lambda: keyed.ask("few", "/v1/usage").json()["keys"][0]["quotas"]["streams"]["used"] == 0)
+    with keyed.ask("few", job["links"]["events"], stream=True) as stream:
+        assert stream.status_code == 200
+
+
 def test_bytes_kept(keyed):
     keyed = keyed(few="bytes=10kB", other=None)
     posted = [keyed.ask("few", "/v1/jobs?wait=60", {**GAUSSIAN, "noise_multiplier": 1 + i},

@@ -4,23 +4,9 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "api/codec/codec.h"
 #include "api/problem.h"
-
-#define DEMAND(condition)                                                                 \
-    do {                                                                                  \
-        if (!(condition)) {                                                               \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                      \
-        }                                                                                 \
-    } while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+#include "tests/fuzz/fuzz.h"
 
 /* A job that was accepted. */
 static void post_again(const struct api_job *job)

@@ -7,10 +7,12 @@ From the environment: ATTACK_SECONDS (30), the duration of attacks without an en
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import contextlib
+import multiprocessing
 import os
 import random
 import resource
 import socket
+import struct
 import threading
 import time
 
@@ -115,6 +117,64 @@ def test_streams_without_an_end(launch):
         one = wire.head(server, "GET /v1 HTTP/1.1")
         assert send(connection, one * 500000) < 500000 * len(one)
         watch.look()
+
+
+def harass(url, count, ready, stop):
+    """A process of its own with so many connections: a third are idle, a third send a byte of a head from time to time,
+    and a third vanish in the middle of a request and come back."""
+    class Target:
+        pass
+
+    Target.url = url
+    sockets = [wire.connect(Target) for _ in range(count)]
+    half = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    ready.set()
+    at = 0
+    while not stop.is_set():
+        for at in range(at, at + 100):
+            one = sockets[at % count]
+            if at % 3 == 1:
+                send(one, b"G")
+            elif at % 3 == 2:
+                send(one, half)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, no end
+                one.close()
+                sockets[at % count] = wire.connect(Target)
+        time.sleep(0.05)
+
+
+def percentile(server, share, requests_):
+    """How long that share of requests for /healthz waits, in seconds."""
+    waits = []
+    with wire.connect(server) as connection, connection.makefile("rb") as stream:
+        for _ in range(requests_):
+            started = time.monotonic()
+            connection.sendall(wire.head(server, "GET /healthz HTTP/1.1"))
+            assert wire.read_reply(stream).status == 200
+            waits.append(time.monotonic() - started)
+            time.sleep(0.002)
+    return sorted(waits)[int(share * len(waits))]
+
+
+def test_ten_thousand_connections_hold_up_nobody(launch):
+    """/healthz within 10 ms for 99 of 100, beside as many connections as the limit of descriptors allows, up to ten
+    thousand, that are idle, drip or vanish."""
+    count = min(10000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1000)
+    server = launch("--max-connections", str(count + 100), "--max-per-address", str(count + 100))
+    watch = Watch(server, 500 * MIB)
+    ready, stop = multiprocessing.Event(), multiprocessing.Event()
+    process = multiprocessing.Process(target=harass, args=(server.url, count, ready, stop))
+    process.start()
+    assert ready.wait(PATIENCE)
+    watch.look()
+    waits = [percentile(server, 0.99, 2000) for _ in range(3)]
+    print(f"  {count} connections, /healthz within {', '.join(f'{1e3 * wait:.1f}' for wait in waits)} ms at p99")
+    assert server.metric("epsilond_http_connections") > 0.9 * count
+    assert SANITIZED or min(waits) < 0.01
+    watch.look()
+    stop.set()
+    process.join(PATIENCE)
+    until(lambda: server.metric("epsilond_http_connections") <= 2)
 
 
 def hostile_texts():

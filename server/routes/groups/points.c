@@ -124,10 +124,9 @@ static void table_row(struct table *table, const struct child_record *child)
 /* Writes the points before `end` that have no row yet. If the sweep was canceled, they never get one. */
 static void table_fill(struct table *table, size_t end)
 {
-    struct child_record none = child_record_new(0);
     while (table->at < end) {
-        none.number = table->at;
-        table_row(table, &none);
+        struct child_record absent = store_child_absent(&table->record, table->at);
+        table_row(table, &absent);
     }
 }
 

@@ -219,6 +219,18 @@ static void take_row(void *user, const struct child_record *child)
         rank(ranking, child->number);
 }
 
+/* Of the candidates of an ended plan, those without a row have lost it. */
+static void take_absent(struct reading *reading, const struct group_record *record)
+{
+    for (size_t i = 0; i < reading->ranking->len; i++) {
+        struct child_record *row = &reading->ranking->candidates[i].row;
+        if (!row->ended && !row->damaged) {
+            struct child_record absent = store_child_absent(record, i);
+            take_row(reading, &absent);
+        }
+    }
+}
+
 /* Records a candidate whose job is queued or running. */
 static void take_under_way(void *user, size_t number, const char *job)
 {
@@ -235,6 +247,10 @@ static bool read_locked(struct server *server, struct ranking *ranking, const st
     if (!job_status_final(record->status)) /* before the rows, so that a child that ends in between is among them */
         groups_each_under_way(server->groups, record->id, take_under_way, ranking);
     ranking->read = store_each_child(server->store, &news, take_row, &reading) == STORE_OK && !reading.failed;
+    if (ranking->read && record->status == JOB_SUCCEEDED) {
+        take_absent(&reading, record);
+        ranking->read = !reading.failed;
+    }
     return ranking->read;
 }
 
