@@ -57,7 +57,9 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the order of the re
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("FAULTS_PLAN");
-    int fd = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0) : -1;
+    if (!path) /* a cell of the service (--isolate), which has no files */
+        return;
+    int fd = path[0] ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0) : -1;
     void *map = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     folder = getenv("FAULTS_FOLDER");
     if (map == MAP_FAILED || !folder) {
