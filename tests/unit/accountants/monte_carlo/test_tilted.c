@@ -230,7 +230,10 @@ TEST(equal_steps_share_a_row)
     const double column[BANDS] = {1, 0.5, 0.375, 0.3125};
     for (int warm = 0; warm < 2; warm++) {
         struct eps__b_min_sep b_min_sep = {
-            .banded = {LEN, BANDS, 0.05, gram, BANDS}, .separation = 5, .examples = 1, .warm = warm};
+            .banded = {.len = LEN, .width = BANDS, .p = 0.05, .gram = gram, .changes = BANDS},
+            .separation = 5,
+            .examples = 1,
+            .warm = warm};
         struct eps__b_min_sep_draws *shared = NULL, *single = NULL;
         struct eps__participated out[2][MOST];
         eps__quad raw;
