@@ -19,8 +19,8 @@ static const enum eps_unknown unknowns[] = {EPS_SOLVE_EPSILON, EPS_SOLVE_DELTA, 
 
 enum { BINS = 24, SAMPLES = 1 << 13, LAWS = 6 };
 
-/* Estimates are within so many standard errors of the truth: seeds follow from the job and the accounting version, and of
- * 300 seeds one was beyond 4. */
+/* Estimates are within so many standard errors of the truth. Seeds follow from the job and the accounting version; one
+ * of 300 was beyond 4. */
 #define WITHIN 5
 
 /* Bins that share no row: pld is exact, and both directions have tilted draws. */
