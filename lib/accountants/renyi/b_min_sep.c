@@ -18,11 +18,12 @@
 
 enum {
     OPENED = 4, /* the number of profiles that a search for a noise multiplier opens, for cost() */
-    FEW = 4,    /* if fewer orders are computed at once, groups of copies prove more than one order further */
-    OF_USE = 4  /* to remove, groups of copies prove more than a residual of fewer moments */
+    FEW = 4,    /* the orders to which the higher limits LOW apply */
+    OF_USE = 3  /* to remove, groups of copies prove more than a residual of fewer moments */
 };
 
-#define LOW 4e9              /* the most operations for order 2 at one sigma, in the remove direction */
+#define LOW 1e9              /* the most operations for the first FEW orders at one sigma, in the remove direction, */
+#define LOW_WIDE 4e9         /* and where bands exceed the separation */
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
 #define FURTHER 2e9          /* the most for all orders */
 #define RESIDUAL 2e8         /* the most for the moments of a residual at one tilt */
@@ -64,6 +65,12 @@ static struct eps__b_min_sep b_min_sep_of(const struct eps__setting *setting)
                                    .warm = mechanism->sampling.warm_start};
 }
 
+/* Copies that meet their own histories gain less from groups. */
+static bool is_wide(const struct eps__b_min_sep *b_min_sep)
+{
+    return b_min_sep->banded.width > b_min_sep->separation;
+}
+
 /* The orders within the limits. In the add direction few moments improve on the geometric mean. */
 static struct eps__b_min_sep_plan plan_of(const struct eps__setting *setting, enum eps_direction direction)
 {
@@ -72,10 +79,10 @@ static struct eps__b_min_sep_plan plan_of(const struct eps__setting *setting, en
     bool remove = direction == EPS_REMOVE;
     double at_once = remove ? AT_ONCE : AT_ONCE / 4;
     struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&b_min_sep, at_once, remove ? FURTHER : 0, max_order);
-    if (plan.most >= FEW)
-        return plan;
-    return plan.most >= 2 ? eps__b_min_sep_plan_of(&b_min_sep, at_once, 0, max_order)
-                          : eps__b_min_sep_plan_of(&b_min_sep, remove ? LOW : AT_ONCE, 0, 2);
+    double low = !remove ? AT_ONCE : is_wide(&b_min_sep) ? LOW_WIDE : LOW;
+    return plan.most >= FEW
+               ? plan
+               : eps__b_min_sep_plan_of(&b_min_sep, low, 0, max_order > 0 && max_order < FEW ? max_order : FEW);
 }
 
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
@@ -372,7 +379,8 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
     unsigned max_order = law->setting->job->query.accountant.max_order;
     *residual = (struct eps__residual_law){.t = t};
-    if (t >= 0 && eps__b_min_sep_residual_sums(b_min_sep, NULL, RESIDUAL, max_order).most < OF_USE)
+    if (t >= 0 && !is_wide(b_min_sep) &&
+        eps__b_min_sep_residual_sums(b_min_sep, NULL, RESIDUAL, max_order).most < OF_USE)
         return EPS_OK;
     struct eps__mean mean;
     double error, *a = mean_of(b_min_sep, law->mean_p[index], &error);

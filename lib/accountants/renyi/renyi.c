@@ -21,7 +21,7 @@
 
 #define EPS_MOST 1e6    /* the largest epsilon of a guess */
 #define GAIN 0.05       /* further orders are computed while the last two lower ln delta by more than this */
-#define LAG 1.5         /* no further orders are computed if a residual's ln delta is lower by more than this */
+#define LAG 1.5         /* no further orders are computed if other bounds on ln delta are lower by more than this */
 #define CLOSED_UNITS 64 /* the rounding of a closed form of moments, in units of roundoff */
 
 /* One direction, computed on first use; thread-compatible. */
@@ -236,9 +236,9 @@ static enum eps_status ask_whole(struct least *least, struct renyi_profile *reny
     unsigned at_once = direction == EPS_REMOVE && renyi->law->class->know_more ? side->at_once : UINT_MAX;
     for (size_t level = 0; status == EPS_OK && level < levels_of(renyi->law); level++)
         status = ask_level(least, renyi, level, at_once, direction, eps);
+    struct least whole = *least;
     if (status == EPS_OK && side->groups.len > 0)
         ask_orders(least, &side->groups, 0, eps);
-    struct least whole = *least;
     if (status == EPS_OK)
         status = ask_residual(least, renyi, direction, eps);
     if (status == EPS_OK && direction == EPS_REMOVE && whole.upper - least->upper < LAG)
