@@ -12,6 +12,8 @@
 
 enum { NARROW = 8, WIDE = 2 }; /* the `gap` of a ladder */
 
+#define DEAREST 1e9 /* operations, at most, where pairs take more than was asked for */
+
 /* ------------------------------------------------------------ the ladder */
 
 /* A partition of copies: `more` groups of `size` copies, and `less` groups of size - 1. */
@@ -129,7 +131,10 @@ static struct eps__ladder ladder_up(const struct eps__copies *copies, unsigned f
                                     unsigned max_order)
 {
     unsigned to = max_order > 0 && max_order < EPS__GROUPS_ORDERS_MAX ? max_order : EPS__GROUPS_ORDERS_MAX;
-    return eps__ladder_of(copies, from, to, operations);
+    struct eps__ladder ladder = eps__ladder_of(copies, from, to, operations);
+    if (eps__ladder_operations(copies, &ladder) > fmax(operations, DEAREST)) /* even pairs with wide gaps take long */
+        ladder = (struct eps__ladder){from, from, NARROW, 1};
+    return ladder;
 }
 
 double eps__groups_operations(const struct eps__copies *copies, unsigned from, double operations, unsigned max_order)

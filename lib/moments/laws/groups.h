@@ -39,9 +39,9 @@ void eps__orders_set(struct eps__orders *orders, unsigned a, eps__quad log_momen
 enum { EPS__GROUPS_ORDERS_MAX = 256 };
 
 /*
- * Bounds for more orders than *known has, up to max_order (0: EPS__GROUPS_ORDERS_MAX), in at most about `operations`.
- * The caller clears *orders, which has those of *known, too. The statuses of sum(); nothing is held unless EPS_OK.
- * *spent: the estimated operations.
+ * Bounds for more orders than *known has, up to max_order (0: EPS__GROUPS_ORDERS_MAX), in at most about `operations`,
+ * or 1e9 where pairs take more than that; none if these take more. The caller clears *orders, which has those of
+ * *known, too. The statuses of sum(); nothing is held unless EPS_OK. *spent: the estimated operations.
  */
 enum eps_status eps__groups_orders(const struct eps_context *context, struct eps__orders *orders,
                                    const struct eps__orders *known, const struct eps__copies *copies, double operations,
