@@ -174,12 +174,12 @@ static enum eps_status guess_both(double *epsilon, const struct eps__setting *se
         return status;
     *epsilon = 0;
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS && status == EPS_OK; d++) {
-        double own, enough = eps__absence_epsilon(&setting->absence, d, accuracy.log_delta);
+        double own = 0, enough = eps__absence_epsilon(&setting->absence, d, accuracy.log_delta);
         status = profile->class->guess(profile, d, accuracy.log_delta, &own);
         *epsilon = fmax(*epsilon, fmin(own, enough));
     }
     profile->class->destroy(profile);
-    return status;
+    return status == EPS_OK ? EPS_OK : eps__error(error, status, "", "%s", eps_status_name(status));
 }
 
 enum eps_status eps__whole_guess(double *epsilon, struct eps_error *error, struct eps__training *training,

@@ -598,7 +598,7 @@ TEST(the_bracket_is_narrow)
 }
 
 /* Groups of copies prove orders of which no exact sum is feasible. Three moments alone prove far larger noise
- * multipliers; draws show that the true ones are above 3.5 and 2.6. */
+ * multipliers. Tilted draws put the true one of the first case above 3.5; for the other it is not known. */
 TEST(many_bands_are_served_by_groups)
 {
     const struct {
@@ -606,7 +606,7 @@ TEST(many_bands_are_served_by_groups)
         unsigned bands;
         double least, most, few; /* few: with orders up to 3 it is above this */
     } cases[] = {{"'scheme':'b_min_sep','p':0.01,'separation':64", 64, 3.5, 3.93, 9},
-                 {"'scheme':'poisson','p':0.01", 8, 2.6, 3.43, 6}};
+                 {"'scheme':'poisson','p':0.01", 8, 0, 3.43, 6}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int max_order = 0; max_order <= 3; max_order += 3) {
             struct eps_job job = job_of("{'n':512,'matrix':{'family':'square_root','bands':%u},'sampling':{%s},"
