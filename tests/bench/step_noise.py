@@ -18,6 +18,9 @@ import numpy
 from epsilond.training import Mechanism
 
 KEY = bytes(range(16))
+CASE = json.loads(sys.argv[1])
+DEVICE = CASE["device"]  # cpu or cuda
+os.environ["JAX_PLATFORMS"] = DEVICE
 
 
 def with_numpy(mechanism, size):
@@ -26,7 +29,21 @@ def with_numpy(mechanism, size):
 
 def with_torch(mechanism, size):
     import torch
-    return mechanism.noise([torch.zeros(size)], KEY, clip_norm=1.0).step
+    noise = mechanism.noise([torch.zeros(size, device=DEVICE)], KEY, clip_norm=1.0)
+    return waiting(noise.step)
+
+
+def waiting(step):
+    """A function that returns when a GPU has done what step asked of it."""
+    import torch
+    if DEVICE == "cpu":
+        return step
+
+    def run():
+        step()
+        torch.cuda.synchronize()
+
+    return run
 
 
 def with_jax(mechanism, size):
@@ -72,7 +89,7 @@ def with_opake(mechanism, size):
     banded = mechanism.document["noise"]["kind"] == "toeplitz"
     strategy = (strategies.bsr_strategy(bandwidth=16, alpha=1.0, beta=0.0) if banded else
                 strategies.blt_strategy(max_buffers=4))
-    sums = [torch.zeros(size)]
+    sums = [torch.zeros(size, device=DEVICE)]
     noise, state = strategies.mf_gaussian_noise(sums, strategy, n_steps=200, min_sep=16, max_participations=10,
                                                 noise_multiplier=1.0, key=key(0))
     clipped, states = ClippedPytree(pytree=sums, max_norm=1.0), [state]
@@ -80,7 +97,7 @@ def with_opake(mechanism, size):
     def run():
         _, states[0] = noise(clipped, states[0])
 
-    return run
+    return waiting(run)
 
 
 TRAINERS = {"NumPy": with_numpy, "PyTorch": with_torch, "JAX": with_jax, "jax_privacy": with_jax_privacy,
@@ -88,18 +105,22 @@ TRAINERS = {"NumPy": with_numpy, "PyTorch": with_torch, "JAX": with_jax, "jax_pr
 
 
 def resident():
+    """The most bytes taken so far, where the noise is drawn."""
+    if DEVICE != "cpu" and "torch" in sys.modules:
+        return sys.modules["torch"].cuda.max_memory_allocated()
+    if DEVICE != "cpu":
+        return sys.modules["jax"].devices()[0].memory_stats()["peak_bytes_in_use"]
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main():
-    case = json.loads(sys.argv[1])
-    mechanism = Mechanism.load(case["mechanism"])
-    TRAINERS[case["who"]](mechanism, 64)()  # what is imported and compiled
+    mechanism = Mechanism.load(CASE["mechanism"])
+    TRAINERS[CASE["who"]](mechanism, 64)()  # what is imported and compiled
     before = resident()
-    step = TRAINERS[case["who"]](mechanism, case["size"])
+    step = TRAINERS[CASE["who"]](mechanism, CASE["size"])
     step()
     seconds = processor = float("inf")
-    for _ in range(case["repeat"]):
+    for _ in range(CASE["repeat"]):
         start, began = time.perf_counter(), time.process_time()
         step()
         seconds = min(seconds, time.perf_counter() - start)

@@ -4,13 +4,14 @@ The noise of a model of 10 and 100 million float32 parameters, for 16 bands and 
 process of its own on all cores, with the Python of `make trainers`; imports and compilation are not timed. The best of
 several steps counts, in seconds and in processor seconds, and the memory is the largest resident set less that of
 before: what the noise keeps, what it returns, and what it needs meanwhile. A case that needs more memory than there is
-is left out, with a word.
+is left out, with a word. Where PyTorch finds a GPU, the rows are repeated there, and the memory is that of the GPU.
 
-    trainers.py --build build [--repeat 5] [--skip-peer]
+    trainers.py --build build [--python PYTHON] [--repeat 5] [--skip-peer]
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -22,13 +23,19 @@ from served import server
 HERE = os.path.dirname(os.path.abspath(__file__))
 STRATEGIES = {"16 bands": {"family": "square_root", "bands": 16}, "BLT, 4 buffers": {"family": "blt", "buffers": 4}}
 SIZES = [10**7, 10**8]
-OURS = ["NumPy", "PyTorch", "JAX"]
+OURS = {"cpu": ["NumPy", "PyTorch", "JAX"], "cuda": ["PyTorch", "JAX"]}
 PEERS = ["jax_privacy", "opake"]
 MOST = {"16 bands": 52, "BLT, 4 buffers": 30}  # rows of float32 that a case may need at most, of ours and of the peers
 
 
-def available():
-    """Bytes of memory that are free for a case."""
+FREE = "import torch; print(torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else 0)"
+
+
+def available(python, device):
+    """Bytes of memory that are free for a case; 0 without such a device."""
+    if device == "cuda":
+        done = subprocess.run([python, "-c", FREE], text=True, check=False, capture_output=True)
+        return int(done.stdout) if done.returncode == 0 else 0
     with open("/proc/meminfo") as file:
         return 1024 * int(next(line.split()[1] for line in file if line.startswith("MemAvailable")))
 
@@ -53,34 +60,43 @@ def ask(python, **case):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def rows(python, device, drawn_by, name, size, mechanism, repeat):
+    """Prints a row for each of drawn_by."""
+    needed = 4 * size * MOST[name]
+    if available(python, device) < needed:
+        print(f"  {name:<18}{size:>12}  {device:<6}left out: it may need {1e-9 * needed:.0f} GB", flush=True)
+        return
+    for who in drawn_by:
+        found = ask(python, who=who, device=device, size=size, mechanism=mechanism, repeat=repeat)
+        if found:
+            print(f"  {name:<18}{size:>12}  {device:<6}{who:<14}{1e3 * found['seconds']:>10.2f}"
+                  f"{1e3 * found['processor']:>14.0f}{found['bytes'] / 1e6:>12.0f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
     parser.add_argument("--objects", help="not used")
+    parser.add_argument("--python", help="one with PyTorch and JAX; by default that of `make trainers`")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--skip-peer", action="store_true")
     options = parser.parse_args()
 
-    python = os.path.join(options.build, "trainers", "bin", "python")
+    python = options.python or os.path.join(options.build, "trainers", "bin", "python")
     if not os.path.exists(python):
         print("bench: no environment of `make trainers`, so no rows for trainers")
         return
     print(f"\nThe noise of a step in float32, best of {options.repeat}\n")
-    print(f"  {'strategy':<18}{'parameters':>12}  {'drawn by':<14}{'ms':>10}{'processor ms':>14}{'memory, MB':>12}")
+    print(f"  {'strategy':<18}{'parameters':>12}  {'on':<6}{'drawn by':<14}{'ms':>10}{'processor ms':>14}"
+          f"{'memory, MB':>12}")
     with server(options.build) as port, tempfile.TemporaryDirectory(dir=options.build) as folder:
         fetch(port, folder)
-        for name in STRATEGIES:
-            for size in SIZES:
-                needed = 4 * size * MOST[name]
-                if available() < needed:
-                    print(f"  {name:<18}{size:>12}  left out: it may need {1e-9 * needed:.0f} GB", flush=True)
-                    continue
-                for who in OURS + ([] if options.skip_peer else PEERS):
-                    found = ask(python, who=who, size=size, mechanism=os.path.join(folder, name),
-                                repeat=options.repeat)
-                    if found:
-                        print(f"  {name:<18}{size:>12}  {who:<14}{1e3 * found['seconds']:>10.0f}"
-                              f"{1e3 * found['processor']:>14.0f}{found['bytes'] / 1e6:>12.0f}", flush=True)
+        for device, ours in OURS.items():
+            if not available(python, device):
+                continue
+            who = ours + ([] if options.skip_peer else PEERS)
+            for name, size in itertools.product(STRATEGIES, SIZES):
+                rows(python, device, who, name, size, os.path.join(folder, name), options.repeat)
 
 
 main()
