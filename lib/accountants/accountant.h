@@ -82,6 +82,10 @@ enum eps_status eps__profile_log_delta(const struct eps__setting *setting, struc
                                        enum eps_direction direction, enum eps__estimate estimate, double eps,
                                        double *log_delta, struct eps_error *error);
 
+/* A guess() for classes with a fast approximate(): the epsilon, up to 1e6, at which that is about log_delta. */
+enum eps_status eps__profile_guess(struct eps__profile *profile, enum eps_direction direction, double log_delta,
+                                   double *eps);
+
 /* What is known when draws begin in one direction. */
 struct eps__proven {
     double value;   /* the least value that the deterministic accountants found for this direction */

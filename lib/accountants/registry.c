@@ -11,6 +11,7 @@
 /* clang-format off */
 #define ACCOUNTANTS(row)         \
     row(pld)                     \
+    row(quadrature)              \
     row(renyi)                   \
     row(conditional_composition) \
     row(mmcc)                    \

@@ -49,6 +49,7 @@ export const accountants = {
   mmcc: 'amplified matrix mechanisms',
   renyi: 'exact moments',
   conditional_composition: 'balls in bins, composed step by step',
+  quadrature: 'exact integrals for up to 4 bins',
   monte_carlo: 'estimates from random draws',
 };
 

@@ -154,7 +154,7 @@ def test_what_is_served_is_what_the_contract_says(server):
                "accountant": accountant}
         if accountant in ("pld", "gaussian"):
             job.update(matrix={"family": "identity"})
-        if accountant in ("renyi", "conditional_composition"):
+        if accountant in ("renyi", "conditional_composition", "quadrature"):
             job.update(sampling={"scheme": "balls_in_bins", "bins": 2})
         if accountant == "monte_carlo":
             job.update(matrix={"family": "square_root", "bands": 2},

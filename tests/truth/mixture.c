@@ -426,10 +426,16 @@ static void extent(const struct rays *rays, size_t across, size_t d, long double
     }
 }
 
-static bool quadrature(struct lines *lines, struct enclosure *out)
+/* A small delta may have its mass far out, beyond a valley in which the sum would seem to have converged. */
+static long double first_reach(long double floor)
+{
+    return fmaxl(8, sqrtl(-2 * logl(fmaxl(fminl(floor, 1), 1e-4000L))) + 2);
+}
+
+static bool quadrature(struct lines *lines, long double floor, struct enclosure *out)
 {
     size_t budget = 400000;
-    long double reach = 8, step = 0.5L, last_error = INFINITY;
+    long double reach = first_reach(floor), step = 0.5L, last_error = INFINITY;
     for (int i = 0; i < 12; i++) {
         struct grid grid = {.lines = lines, .step = step};
         double nodes = 1;
@@ -722,7 +728,7 @@ static struct enclosure divergence(const struct mixture *over, const struct mixt
     if (lines.across == 0) {
         long double value = line_delta(&lines, u);
         out = (struct enclosure){value * (1 - 1e-12L) - lines.rounding, value * (1 + 1e-12L) + lines.rounding};
-    } else if (dimensions > effort->quadrature_most || !quadrature(&lines, &out)) {
+    } else if (dimensions > effort->quadrature_most || !quadrature(&lines, effort->floor, &out)) {
         lines.quick = true;
         out = sampled(&lines, effort);
     }

@@ -19,7 +19,6 @@
 #include "lib/sampling/pairs.h"
 #include "lib/sampling/scheme.h"
 
-#define EPS_MOST 1e6    /* the largest epsilon of a guess */
 #define GAIN 0.05       /* further orders are computed while the last two lower ln delta by more than this */
 #define LAG 1.5         /* no further orders are computed if other bounds on ln delta are lower by more than this */
 #define CLOSED_UNITS 64 /* the rounding of a closed form of moments, in units of roundoff */
@@ -398,24 +397,6 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
     return status;
 }
 
-static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double wanted, double *eps)
-{
-    double low = 0, high = 1e-3, value;
-    enum eps_status status = approximate(profile, direction, high, &value);
-    for (; status == EPS_OK && value > wanted && high < EPS_MOST;
-         status = approximate(profile, direction, high, &value)) {
-        low = high;
-        high *= 2;
-    }
-    for (int i = 0; status == EPS_OK && i < 40 && high - low > 1e-3 * high; i++) {
-        double middle = 0.5 * (low + high);
-        status = approximate(profile, direction, middle, &value);
-        *(value > wanted ? &low : &high) = middle;
-    }
-    *eps = high;
-    return status;
-}
-
 static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
 {
     (void)profile;
@@ -443,7 +424,7 @@ static void destroy(struct eps__profile *profile)
 
 static const struct eps__profile_class profile_class = {.log_delta = log_delta,
                                                         .approximate = approximate,
-                                                        .guess = guess,
+                                                        .guess = eps__profile_guess,
                                                         .refine = refine,
                                                         .describe = describe,
                                                         .destroy = destroy};

@@ -45,7 +45,10 @@ enum eps_status eps__bin_gram_make(struct eps__bin_gram *bins, const double *gra
     assert(len > 0 && (gram || diagonal) && sigma > 0);
     /* the error, the two roundings of the quotient, and a margin for the proof of M9 */
     double square = sigma * sigma, units = error / EPS__UNIT_ROUNDOFF + 12;
-    *bins = (struct eps__bin_gram){.len = len, .total = len, .diagonal = malloc(len * sizeof *bins->diagonal)};
+    *bins = (struct eps__bin_gram){.len = len,
+                                   .total = len,
+                                   .diagonal = malloc(len * sizeof *bins->diagonal),
+                                   .excess = 8 * units * EPS__UNIT_ROUNDOFF};
     if (gram)
         bins->gram = malloc(len * len * sizeof *bins->gram);
     if (!bins->diagonal || (gram && !bins->gram)) {

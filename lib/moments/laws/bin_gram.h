@@ -27,6 +27,8 @@ struct eps__bin_gram {
     double most;      /* the largest entry */
     size_t total;     /* the number of bins; len unless rows are groups */
     size_t *count;    /* the bins of each group, whose diagonal entry is that of two different bins; NULL: no groups */
+    double excess;    /* of a matrix of eps__bin_gram_make(): an entry exceeds the exact one by at most this multiple of
+                       * itself or, on the diagonal, of the sum of its row, and 1e-299 */
     double shared;    /* s^2 of M28, if eps__bin_gram_share() was called; else 0 */
     double *own;      /* for groups: what is added to this between a bin and itself */
 };
