@@ -173,7 +173,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t bins = eps__sampling_bins(mechanism);
     if (bins == 0)
-        return eps__decline(error, "/sampling/scheme", "quadrature serves balls_in_bins; leave quadrature out");
+        return eps__scheme_decline(error, "quadrature", eps__scheme_bins);
     if (bins > EPS__BIN_POINTS_MOST)
         return eps__decline(error, "/sampling/bins", "quadrature serves at most 4 bins: use fewer bins or renyi");
     if (mechanism->sampling.redraw && mechanism->n > bins)

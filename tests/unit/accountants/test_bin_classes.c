@@ -424,9 +424,12 @@ TEST(a_bound_leaves_room_for_others)
     double rows[STEPS_MAX * STEPS_MAX];
     unsigned all = 1u << EPS_ACCOUNTANT_PLD | 1u << EPS_ACCOUNTANT_RENYI |
                    1u << EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION | 1u << EPS_ACCOUNTANT_GAUSSIAN;
+    unsigned integrals = 1u << EPS_ACCOUNTANT_QUADRATURE | 1u << EPS_ACCOUNTANT_GAUSSIAN;
+    static const struct known few = {9, 3, 1, 1, {1}, true}, identity = {9, 3, 1, 1, {1}, false};
+    static const struct known apart = {15, 5, 1, 1, {1}, true}; /* no two norms are equal */
     assert_int_equal(candidates(job_new(&mechanisms[0], rows)), all);
-    static const struct known apart = {9, 3, 1, 1, {1}, true}, identity = {9, 3, 1, 1, {1}, false};
-    assert_int_equal(candidates(job_new(&apart, rows)), all); /* no two norms are equal */
+    assert_int_equal(candidates(job_new(&apart, rows)), all);
+    assert_int_equal(candidates(job_new(&few, rows)), integrals);
     assert_int_equal(candidates(job_new(&identity, rows)), 1u << EPS_ACCOUNTANT_PLD | 1u << EPS_ACCOUNTANT_GAUSSIAN);
 }
 

@@ -46,7 +46,10 @@ TEST(what_is_exact_is_said)
         {"'n':7,'matrix':{'family':'square_root','bands':3},'sampling':{'scheme':'cyclic_poisson','p':0.1}", true},
         {"'n':6,'sampling':{'scheme':'balls_in_bins','bins':3}", true},
         {"'n':6,'sampling':{'scheme':'balls_in_bins','bins':3,'redraw':true}", false},
-        {"'n':6,'matrix':{'family':'square_root','bands':2},'sampling':{'scheme':'balls_in_bins','bins':3}", false},
+        {"'n':6,'matrix':{'family':'square_root','bands':2},'sampling':{'scheme':'balls_in_bins','bins':3}", true},
+        {"'n':6,'matrix':{'family':'square_root','bands':2},'sampling':{'scheme':'balls_in_bins','bins':3},"
+         "'accountant':'renyi'",
+         false},
         {"'n':16,'matrix':{'family':'square_root','bands':2},'sampling':{'scheme':'balls_in_bins','bins':8},"
          "'accountant':'pld'",
          false}, /* classes of bins */
@@ -81,6 +84,12 @@ TEST(the_least_is_under_the_truth)
 {
     struct eps_job job = known_noise(BINS_OF_3);
     struct eps_result *result = solved(NULL, job);
+    assert_true(result->bracket_exact);
+    assert_true(result->bracket_lower <= TRUE_EPSILON + TRUE_ROUNDING);
+    assert_true(result->bracket_upper >= TRUE_EPSILON - TRUE_ROUNDING);
+    eps_result_destroy(result);
+    job.query.accountant.method = EPS_ACCOUNTANT_RENYI;
+    result = solved(NULL, job);
     assert_false(result->bracket_exact);
     assert_true(result->bracket_lower > TRUE_EPSILON + TRUE_ROUNDING); /* which is why it is said */
     assert_true(result->least > 0.95 * TRUE_EPSILON && result->least <= TRUE_EPSILON + TRUE_ROUNDING);

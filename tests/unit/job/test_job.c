@@ -425,7 +425,8 @@ TEST(only_some_accountants_return_curves)
     static const bool serves[EPS_ACCOUNTANT_COUNT] = {[EPS_ACCOUNTANT_AUTO] = true,
                                                       [EPS_ACCOUNTANT_GAUSSIAN] = true,
                                                       [EPS_ACCOUNTANT_PLD] = true,
-                                                      [EPS_ACCOUNTANT_RENYI] = true};
+                                                      [EPS_ACCOUNTANT_RENYI] = true,
+                                                      [EPS_ACCOUNTANT_QUADRATURE] = true};
 
     for (int method = 0; method < EPS_ACCOUNTANT_COUNT; method++) {
         struct eps_job job = valid_job(EPS_SCHEME_POISSON);

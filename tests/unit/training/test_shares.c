@@ -137,7 +137,7 @@ TEST(what_nobody_derived_is_refused)
     struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     refused(&job, EPS_UNSUPPORTED, "/phases/0/accountant/method",
-            "or name pld, renyi, mmcc or gaussian; conditional_composition serves");
+            "or name pld, renyi, mmcc or gaussian; quadrature serves the scheme balls_in_bins; conditional_comp");
     job = training_of(phases, 2, NAN, 1e-6, 1);
     job.query.accountant.audit = 100;
     refused(&job, EPS_INVALID, "/accountant/audit", "phases");
