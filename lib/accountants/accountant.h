@@ -45,6 +45,7 @@ struct eps__answer {
     enum eps_guarantee guarantee;
     struct eps_draws draws;
     bool cut_short; /* stopped by max_seconds */
+    bool left_out;  /* nothing was proven, because the approximation is far from what others proved */
 };
 
 /*
@@ -100,6 +101,8 @@ struct eps__accountant {
     bool amplifies;   /* its bound benefits from the sampling */
     bool composes;    /* apart from bad events, it bounds delta at every epsilon: such curves compose over phases */
     bool fixed;       /* its profile at a sigma is the same for every tolerance */
+    bool foretells;   /* its approximations are close to its bounds, and cheap: where bounds take long, `auto` leaves it
+                       * out if they are far from what others proved */
     /* Adds what its answer assumes beyond the assumptions of the scheme and the strategy. NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result);
     /* Whether it serves the setting. If not, it sets error->pointer and error->message to the reason. */

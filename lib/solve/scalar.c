@@ -16,6 +16,8 @@
 #include "lib/solve/answer.h"
 #include "lib/solve/search.h"
 
+#define LONG 2e10 /* operations of an accountant that takes long: 20 s */
+
 struct task {
     struct eps__setting setting; /* with its own meter */
     struct eps__meter meter;
@@ -23,7 +25,9 @@ struct task {
     enum eps_direction direction;
     struct eps__answer answer;
     enum eps_status status;
-    bool left_out; /* skipped because its answer could not improve the result */
+    double best;   /* what the tasks of the batches before proved in this direction */
+    bool late;     /* one of the batch that takes long, and that may be left out */
+    bool left_out; /* skipped because its answer would not improve the result */
     struct eps_error error;
 };
 
@@ -39,7 +43,7 @@ static double proven_before(const struct tasks *tasks, size_t end, enum eps_dire
 {
     double least = INFINITY;
     for (size_t i = 0; i < end; i++)
-        if (tasks->items[i].status == EPS_OK && tasks->items[i].direction == direction)
+        if (tasks->items[i].status == EPS_OK && !tasks->items[i].left_out && tasks->items[i].direction == direction)
             least = fmin(least, tasks->items[i].answer.value);
     return least;
 }
@@ -49,9 +53,11 @@ static void run_task(void *arg, size_t index)
     struct tasks *tasks = arg;
     struct task *task = &tasks->items[tasks->first + index];
     const struct eps__accountant *accountant = task->accountant;
-    task->status = accountant->solve
-                       ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction, &tasks->proven)
-                       : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction);
+    task->status =
+        accountant->solve
+            ? accountant->solve(&task->answer, &task->error, &task->setting, task->direction, &tasks->proven)
+            : eps__search(&task->answer, &task->error, &task->setting, accountant, task->direction, task->best);
+    task->left_out = task->status == EPS_OK && task->answer.left_out;
     eps__meter_end(&task->meter);
 }
 
@@ -69,16 +75,29 @@ static void fall_back(struct tasks *tasks, size_t proving, const struct task *dr
     left.query.delta = eps__mc_left(job->query.delta, job->query.accountant.threshold_share); /* (A42) */
     for (size_t i = 0; i < proving; i++) {
         struct task *task = &tasks->items[i];
-        if (task->direction != drawn->direction || task->status != EPS_OK)
+        if (task->direction != drawn->direction || task->status != EPS_OK || task->left_out)
             continue;
         struct eps__setting setting = task->setting;
         struct eps__answer before = task->answer;
         setting.job = &left;
         setting.meter = NULL;
-        task->status = eps__search(&task->answer, &task->error, &setting, task->accountant, task->direction);
+        task->status = eps__search(&task->answer, &task->error, &setting, task->accountant, task->direction, INFINITY);
         task->answer.value = fmax(task->answer.value, before.value);
         task->answer.lower = before.lower;
     }
+}
+
+/* Runs the deterministic accountants: those that take long and foretell how good they are after all others. */
+static void prove(const struct eps_context *context, struct tasks *tasks, size_t proving)
+{
+    size_t early = 0;
+    while (early < proving && !tasks->items[early].late)
+        early++;
+    eps__for_all(context, early, run_task, tasks);
+    for (size_t i = early; i < proving; i++)
+        tasks->items[i].best = proven_before(tasks, early, tasks->items[i].direction);
+    tasks->first = early;
+    eps__for_all(context, proving - early, run_task, tasks);
 }
 
 /*
@@ -91,7 +110,7 @@ static void run_tasks(const struct eps_context *context, struct tasks *tasks)
     size_t proving = 0;
     while (proving < tasks->len && !tasks->items[proving].accountant->solve)
         proving++;
-    eps__for_all(context, proving, run_task, tasks);
+    prove(context, tasks, proving);
     tasks->first = proving;
     if (proving == tasks->len)
         return;
@@ -166,6 +185,8 @@ static enum eps_status gather(struct eps_result *result, struct eps_error *error
     result->candidates = calloc(tasks->len, sizeof *result->candidates);
     if (!result->candidates)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    for (size_t i = 0; i < tasks->len; i++)
+        complete = complete && !(tasks->items[i].late && tasks->items[i].left_out);
     for (size_t i = 0; i < tasks->len; i++) {
         const struct task *task = &tasks->items[i];
         if (task->left_out)
@@ -215,7 +236,12 @@ static bool add_failures(struct eps_result *result, const struct tasks *tasks)
 {
     struct eps__sentences list = {&result->hints, &result->hints_len, false};
     for (size_t i = 0; i < tasks->len; i++)
-        if (tasks->items[i].left_out)
+        if (tasks->items[i].left_out && tasks->items[i].late)
+            eps__sentence(&list,
+                          "%s was left out for %s, because by its own approximation it proves less than the others; "
+                          "name it as the accountant to have its value",
+                          tasks->items[i].accountant->name, eps_direction_name(tasks->items[i].direction));
+        else if (tasks->items[i].left_out)
             eps__sentence(&list,
                           "%s drew no samples for %s, because the proven bound of that direction is at most the answer",
                           tasks->items[i].accountant->name, eps_direction_name(tasks->items[i].direction));
@@ -225,21 +251,33 @@ static bool add_failures(struct eps_result *result, const struct tasks *tasks)
     return !list.failed;
 }
 
+/* Adds the tasks of an accountant, one for each direction. */
+static void add_tasks(struct tasks *tasks, const struct eps__setting *setting, const struct eps__accountant *accountant,
+                      double operations, bool late)
+{
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        struct task *task = &tasks->items[tasks->len++];
+        *task = (struct task){
+            .setting = *setting, .accountant = accountant, .direction = direction, .best = INFINITY, .late = late};
+        task->meter.all = &tasks->meters;
+        task->meter.expected = fmax(operations / EPS_DIRECTIONS, 1);
+        task->setting.meter = &task->meter;
+    }
+}
+
 enum eps_status eps__scalar(struct eps_result *result, struct eps_error *error, const struct eps__setting *setting,
                             const struct eps__accountant *const *accountants, size_t len, bool complete)
 {
     struct tasks tasks = {.len = 0};
     tasks.meters = (struct eps__meters){
         .context = setting->context, .items = &tasks.items[0].meter, .stride = sizeof tasks.items[0]};
-    for (size_t i = 0; i < len; i++)
-        for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-            struct task *task = &tasks.items[tasks.len++];
+    for (int pass = 0; pass < 3; pass++) /* drawing accountants last, late ones before them */
+        for (size_t i = 0; i < len; i++) {
             double operations, bytes;
-            *task = (struct task){.setting = *setting, .accountant = accountants[i], .direction = direction};
             accountants[i]->cost(setting, &operations, &bytes);
-            task->meter.all = &tasks.meters;
-            task->meter.expected = fmax(operations / EPS_DIRECTIONS, 1);
-            task->setting.meter = &task->meter;
+            bool late = accountants[i]->foretells && len > 1 && operations > LONG;
+            if (pass == (accountants[i]->solve ? 2 : late))
+                add_tasks(&tasks, setting, accountants[i], operations, late);
         }
     tasks.meters.len = tasks.len;
     run_tasks(setting->context, &tasks);

@@ -20,6 +20,7 @@ enum { REFINEMENTS_MAX = 8, AIMS_MAX = 3, EXPANSIONS_MAX = 40, MISSES_MAX = 16 }
 
 #define SIGMA_MAX EPS_NOISE_MULTIPLIER_MOST
 #define EPSILON_SCALE 1e-6 /* the tolerance is relative to epsilon or to this, whichever is larger */
+#define HOPELESS 1.15      /* a multiple of what others proved, which is too far */
 #define FINEST 1e-8 /* the least tolerance with which profiles are first opened in a search for the noise multiplier */
 /* A bad start above LARGE is left towards 0 by this factor at most: delta at 0, which a far smaller epsilon than the
  * answer's makes expensive, is then not asked for. */
@@ -44,6 +45,7 @@ struct search {
     enum eps_status status;
     bool out_of_reach; /* some sigma was out of reach */
     int misses;        /* number of epsilons that were out of reach */
+    double best;       /* what others proved; INFINITY: nothing that matters */
     struct eps_error *error;
 };
 
@@ -76,6 +78,12 @@ static double excess(double eps, void *user)
         return search->estimate == EPS__UPPER ? 1e300 : -1e300;
     }
     return isinf(value) && value < 0 ? -1e300 : value;
+}
+
+/* Whether the accountant would not improve on the best value, by its own approximation of its value. */
+static bool is_hopeless(const struct search *search, double approximation)
+{
+    return search->accountant->foretells && approximation > HOPELESS * search->best;
 }
 
 /* Brackets the eps at which the estimate crosses delta: *low < crossing <= *high, close together. *high = 0 if the
@@ -142,6 +150,9 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
     search->status = search->profile->class->guess(search->profile, search->direction, search->log_delta, &start);
     if (search->status != EPS_OK)
         return search->status;
+    answer->left_out = is_hopeless(search, start);
+    if (answer->left_out)
+        return EPS_OK;
     start = fmin(start, enough);
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
         search->estimate = EPS__UPPER;
@@ -170,7 +181,12 @@ static enum eps_status solve_epsilon(struct search *search, struct eps__answer *
 
 static enum eps_status solve_delta(struct search *search, struct eps__answer *answer, double eps)
 {
-    double tolerance = tolerance_of(search), last = INFINITY;
+    double tolerance = tolerance_of(search), last = INFINITY, approximation = -INFINITY;
+    if (isfinite(search->best))
+        search->status = search->profile->class->approximate(search->profile, search->direction, eps, &approximation);
+    answer->left_out = search->status == EPS_OK && is_hopeless(search, exp(approximation));
+    if (answer->left_out || search->status != EPS_OK)
+        return search->status;
     for (int i = 0; i < REFINEMENTS_MAX; i++) {
         search->estimate = EPS__UPPER;
         double upper = log_delta_at(search, eps);
@@ -230,8 +246,9 @@ static enum eps_status solve_given_noise(struct search *search, struct eps__answ
             describe(search, query->epsilon, log(answer->value), answer);
         else if (answer->value < before)
             describe(search, answer->value, search->log_delta, answer);
-        bool met = search->status == EPS_OK && ((search->setting->upper_alone && unknown == EPS_SOLVE_EPSILON) ||
-                                                width_of(answer, unknown) <= tolerance_of(search));
+        bool met = search->status == EPS_OK &&
+                   (answer->left_out || ((search->setting->upper_alone && unknown == EPS_SOLVE_EPSILON) ||
+                                         width_of(answer, unknown) <= tolerance_of(search)));
         if (met || (search->status != EPS_OK && search->status != EPS_TOO_COSTLY) || !(tolerance < 0.5 * COARSE))
             break;
     }
@@ -349,6 +366,9 @@ static enum eps_status solve_noise(struct search *search, struct eps__answer *an
     search->misses = MISSES_MAX; /* an epsilon out of reach means another sigma, not another epsilon */
     double least = fmax(accountant->least_sigma(search->setting), EPS_NOISE_MULTIPLIER_LEAST);
     double x = approximate_crossing(search, eps, least, &slope);
+    answer->left_out = search->status == EPS_OK && is_hopeless(search, exp(x));
+    if (answer->left_out)
+        return EPS_OK;
     for (int i = 0; i < 5 && search->status == EPS_OK; i++) {
         search->estimate = EPS__UPPER;
         double high = sigma_crossing(search, x, eps, inner, 0.1 * tolerance, slope, log(least));
@@ -389,11 +409,12 @@ static bool without_noise(const struct search *search, const struct eps_query *q
 }
 
 enum eps_status eps__search(struct eps__answer *answer, struct eps_error *error, const struct eps__setting *setting,
-                            const struct eps__accountant *accountant, enum eps_direction direction)
+                            const struct eps__accountant *accountant, enum eps_direction direction, double best)
 {
     const struct eps_query *query = &setting->job->query;
     enum eps_unknown unknown = eps_job_unknown(setting->job);
-    struct search search = {.setting = setting, .accountant = accountant, .direction = direction, .error = error};
+    struct search search = {
+        .setting = setting, .accountant = accountant, .direction = direction, .error = error, .best = best};
     search.log_delta = unknown == EPS_SOLVE_DELTA ? NAN : log(query->delta);
     if (without_noise(&search, query, answer))
         return EPS_OK;

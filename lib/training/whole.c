@@ -33,8 +33,8 @@ struct task {
 static void search_task(void *arg, size_t d)
 {
     struct task *task = &((struct task *)arg)[d];
-    task->status =
-        eps__search(&task->answer, &task->error, &task->setting, &eps__accountant_joint, (enum eps_direction)d);
+    task->status = eps__search(&task->answer, &task->error, &task->setting, &eps__accountant_joint,
+                               (enum eps_direction)d, INFINITY);
     eps__meter_end(&task->meter);
 }
 

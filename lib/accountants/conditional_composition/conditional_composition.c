@@ -447,6 +447,7 @@ const struct eps__accountant eps__accountant_conditional_composition = {
     .method = EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
     .name = "conditional_composition",
     .amplifies = true,
+    .foretells = true,
     .composes = true,
     .assume = eps__assume_causal_order,
     .serves = serves,
