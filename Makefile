@@ -121,7 +121,8 @@ REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(FUZZ_C))
 FUZZERS := $(patsubst %.c,$(B)/%,$(FUZZ_C))
 BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_C))
 REPRODUCERS := $(patsubst %.c,$(B)/%,$(REPRODUCE_C))
-REPRODUCTIONS := $(patsubst %.c,$(B)/%,$(TRUTH_C)) $(REPRODUCERS) $(patsubst %.c,$(B)/%,$(PAPER_C)) # the longest first
+SAMPLED_C = $(call lazy,SAMPLED_C,grep -l 'getenv("REPRODUCE")' $(UNIT_C)) # unit tests that `make test` runs in part
+REPRODUCTIONS = $(patsubst %.c,$(B)/%,$(TRUTH_C)) $(REPRODUCERS) $(patsubst %.c,$(B)/%,$(PAPER_C) $(SAMPLED_C)) # longest first
 ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
