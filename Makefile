@@ -43,6 +43,7 @@ DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-ti
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14
+DEPS_IMAGE := buildah mmdebstrap
 DEPS_BENCH := curl jq wrk python3 python3-venv ca-certificates
 DEPS ?= $(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(DEPS_LINT) $(DEPS_FORMAT) $(DEPS_BENCH))
 
@@ -128,7 +129,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 # ---------------------------------------------------------------- products
 
 .PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-faults soak-jobs corpus mutants lint format \
-        format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus install uninstall clean help programs
+        format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus image-check install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -360,6 +361,12 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
+# The image, built from the Dockerfile by buildah and run without privileges on a read-only root. As root; the images are
+# in build/image.
+image-check:
+	@+$(SUB) deps DEPS="$(DEPS_IMAGE)"
+	@sh docker/image.sh build/image
+
 # The layout of the sources, two compilers without warnings, the static analyser, and the syntax of the shell scripts.
 lint:
 	@+$(SUB) deps DEPS="$(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_LINT) $(DEPS_FORMAT))"
@@ -442,5 +449,6 @@ help:
 	    'asan tsan  unit, corpus and short end-to-end tests with sanitizers' \
 	    'verify     the tests, with every bound compared with quadruple precision' \
 	    'fuzz       run every fuzz target for FUZZ_SECONDS (60)' \
-	    'install    install into DESTDIR, PREFIX (/usr/local); uninstall removes it' \
+	    'image-check  build the image from the Dockerfile and run it (root, buildah)' \
+    'install    install into DESTDIR, PREFIX (/usr/local); uninstall removes it' \
 	    'clean      remove build/'
