@@ -6,7 +6,11 @@
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -eu
-[ "${3:-}" = inside ] || exec unshare --mount --pid --fork sh "$0" "$1" "$2" inside
+if [ "${3:-}" != inside ]; then
+    private=private
+    unshare --mount true 2>/dev/null || private=unchanged # in a chroot, whose root is no mount
+    exec unshare --mount --propagation $private --pid --fork sh "$0" "$1" "$2" inside
+fi
 root=$1 user=$2
 fail() {
     echo "image: $*" >&2
@@ -26,6 +30,8 @@ found=$(find "$root" -xdev ! -type l -perm /0002 ! -path "$root/tmp" | head -n 1
 [ -z "$found" ] || fail "everyone may write $found"
 
 mount --bind "$root" "$root"
+trap 'umount -R -l "$root"' EXIT
+mount --make-private "$root"
 mount -o remount,ro,bind "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/dev"
