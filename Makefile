@@ -129,7 +129,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 # ---------------------------------------------------------------- products
 
 .PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-faults soak-jobs corpus mutants lint analyse format \
-        format-check asan tsan sanitized verify fuzz fuzzers fuzz-corpus image-check install uninstall clean help programs
+        format-check asan tsan asan-e2e tsan-e2e sanitized verify fuzz fuzzers fuzz-corpus image-check install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -299,6 +299,12 @@ asan tsan:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) FLAVOUR=$@ programs
 	@+$(SUB) FLAVOUR=$@ SUITE="unit soak fuzz e2e-sanitized" check
+
+# All end-to-end tests, instrumented, which takes an hour or more.
+asan-e2e tsan-e2e: %-e2e:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) FLAVOUR=$* all build/$*/faults.so
+	@B=build/$* BIN=build/$* CC="$(CC)" PYTHON=$(PYTHON) E2E_TIMEOUT=14400 sh tests/run.sh e2e
 
 # Checks every claim of lib/numerics/verify.h while these tests run.
 verify:
@@ -475,7 +481,8 @@ help:
 	    'analyse    cppcheck, gcc -fanalyzer' \
     'format     run clang-format on all sources (format-check only checks)' \
 	    'asan tsan  unit, corpus and short end-to-end tests with sanitizers' \
-	    'verify     the tests, with every bound compared with quadruple precision' \
+	    'asan-e2e tsan-e2e  all end-to-end tests with sanitizers' \
+    'verify     the tests, with every bound compared with quadruple precision' \
 	    'fuzz       run every fuzz target for FUZZ_SECONDS (60)' \
 	    'image-check  build the image from the Dockerfile and run it (root, buildah)' \
     'install    install into DESTDIR, PREFIX (/usr/local); uninstall removes it' \
