@@ -127,6 +127,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
         .chunk_bytes = config->chunk_bytes,
         .max_bytes = config->max_db,
         .keep_seconds = config->keep_seconds,
+        .scrub_seconds = config->scrub_seconds,
         .expired = jobs_expired,
         .result_expired = jobs_result_expired,
         .user = server->jobs,

@@ -7,12 +7,13 @@
 #                [e2e-sanitized]     (default: all but the last)
 #
 # From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds per program, 900), E2E_TIMEOUT
-# (seconds for all of pytest, 1800; single tests have the timeout in tests/pytest.ini), JOBS (C programs, or files of
+# (seconds for all of pytest, 1800; single tests have the timeout in tests/pytest.ini), JOBS (programs, or files of
 # pytest, run in parallel, by default the number of processors).
 #
-# pytest has half of the processes, as its servers and browsers are processes too, but two if there are two, as its
-# tests wait much of the time. If other suites run, it starts first and runs in parallel with them; its line is printed
-# in the usual order. C programs yield to it, because its tests have deadlines, and run one more at a time when it ends.
+# All but pytest is one pool, the longest first, whose results are printed in the order of the suites. pytest has half
+# of the processes, as its servers and browsers are processes too, but two if there are two, as its tests wait much of
+# the time. It starts first and runs in parallel with the pool, which yields to it, because its tests have deadlines,
+# and runs one more at a time when it ends.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -54,14 +55,82 @@ run() {
     sanitizers "$out.report"
     began=$(date +%s)
     CMOCKA_MESSAGE_OUTPUT=TAP timeout -k 10 "${TEST_TIMEOUT:-900}" "$@" >"$out" 2>"$out.err"
-    echo $? >"$out.status"
+    status=$?
     echo $(($(date +%s) - began)) >"$out.seconds"
+    echo $status >"$out.status" # last: it is waited for
+}
+
+# run_one NAME: what belongs to the name.
+run_one() {
+    case $1 in
+    tables) run "$1" sh tests/check_tables.sh ;;
+    circles) run "$1" "$PYTHON" tests/check_circles.py ;;
+    lemmas) run "$1" "$PYTHON" tests/check_lemmas.py ;;
+    toys) run "$1" "$PYTHON" tests/check_toys.py ;;
+    exports) run "$1" sh tests/check_exports.sh ;;
+    install) run "$1" sh tests/check_install.sh ;;
+    fuzz/*) run "$1" sh tests/replay.sh "$B/tests/fuzz/replay_${1#fuzz/}" "tests/fuzz/corpus/${1#fuzz/}" ;;
+    readme/*) EPSILOND=$BIN/epsilond run "$1" "$PYTHON" tests/check_readme.py "${1#readme/}" ;;
+    *) run "$1" "$B/tests/$1" ;;
+    esac
+}
+
+# names SUITE: of what it runs, one a line.
+names() {
+    case $1 in
+    unit | paper | truth | soak)
+        for source in "tests/$1"/test_*.c "tests/$1"/*/test_*.c "tests/$1"/*/*/test_*.c; do
+            [ ! -e "$source" ] || expr "$source" : 'tests/\(.*\)\.c'
+        done
+        ;;
+    fuzz)
+        for source in tests/fuzz/fuzz_*.c; do
+            [ ! -e "$source" ] || expr "$source" : 'tests/fuzz/fuzz_\(.*\)\.c' | sed 's|^|fuzz/|'
+        done
+        ;;
+    tables) printf '%s\n' tables circles lemmas ;;
+    toys | exports | install) echo "$1" ;;
+    readme) { "$PYTHON" tests/check_readme.py --pages || echo none; } | tr ' ' '\n' | sed 's|^|readme/|' ;;
+    e2e | e2e-sanitized) echo e2e ;;
+    *) echo "run.sh: unknown suite: $1" >&2; return 2 ;;
+    esac
+}
+
+# What takes longest, so that no core waits for it at the end.
+long='unit/memory/test_out_of_memory readme/api/GUIDE.md toys truth/test_draws truth/test_truth
+unit/training/test_phases_best unit/ask/test_plan soak/test_jobs unit/memory/test_out_of_memory_store'
+
+# start_pool NAME...: in the background.
+start_pool() {
+    rm -f "$log/pool.over"
+    for name in "$@"; do
+        rm -f "$(out_of "$name").status"
+    done
+    # shellcheck disable=SC2086
+    {
+        for name in $long; do
+            printf '%s\n' "$@" | grep -xF "$name"
+        done
+        printf '%s\n' "$@" | grep -vxF "$(printf '%s\n' $long)"
+    } >"$log/pool"
+    [ ! -e "$log/e2e.status" ] || JOBS=$all
+    (
+        nice xargs -P "$JOBS" -I{} sh "$0" run-one {} <"$log/pool" &
+        echo $! >"$log/pool.pid"
+        wait $!
+        rm -f "$log/pool.pid"
+        : >"$log/pool.over"
+    ) &
 }
 
 judge() {
     name=$1
     out=$(out_of "$name")
     report=$out.report
+    until [ -e "$out.status" ] || [ -e "$log/pool.over" ]; do
+        sleep 0.1
+    done
+    [ -e "$out.status" ] || { : >"$out"; : >"$out.err"; echo 0 >"$out.seconds"; echo "none" >"$out.status"; }
     status=$(cat "$out.status")
     took=$(cat "$out.seconds")
     skips=$(grep -cE '^(not )?ok [0-9]+.*# SKIP' "$out")
@@ -74,11 +143,6 @@ judge() {
     fi
     count "$name" "$good" "$bad" "$skips" "$took"
     [ "$bad" = 0 ] || explain "$out" | sed 's/^/      /'
-}
-
-tap() {
-    run "$@"
-    judge "$1"
 }
 
 # explain OUT: prints what failed, the start of sanitizer reports, and the end of the output.
@@ -94,40 +158,12 @@ reports() {
     done
 }
 
-# Runs several at a time and reports them in order.
-programs() {
-    names=
-    for source in "tests/$1"/test_*.c "tests/$1"/*/test_*.c "tests/$1"/*/*/test_*.c; do
-        [ ! -e "$source" ] || names="$names $(expr "$source" : 'tests/\(.*\)\.c')"
-    done
-    for name in $names; do
-        rm -f "$(out_of "$name").status"
-    done
-    [ ! -e "$log/e2e.status" ] || JOBS=$all
-    # shellcheck disable=SC2086
-    printf '%s\n' $names | nice xargs -P "$JOBS" -I{} sh "$0" run-one {} &
-    echo $! >"$log/programs.pid"
-    wait $!
-    rm -f "$log/programs.pid"
-    for name in $names; do
-        judge "$name"
-    done
-}
-
-replays() {
-    for source in tests/fuzz/fuzz_*.c; do
-        [ -e "$source" ] || continue
-        name=$(basename "$source" .c)
-        name=${name#fuzz_}
-        tap "fuzz/$name" sh tests/replay.sh "$B/tests/fuzz/replay_$name" "tests/fuzz/corpus/$name"
-    done
-}
-
 # start_e2e ARGUMENTS...: runs pytest with the real binary in the background. At its deadline it is interrupted, so that
 # it writes its report; background jobs of a shell ignore interrupts by default.
 start_e2e() {
-    rm -f "$log/e2e.xml" "$log/e2e.status" "$log/programs.pid"
+    rm -f "$log/e2e.xml" "$log/e2e.status" "$log/pool.pid"
     run_e2e "$@" &
+    e2e=$!
 }
 
 run_e2e() {
@@ -139,13 +175,13 @@ run_e2e() {
         --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
     echo $? >"$log/e2e.status"
     echo $(($(date +%s) - began)) >"$log/e2e.seconds"
-    [ ! -e "$log/programs.pid" ] || kill -USR1 "$(cat "$log/programs.pid")" # xargs runs one more at a time
+    [ ! -e "$log/pool.pid" ] || kill -USR1 "$(cat "$log/pool.pid")" 2>/dev/null # xargs runs one more at a time
 }
 
 # judge_e2e NAME: waits for pytest to end, and counts.
 judge_e2e() {
     name=$1
-    wait
+    wait "$e2e"
     report=$(out_of e2e).report
     status=$(cat "$log/e2e.status")
     counts=$("$PYTHON" - "$log/e2e.xml" <<'PY'
@@ -170,12 +206,17 @@ PY
 }
 
 if [ "${1:-}" = run-one ]; then
-    run "$2" "$B/tests/$2"
+    run_one "$2"
     exit 0
 fi
 
 all=${JOBS:-$(nproc)}
 JOBS=$all
+list=
+for suite in $suites; do
+    new=$(names "$suite") || exit 2
+    list="$list $new"
+done
 for suite in $suites; do
     case $suite in
     e2e) start_e2e ;;
@@ -184,28 +225,15 @@ for suite in $suites; do
     esac
     JOBS=$(((all + 1) / 2))
 done
-
-for suite in $suites; do
-    case $suite in
-    unit | paper | truth | soak) programs "$suite" ;;
-    tables)
-        tap tables sh tests/check_tables.sh
-        B=$B tap circles "$PYTHON" tests/check_circles.py
-        tap lemmas "$PYTHON" tests/check_lemmas.py
-        ;;
-    toys) tap toys "$PYTHON" tests/check_toys.py ;;
-    exports) tap exports sh tests/check_exports.sh ;;
-    install) tap install sh tests/check_install.sh ;;
-    fuzz) replays ;;
-    readme)
-        for page in $("$PYTHON" tests/check_readme.py --pages || echo none); do
-            EPSILOND=$BIN/epsilond tap "readme/$page" "$PYTHON" tests/check_readme.py "$page"
-        done
-        ;;
-    e2e | e2e-sanitized) judge_e2e e2e ;;
-    *) echo "run.sh: unknown suite: $suite" >&2; exit 2 ;;
+# shellcheck disable=SC2046,SC2086
+start_pool $(printf '%s\n' $list | grep -vx e2e)
+for name in $list; do
+    case $name in
+    e2e) judge_e2e e2e ;;
+    *) judge "$name" ;;
     esac
 done
+wait
 
 [ "$skipped" = 0 ] || echo "$skipped skipped"
 echo "$passed passed, $failed failed"

@@ -11,6 +11,7 @@
  */
 #include "server/cells/cells.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,6 +27,7 @@
 #define RETRY_SECONDS 0.5 /* after a cell could not be started; twice as long each time, */
 #define RETRY_MOST 8.0    /* up to this */
 #define FAILURES_MOST 6   /* in a row, before questions fail that wait for a cell */
+#define FAILURES_TOLD 3   /* in a row, before the service is not ready, or does not start */
 #define LOOK_SECONDS 0.02 /* between two looks of a question that waits for a cell */
 
 struct cells {
@@ -63,15 +65,13 @@ static struct cell *pop_locked(struct cells *cells)
     return cell;
 }
 
-/* Waits; seconds 0: until it is woken. */
+/* Rests for so long, whoever wants a cell meanwhile: a question that waits would wake it many times a second. */
 static void rest_locked(struct cells *cells, double seconds)
 {
-    if (seconds > 0) {
-        struct timespec until = clock_timespec(clock_monotonic() + seconds);
-        pthread_cond_timedwait(&cells->wanted, &cells->mutex, &until);
-    } else {
-        pthread_cond_wait(&cells->wanted, &cells->mutex);
-    }
+    struct timespec until = clock_timespec(clock_monotonic() + seconds);
+    int code = 0;
+    while (code != ETIMEDOUT && !cells->stopping)
+        code = pthread_cond_timedwait(&cells->wanted, &cells->mutex, &until);
 }
 
 static void end_orderly(struct cells *cells, struct cell *cell)
@@ -92,10 +92,9 @@ static void start_locked(struct cells *cells)
     char message[256], quoted[300];
     pthread_mutex_unlock(&cells->mutex);
     struct cell *cell = cell__start(cells->config, message, sizeof message);
-    if (cell)
-        metric_add(METRIC_CELLS, 1);
-    else
+    if (!cell)
         log_event(LOG_LEVEL_ERROR, "cell-not-started", "detail=%s", log_quote(quoted, sizeof quoted, message));
+    metric_add(cell ? METRIC_CELLS : METRIC_CELLS_FAILED, 1);
     pthread_mutex_lock(&cells->mutex);
     if (cell) {
         cells->failures = 0;
@@ -117,7 +116,7 @@ static void *cells_main(void *argument)
         if (cells->idle_len <= cells->waiting)
             start_locked(cells);
         else
-            rest_locked(cells, 0);
+            pthread_cond_wait(&cells->wanted, &cells->mutex);
     }
     struct cell *cell;
     while ((cell = pop_locked(cells)) != NULL) {
@@ -136,7 +135,7 @@ static bool first_ready(struct cells *cells, char *message, size_t message_size)
 {
     char why[sizeof cells->idle->why] = "", quoted[200];
     pthread_mutex_lock(&cells->mutex);
-    while (!cells->idle && cells->failures < FAILURES_MOST / 2)
+    while (!cells->idle && cells->failures < FAILURES_TOLD)
         pthread_cond_wait(&cells->ready, &cells->mutex);
     bool ready = cells->idle != NULL;
     if (ready)
@@ -199,6 +198,18 @@ bool cells_destroy(struct cells *cells)
     pthread_cond_destroy(&cells->ready);
     free(cells);
     return well;
+}
+
+bool cells_trouble(struct cells *cells, char *message, size_t message_size)
+{
+    if (!cells)
+        return false;
+    pthread_mutex_lock(&cells->mutex);
+    bool trouble = !cells->idle && cells->failures >= FAILURES_TOLD;
+    if (trouble)
+        snprintf(message, message_size, "%s", cells->failure);
+    pthread_mutex_unlock(&cells->mutex);
+    return trouble;
 }
 
 bool cells_try(const struct config *config, bool *confined, char *message, size_t message_size)

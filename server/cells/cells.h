@@ -24,6 +24,10 @@ struct cells *cells_create(const struct config *config, struct pool *pool, char 
  * report of a sanitizer. NULL is allowed. */
 bool cells_destroy(struct cells *cells);
 
+/* Whether no cell is ready and none could be started several times in a row, so that computations wait, and fail in the
+ * end; the message says why. cells NULL: there are none to start. */
+bool cells_trouble(struct cells *cells, char *message, size_t message_size);
+
 /* Who asks, for the log; or NULL. */
 struct asker {
     const char *job;

@@ -70,7 +70,7 @@ static void judge(struct recovered *job, const struct owner_past *past, bool tra
     if (!traced && record->attempts > 0)
         record->attempts--;
     if (traced || suspect) {
-        double before = (double)(past->last_beat + BEAT_MS - record->started_at) / 1000;
+        double before = (double)(owner_past_since(past, record->started_at) + BEAT_MS) / 1000;
         job->alone_seconds = before > 1 ? before : 1;
         log_event(LOG_LEVEL_WARN, "suspect", "job=%s traced=%s attempts=%d alone_seconds=%.0f request=%s", record->id,
                   traced ? "true" : "false", record->attempts, job->alone_seconds, request_of(record));

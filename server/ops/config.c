@@ -129,6 +129,8 @@ static const struct option_row rows[] = {
      "finished jobs and results cached in memory"},
     {"keep", KIND_SECONDS, FIELD(keep_seconds), CONFIG_SERVE, 0, 1e11, "30d", "TIME",
      "how long finished jobs are kept; 0: forever"},
+    {"scrub", KIND_SECONDS, FIELD(scrub_seconds), CONFIG_SERVE, 0, 1e9, "1d", "TIME",
+     "how often the whole database is read, to find damage; 0: never"},
     {"log-file", KIND_TEXT, FIELD(log_file), CONFIG_SERVE, 0, 0, NULL, "FILE",
      "append the log to this file instead of standard error; SIGHUP opens it again"},
     {"log-level", KIND_LEVEL, FIELD(log_level), BOTH, 0, 0, "info", "LEVEL", "debug, info, warn or error"},

@@ -73,6 +73,7 @@ struct config {
     uint64_t chunk_bytes;  /* draws of Monte Carlo jobs in the database */
     uint64_t memory_bytes; /* finished documents and results in memory */
     double keep_seconds;   /* for finished jobs; 0: forever */
+    double scrub_seconds;  /* between two searches for damage in the database; 0: none */
     enum log_level log_level;
     const char *log_file; /* NULL: standard error */
 };

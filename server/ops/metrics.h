@@ -26,8 +26,9 @@ enum metric {
     METRIC_WORKERS,      /* gauge */
     METRIC_WORKERS_BUSY, /* gauge */
     METRIC_STUCK_TOTAL,
-    METRIC_STUCK,       /* gauge */
-    METRIC_CELLS,       /* gauge */
+    METRIC_STUCK, /* gauge */
+    METRIC_CELLS, /* gauge */
+    METRIC_CELLS_FAILED,
     METRIC_CELL_DEATHS, /* the first of one for each reason, in the order of enum cell_end from CELL_CRASHED */
     METRIC_CELL_DEATHS_LAST = METRIC_CELL_DEATHS + 4,
     METRIC_QUEUE_REFUSED,
@@ -51,6 +52,8 @@ enum metric {
     METRIC_STORE_FAILURES,
     METRIC_STORE_HELD,       /* gauge */
     METRIC_STORE_BYTES,      /* gauge */
+    METRIC_STORE_SCRUBBED,   /* gauge */
+    METRIC_STORE_DAMAGED,    /* gauge */
     METRIC_HTTP_IN_FLIGHT,   /* gauge */
     METRIC_HTTP_WAITING,     /* gauge */
     METRIC_HTTP_CONNECTIONS, /* gauge */

@@ -17,6 +17,10 @@
 enum handled reply_unreadable(struct request *request, enum store_status status)
 {
     const char *noun = resource_of(request)->noun;
+    if (status == STORE_NONE && store_damage(request->server->store)) {
+        return reply_problem(request, API_PROBLEM_INTERNAL,
+                             "the database is damaged, so it is unknown whether there is this %s", noun);
+    }
     if (status == STORE_NONE)
         return reply_problem(request, API_PROBLEM_NOT_FOUND, "%s", resource_of(request)->absent);
     if (status == STORE_CORRUPT) {

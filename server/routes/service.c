@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cells/cells.h"
 #include "server/embedded.h"
 #include "server/http/router.h"
 #include "server/http/wait.h"
@@ -134,12 +135,20 @@ enum handled handle_ready_get(struct request *request)
     struct server *server = request->server;
     struct readiness *readiness = calloc(1, sizeof *readiness);
     const char *trouble = store_trouble(server->store);
+    const char *damage = store_damage(server->store);
+    char cells[256];
     request->state = readiness;
     request->state_free = free;
     if (jobs_stopping(server->jobs))
         return reply_stopping(request);
     if (trouble)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "%s", trouble);
+    if (damage) {
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL,
+                             "the database is damaged (%s); a backup should be restored", damage);
+    }
+    if (cells_trouble(server->cells, cells, sizeof cells))
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "no process that computes can be started: %s", cells);
     if (store_full(server->store))
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database has reached its size limit (--max-db)");
     if (watchdog_stuck(server->watchdog)) {

@@ -94,12 +94,15 @@ struct store_connection {
     double taken; /* monotonic seconds: of a reader, since when it is in use */
 };
 
+struct scrubber;
+
 struct store {
     struct owner *owner;
     const char *path; /* as given by the owner */
     struct store_options options;
     pthread_mutex_t readers_mutex;
     struct store_connection *readers; /* idle connections */
+    struct scrubber *scrubber;        /* NULL: none */
     struct store_connection *writer;  /* belongs to the writer thread; used by others only before it starts */
     pthread_t thread;
     bool thread_started;
@@ -200,6 +203,14 @@ enum store_status store__evict(struct store *store, enum store_shelf shelf, int6
 void store__blob_prepare(struct store *store);
 /* Updates the gauges of stored bytes. */
 void store__blob_tell(const struct store *store);
+
+/* Reads the database every so many seconds, which are more than 0. path: borrowed. NULL: out of memory or threads. */
+struct scrubber *store__scrubber_create(const char *path, double seconds);
+/* A scrub in progress ends, without a verdict. NULL is allowed, as below. */
+void store__scrubber_interrupt(struct scrubber *scrubber);
+void store__scrubber_destroy(struct scrubber *scrubber);
+/* What was found; NULL: nothing. */
+const char *store__scrubber_damage(const struct scrubber *scrubber);
 
 /* Measures the size of the database, unless it was just measured. Call outside a transaction. */
 void store__measure(struct store *store);

@@ -13,7 +13,8 @@
  * (server/ops/crash.h). Its modification time is the last time at which the process is known to have been alive.
  * Further behind, the file has the number of processes that the kernel had killed because of memory shortage by then. A
  * process that is killed in this way cannot record it, but the count of the kernel (oom_kill in /proc/vmstat, for the
- * whole machine) has increased.
+ * whole machine) has increased. Two numbers follow: for how long the process has been alive by the monotonic clock, and
+ * how far the time of day was set meanwhile.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,11 +31,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/ops/clock.h"
+
 static const char running[] = "running";
 static const char stopped[] = "stopped";
 
 #define KILLS_AT 128 /* beyond the longest first line */
-#define KILLS_SIZE 64
+#define KILLS_SIZE 128
+#define MS_MOST 1000000000000000 /* thirty thousand years, more than any true duration */
 
 #define LOCKED_BYTE ((off_t)1 << 62) /* of the database: beyond its largest size, 2^48 bytes */
 
@@ -45,7 +49,9 @@ struct owner {
     bool guest;
     bool has;
     atomic_bool began;
-    char boot[40]; /* the boot id of the kernel; "": unknown */
+    int64_t began_at;   /* ms: the time of day, and */
+    double began_clock; /* seconds: the monotonic one */
+    char boot[40];      /* the boot id of the kernel; "": unknown */
     struct owner_past past;
 };
 
@@ -88,16 +94,29 @@ static long long kernel_kills(void)
     return kills;
 }
 
-/* Whether that number has increased since the last heartbeat. Always false after a reboot. */
-static bool starved(const struct owner *owner)
+/* Reads what follows the first line. *starved: whether the kernel has killed more processes since the last heartbeat;
+ * always false after a reboot. */
+static void beat_read(struct owner *owner, bool *starved)
 {
+    enum { KILLS, ALIVE, SET, NUMBERS };
+    long long numbers[NUMBERS];
+    size_t len = 0; /* older versions wrote the first number only */
     char text[KILLS_SIZE];
-    ssize_t len = pread(owner->fd, text, sizeof text - 1, KILLS_AT);
-    text[len > 0 ? len : 0] = '\0';
+    ssize_t size = pread(owner->fd, text, sizeof text - 1, KILLS_AT);
+    text[size > 0 ? size : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    size_t boot_len = strlen(owner->boot);
-    return boot_len && strncmp(text, owner->boot, boot_len) == 0 && text[boot_len] == ' ' &&
-           kernel_kills() > strtoll(text + boot_len, NULL, 10);
+    size_t boot_len = strcspn(text, " ");
+    for (char *at = text + boot_len, *end; len < NUMBERS; len++, at = end) {
+        numbers[len] = strtoll(at, &end, 10);
+        if (end == at)
+            break;
+    }
+    bool this_boot = boot_len && strlen(owner->boot) == boot_len && memcmp(text, owner->boot, boot_len) == 0;
+    *starved = len > KILLS && this_boot && kernel_kills() > numbers[KILLS];
+    bool known = len > SET && numbers[ALIVE] >= 0 && numbers[ALIVE] < MS_MOST && numbers[SET] > -MS_MOST &&
+                 numbers[SET] < MS_MOST;
+    owner->past.alive_ms = known ? numbers[ALIVE] : -1;
+    owner->past.set_ms = known ? numbers[SET] : 0;
 }
 
 /* Reads what an earlier process wrote: "stopped", "running" with its number, or the line of crash.h. */
@@ -105,14 +124,16 @@ static void past_read(struct owner *owner)
 {
     char text[KILLS_AT];
     struct stat status;
+    bool starved;
     ssize_t len = pread(owner->fd, text, sizeof text - 1, 0);
     text[len > 0 ? len : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     owner->past = (struct owner_past){.end = OWNER_STOPPED};
     if (fstat(owner->fd, &status) == 0)
         owner->past.last_beat = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
+    beat_read(owner, &starved);
     if (strncmp(text, running, sizeof running - 1) == 0) {
-        owner->past.end = starved(owner) ? OWNER_STARVED : OWNER_VANISHED;
+        owner->past.end = starved ? OWNER_STARVED : OWNER_VANISHED;
     } else if (strncmp(text, CRASH_MARK, sizeof CRASH_MARK - 1) == 0) {
         const char *name = text + sizeof CRASH_MARK - 1;
         owner->past.end = OWNER_CRASHED;
@@ -214,6 +235,16 @@ void owner_yield(struct owner *owner)
     }
 }
 
+int64_t owner_past_since(const struct owner_past *past, int64_t began_at)
+{
+    int64_t ms = past->last_beat - began_at;
+    if (past->alive_ms < 0)
+        return ms;
+    if (past->set_ms < 0) /* perhaps after the beginning */
+        ms -= past->set_ms;
+    return ms < past->alive_ms ? ms : past->alive_ms;
+}
+
 const char *owner_database(const struct owner *owner)
 {
     return owner->database;
@@ -237,16 +268,23 @@ void owner_begin(struct owner *owner)
     char line[64];
     snprintf(line, sizeof line, "%s %ld\n", running, (long)getpid());
     say(owner, line);
+    owner->began_at = clock_now_ms();
+    owner->began_clock = clock_monotonic();
     atomic_store(&owner->began, true);
     owner_beat(owner);
 }
 
-/* Until owner_begin(), the count is that of the previous process. */
+/* Until owner_begin(), the numbers are those of the previous process. */
 void owner_beat(struct owner *owner)
 {
     char line[KILLS_SIZE];
+    int len = 0;
     long long kills = atomic_load(&owner->began) ? kernel_kills() : -1;
-    int len = kills < 0 ? 0 : snprintf(line, sizeof line, "%s %lld\n", owner->boot, kills);
+    if (kills >= 0 && owner->boot[0]) {
+        long long alive = (long long)((clock_monotonic() - owner->began_clock) * 1000);
+        long long set = (long long)(clock_now_ms() - owner->began_at) - alive;
+        len = snprintf(line, sizeof line, "%s %lld %lld %lld\n", owner->boot, kills, alive, set);
+    }
     if (!owner->guest && (len <= 0 || pwrite(owner->fd, line, (size_t)len, KILLS_AT) != len))
         futimens(owner->fd, NULL);
 }

@@ -29,7 +29,13 @@ struct owner_past {
     enum owner_end end;
     char name[CRASH_NAME_SIZE]; /* OWNER_CRASHED: the hash of the current computation; "": there was none */
     int64_t last_beat;          /* ms: the last time at which it was certainly alive */
+    int64_t alive_ms;           /* from owner_begin() until then, by a clock that nobody sets; -1: unknown */
+    int64_t set_ms;             /* how far the time of day was set forward meanwhile; backward if negative */
 };
+
+/* How long, in ms until its last heartbeat, that service did what it had begun at this time of day: exactly if the time
+ * of day was not set meanwhile, and at least so long, but not longer than the service was alive, if it was set once. */
+int64_t owner_past_since(const struct owner_past *past, int64_t began_at);
 
 /*
  * Claims the database, which is created if it does not exist. A guest claims it if no service has it, and otherwise
@@ -48,7 +54,7 @@ const char *owner_database(const struct owner *owner);
 /* Call when the past has been handled: from now on the file describes this process, with "vanished" as the default
  * end. */
 void owner_begin(struct owner *owner);
-/* Records that the process is alive, and the current number of kernel kills. */
+/* Records that the process is alive, for how long, and the current number of kernel kills. */
 void owner_beat(struct owner *owner);
 /* Records that the process was asked to stop: however it ends, no job was the cause. */
 void owner_stop(struct owner *owner);

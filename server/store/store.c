@@ -63,7 +63,10 @@ struct store *store_open(const struct store_options *options, char *message, siz
     store__measure(store);
     owner_yield(store->owner);
     store__time_begin(store, owner_past(store->owner).last_beat);
-    if (pthread_create(&store->thread, NULL, store__writer_main, store) != 0) {
+    if (options->scrub_seconds > 0)
+        store->scrubber = store__scrubber_create(store->path, options->scrub_seconds);
+    if ((options->scrub_seconds > 0 && !store->scrubber) ||
+        pthread_create(&store->thread, NULL, store__writer_main, store) != 0) {
         snprintf(detail, sizeof detail, "cannot start a thread");
         goto fail;
     }
@@ -87,6 +90,7 @@ void store_close(struct store *store)
         pthread_mutex_unlock(&store->mutex);
         pthread_join(store->thread, NULL);
     }
+    store__scrubber_destroy(store->scrubber); /* after the writer, which may interrupt it */
     while (store->readers) {
         struct store_connection *connection = store->readers;
         store->readers = connection->next;
@@ -129,6 +133,11 @@ const char *store_trouble(struct store *store)
         return "the database has not responded for several seconds";
     return atomic_load(&store->held_len) ? "the database could not be written; the ends of jobs are waiting for it"
                                          : NULL;
+}
+
+const char *store_damage(const struct store *store)
+{
+    return store__scrubber_damage(store->scrubber);
 }
 
 static enum store_status probe_apply(struct store *store, struct store_write *write)

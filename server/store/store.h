@@ -32,6 +32,7 @@ struct store_options {
     uint64_t chunk_bytes; /* limit on chunks of draws */
     uint64_t max_bytes;   /* limit on the database; 0: none */
     double keep_seconds;  /* for finished jobs; 0: forever */
+    double scrub_seconds; /* between two searches for damage; 0: none */
     /* Called on the writer thread for each job that expired, and for each result of this accounting version; may be
      * NULL. */
     void (*expired)(void *user, const char *id);
@@ -58,6 +59,8 @@ void store_stop(struct store *store);
 void store_settle(struct store *store);
 /* The reason why the database cannot be written, if it is known without an attempt; NULL: none. */
 const char *store_trouble(struct store *store);
+/* The damage that was found by reading the whole database: rows may be missing. NULL: none is known. */
+const char *store_damage(const struct store *store);
 /* Copies a database, which need not be open in this process and may be written meanwhile, to a file that must not
  * exist: either the copy is complete or there is none. stop() is called from time to time and may end the copy. Returns
  * the number of jobs, or -1 with a message. */

@@ -21,6 +21,7 @@
 #define SWEEP_SECONDS 60
 #define BEAT_SECONDS 1
 #define CHECKPOINT_PAGES 4000 /* 16 MB of log */
+#define SCRUB_PAGES 65536     /* 256 MB of log, which a scrub does not let start again */
 
 void store_submit(struct store *store, struct store_write *write)
 {
@@ -144,11 +145,14 @@ static void held_end(struct store *store)
     }
 }
 
-static int on_commit(void *store, sqlite3 *db, const char *schema, int pages)
+static int on_commit(void *user, sqlite3 *db, const char *schema, int pages)
 {
+    struct store *store = user;
     (void)db;
     (void)schema;
-    ((struct store *)store)->wal_pages = pages;
+    store->wal_pages = pages;
+    if (pages > SCRUB_PAGES)
+        store__scrubber_interrupt(store->scrubber);
     return SQLITE_OK;
 }
 

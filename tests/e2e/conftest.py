@@ -139,8 +139,8 @@ class Server:
         self.kill()
         lock = pathlib.Path(self.database + "-lock")
         lines = lock.read_bytes()
-        boot, count = (lines[128:].decode().split() + ["", ""])[:2]
-        lock.write_bytes(lines[:128] + f"{boot} {int(count or 0) - 1}\n".encode())
+        boot, count, *rest = lines[128:].decode().splitlines()[0].split() if lines[128:] else ["", 0]
+        lock.write_bytes(lines[:128] + " ".join([boot, str(int(count) - 1), *rest, "\n"]).encode())
         return bool(boot)
 
     def close(self):

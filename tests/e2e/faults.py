@@ -11,6 +11,7 @@ import pathlib
 import random
 import re
 import struct
+import subprocess
 import threading
 import uuid
 
@@ -227,9 +228,12 @@ class Faults:
             self.map = mmap.mmap(opened.fileno(), 0)
 
     def environment(self):
+        # The library of a sanitizer must come before all others.
+        linked = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
+        first = re.findall(r"=> (\S*/lib[at]san\.so\S*)", linked)
         more = {"FAULTS_RECORD": str(self.record)} if self.record else {}
-        return dict(os.environ, LD_PRELOAD=str(SHIM), FAULTS_PLAN=str(self.file), FAULTS_FOLDER=str(self.folder),
-                    **more)
+        return dict(os.environ, LD_PRELOAD=":".join([*first, str(SHIM)]), FAULTS_PLAN=str(self.file),
+                    FAULTS_FOLDER=str(self.folder), **more)
 
     def put(self, at, value):
         struct.pack_into("=q", self.map, 8 * at, value)

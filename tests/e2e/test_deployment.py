@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import socket
 import subprocess
 
@@ -103,7 +102,7 @@ def test_compose_and_the_image(tmp_path):
         job = requests.post(url + "/v1/jobs?wait=60", json=GAUSSIAN, headers={"Host": "epsilond:8080"},
                             timeout=PATIENCE).json()
         assert job["status"] == "succeeded"
-        check = shlex.split(image()["HEALTHCHECK"][0].partition("CMD ")[2])
+        check = json.loads(image()["HEALTHCHECK"][0].partition("CMD ")[2])
         ended = subprocess.run([word.replace("http://127.0.0.1:8080", url) for word in check], timeout=PATIENCE)
         assert ended.returncode == 0
     # The next container has the volume.

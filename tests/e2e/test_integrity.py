@@ -5,6 +5,7 @@ in an answer.
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import json
+import os
 import sqlite3
 import subprocess
 
@@ -123,3 +124,40 @@ def test_rows_of_an_older_build_are_served(launch):
     assert server.get(f"/v1/jobs/{finished['id']}").json() == finished
     assert [item["id"] for item in server.get("/v1/jobs").json()["items"]] == [finished["id"]]
     assert server.metric("epsilond_checksum_failures_total") == 0
+
+
+def test_damage_that_hides_rows_is_found(launch):
+    """An index has fewer ids than it had, as when bits of their number flip. No checksum is wrong: jobs are missing."""
+    server = launch()
+    jobs = [server.solve(dict(GAUSSIAN, noise_multiplier=1 + number / 7))["id"] for number in range(30)]
+    server.stop()
+    server.start("--scrub", "100ms")  # nothing in memory, and no log
+    until(lambda: server.metric("epsilond_database_scrub_time_seconds") > 0)
+    assert server.get("/readyz").status_code == 200
+    assert server.metric("epsilond_database_damaged") == 0
+    check_problem(server.get(f"/v1/jobs/{jobs[0][:-4]}0000"), 404, "not-found")
+    [(root,)] = server.stored("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_jobs_1'")
+    with open(server.database, "r+b") as file:
+        file.seek((root - 1) * 4096 + 3)  # the number of ids in the index, which fit into one page
+        assert int.from_bytes(file.read(2), "big") == len(jobs)
+        file.seek(-2, os.SEEK_CUR)
+        file.write((10).to_bytes(2, "big"))
+    until(lambda: server.get("/readyz").status_code == 503)
+    assert "damaged" in check_problem(server.get("/readyz"), 503, "queue-full")["detail"]
+    assert server.metric("epsilond_database_damaged") == 1
+    assert "level=error event=damaged " in server.log_text()
+    answers = [server.get(f"/v1/jobs/{job_id}") for job_id in jobs]
+    hidden = [answer for answer in answers if answer.status_code != 200]
+    assert 0 < len(hidden) < len(jobs)  # 404 before it was found
+    for answer in hidden:
+        assert "unknown" in check_problem(answer, 500, "internal")["detail"]
+
+
+def test_a_scrub_ends_with_the_service(launch):
+    server = launch("--scrub", "1ms")
+    until(lambda: server.log_text().count("event=scrubbed") > 3)
+    assert server.stop() < 2
+    assert "event=damaged" not in server.log_text()
+    server.start("--scrub", "0")
+    server.solve(GAUSSIAN)
+    assert server.metric("epsilond_database_scrub_time_seconds") == 0

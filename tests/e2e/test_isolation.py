@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, SANITIZED, X86, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, SANITIZED, X86, check_problem, until
 
 ON = ("--isolate", "on")
 DEATHS = 'epsilond_cell_deaths_total{reason="%s"}'
@@ -294,6 +294,28 @@ def test_too_little_memory(launch):
     assert document["error"]["type"] in ("/problems/internal", "/problems/crashed"), document
     assert "nothing else was affected" in document["error"]["detail"]
     well(server)
+
+
+@pytest.mark.sanitized
+def test_no_cell_can_be_started(launch):
+    """The service is not ready while none is left for a further job, and is again when one can be started."""
+    server = launch(*ON, *ONE_BY_ONE)
+    job_id, busy = computing(server, ENDLESS)
+    assert server.get("/readyz").status_code == 200
+    pid = server.process.pid
+    until(lambda: len(server.cells()) == 2)
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    [idle] = server.cells() - {busy}
+    os.kill(idle, signal.SIGKILL)
+    until(lambda: "State:\tZ" in pathlib.Path(f"/proc/{idle}/status").read_text())
+    os.kill(busy, signal.SIGKILL)
+    until(lambda: server.get("/readyz").status_code == 503)
+    assert "Too many open files" in check_problem(server.get("/readyz"), 503, "queue-full")["detail"]
+    assert 3 <= server.metric("epsilond_cell_start_failures_total") < 6  # with rests in between
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    until(lambda: server.get("/readyz").status_code == 200)
+    server.until(job_id, "running")
 
 
 def test_canceled_and_stopped(launch):

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import pty
 import signal
 import socket
@@ -12,7 +13,7 @@ import time
 import pytest
 
 import wire
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, SANITIZED, until
 
 STOP = 5.0  # the maximum duration of a stop in seconds
 # One call of LAPACK that takes about 25 seconds on an idle core, and does not poll.
@@ -251,6 +252,30 @@ def test_who_ran_together_is_run_alone_and_none_is_blamed(launch):
         server.running(ids[1])
 
 
+@pytest.mark.parametrize("years", [1, -1])
+def test_for_how_long_it_runs_alone_if_the_clock_was_set(launch, years):
+    """The time of day was set while the jobs ran; no job is alone for a year, or for less than it had run."""
+    server, ids = two_running(launch)
+    time.sleep(2)
+    if not server.kill_for_memory():
+        pytest.skip("this kernel does not count what it kills")
+    lock = pathlib.Path(server.database + "-lock")
+    boot, kills, alive, zero = lock.read_bytes()[128:].split()
+    assert 1000 <= int(alive) < PATIENCE * 1000 and abs(int(zero)) < 1000
+    jump = years * 365 * 86400 * 1000
+    with open(lock, "r+b") as file:
+        file.seek(128)
+        file.write(b"%b %b %b %d\n" % (boot, kills, alive, jump))
+    beat = lock.stat().st_mtime_ns + jump * 1_000_000
+    os.utime(lock, ns=(beat, beat))
+    server.start()
+    until(lambda: server.log_text().count("event=suspect") == 2)
+    for line in server.log_text().splitlines():
+        if "event=suspect" in line:
+            assert 3 < float(line.split("alone_seconds=")[1].split()[0]) <= int(alive) / 1000 + 4
+    server.kill()
+
+
 def test_who_ran_together_when_the_process_was_killed_goes_on_together(launch):
     server, ids = two_running(launch)
     server.kill()
@@ -283,6 +308,7 @@ def test_the_one_that_needs_too_much_memory_alone_is_blamed(launch):
     assert server.until(other, "running")["attempts"] == 1
 
 
+@pytest.mark.skipif(SANITIZED, reason="the sanitizer handles the fault")
 def test_a_fault_is_traced_to_the_job_in_which_it_happened(launch):
     """A fault in one of two computations: that job counts a start, the other does not, and need not run alone."""
     server, ids = two_running(launch)

@@ -28,7 +28,7 @@
 #include "tests/unit/patience.h"
 #include "tests/unit/test.h"
 
-enum { JOBS = 6000, EXTREMES = 20000, KEPT = 32, HANG_SECONDS = 300 };
+enum { JOBS = 3000, EXTREMES = 20000, KEPT = 32, HANG_SECONDS = 300 };
 
 /* Of the deadline: what may pass between two polls, and between the last one and the end. Plain loops between polls
  * take milliseconds; this is what tells them from a hang, sanitizers or not. */

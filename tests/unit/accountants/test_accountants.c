@@ -393,7 +393,7 @@ TEST(finer_brackets_overlap_and_are_narrower)
     static const double tolerances[] = {1e-2, 1e-3, 1e-6, 1e-8};
     uint64_t state = seed + 2;
     size_t wide = 0;
-    for (int c = 0; c < 6; c++) {
+    for (int c = 0; c < (getenv("REPRODUCE") ? 30 : 3); c++) {
         struct eps_job job = draw_job(&state);
         if (c % 3 == 1) {
             job.query.epsilon = fmax(solve(job).value, 1e-3) * draw_between(&state, 0.5, 1.1);

@@ -174,7 +174,8 @@ static bool drop_group(struct store *store, enum group_kind_id kind, const char 
 
 static struct store *open_store(const struct tried *tried, char *message, size_t size)
 {
-    const struct store_options options = {.path = tried->path, .cache_bytes = 1 << 20, .keep_seconds = 1e6};
+    const struct store_options options = {
+        .path = tried->path, .cache_bytes = 1 << 20, .keep_seconds = 1e6, .scrub_seconds = 1e6};
     return store_open(&options, message, size);
 }
 

@@ -133,6 +133,8 @@ TEST(large_epsilons_are_enclosed)
     static const double epsilon[] = {650, 712, 750, 800, 1000}, shift[] = {50, 30, 0.5};
     for (size_t c = 0; c < sizeof epsilon / sizeof *epsilon * 3; c++) {
         double eps = epsilon[c / 3];
+        if (!getenv("REPRODUCE") && c >= 3 && c % 3 < 2) /* all with the smallest, and the other way round */
+            continue;
         struct eps__composition *composition = new_composition(NAN);
         struct eps__branch *first = new_branch(1e-4, 50), *second = new_branch(1e-3, shift[c % 3]);
         double exact = two_steps(&first->pair[0], &second->pair[0], eps);
