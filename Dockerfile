@@ -14,7 +14,7 @@ RUN make -s install PREFIX=/usr DESTDIR=/out
 RUN strip /out/usr/bin/epsilond
 
 FROM debian:12-slim
-RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libgsl27 libgslcblas0 libquadmath0 libfftw3-double3 libopenblas0-serial liblapacke libsleef3 libsodium23 libmicrohttpd12 libgnutls30 libjansson4 libsqlite3-0 libsystemd0 libseccomp2 ca-certificates curl && rm -rf /var/lib/apt/lists/*
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libgsl27 libgslcblas0 libquadmath0 libfftw3-double3 libopenblas0-serial liblapacke libsleef3 libsodium23 libmicrohttpd12 libgnutls30 libjansson4 libsqlite3-0 libsystemd0 libseccomp2 librabbitmq4 ca-certificates curl && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --user-group --home-dir /var/lib/epsilond --create-home --shell /usr/sbin/nologin epsilond
 COPY --from=build /out/usr/bin/epsilond /usr/bin/epsilond
 USER epsilond

@@ -36,10 +36,10 @@ BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
               libsodium-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libsqlite3-dev libsystemd-dev \
-              libseccomp-dev librandom123-dev libsleef-dev libjs-chart.js
+              libseccomp-dev librabbitmq-dev librandom123-dev libsleef-dev libjs-chart.js
 DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-pytest-xdist \
              python3-requests python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq \
-             chromium chromium-driver python3-selenium openssl systemd python3-prometheus-client
+             chromium chromium-driver python3-selenium openssl systemd python3-prometheus-client rabbitmq-server
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14
@@ -73,7 +73,7 @@ endif
 SERIAL = $(wildcard /usr/lib/*/openblas-serial/pkgconfig)
 PKG = PKG_CONFIG_PATH="$(SERIAL):$$PKG_CONFIG_PATH" pkg-config
 PKG_LIB := openblas lapacke gsl fftw3 libsodium
-PKG_SERVER := libmicrohttpd gnutls jansson sqlite3 libsystemd libseccomp
+PKG_SERVER := libmicrohttpd gnutls jansson sqlite3 libsystemd libseccomp librabbitmq
 
 # lazy,NAME,command: runs the command once, when NAME is first used.
 lazy = $(eval $(1) := $$(shell $(2)))$($(1))

@@ -24,10 +24,11 @@ struct cells *cells_create(const struct config *config, struct pool *pool, char 
  * report of a sanitizer. NULL is allowed. */
 bool cells_destroy(struct cells *cells);
 
-/* Who asks, for the log; or NULL. */
+/* Who asks; or NULL. */
 struct asker {
-    const char *job;
+    const char *job; /* for the log, like `request`; or NULL */
     const char *request;
+    uint64_t max_n; /* the limit under which the job is valid, if it is another one than config->max_n; or 0 */
 };
 
 /*

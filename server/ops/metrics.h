@@ -30,6 +30,14 @@ enum metric {
     METRIC_CELLS,       /* gauge */
     METRIC_CELL_DEATHS, /* the first of one for each reason, in the order of enum cell_end from CELL_CRASHED */
     METRIC_CELL_DEATHS_LAST = METRIC_CELL_DEATHS + 4,
+    METRIC_BROKER_CONNECTED, /* gauge: 0 or 1 */
+    METRIC_BROKER_WORKERS,   /* gauge */
+    METRIC_BROKER_QUESTIONS,
+    METRIC_BROKER_ANSWERS,
+    METRIC_BROKER_ANSWERS_DROPPED,
+    METRIC_BROKER_DEAD,
+    METRIC_BROKER_LEFT,
+    METRIC_BROKER_MALFORMED,
     METRIC_QUEUE_REFUSED,
     METRIC_QUOTA_REFUSED, /* the first of one for each quota, in the order of enum quota_kind */
     METRIC_QUOTA_REFUSED_LAST = METRIC_QUOTA_REFUSED + 4,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/broker/broker.h"
 #include "server/embedded.h"
 #include "server/http/router.h"
 #include "server/http/wait.h"
@@ -134,6 +135,7 @@ enum handled handle_ready_get(struct request *request)
     struct server *server = request->server;
     struct readiness *readiness = calloc(1, sizeof *readiness);
     const char *trouble = store_trouble(server->store);
+    char why[384];
     request->state = readiness;
     request->state_free = free;
     if (jobs_stopping(server->jobs))
@@ -142,6 +144,8 @@ enum handled handle_ready_get(struct request *request)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "%s", trouble);
     if (store_full(server->store))
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database has reached its size limit (--max-db)");
+    if (server->broker && !server->config->broker_fallback && broker_gone(server->broker, why, sizeof why))
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the broker is gone, and jobs wait for it: %s", why);
     if (watchdog_stuck(server->watchdog)) {
         return reply_problem(
             request, API_PROBLEM_QUEUE_FULL,
