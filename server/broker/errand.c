@@ -286,6 +286,7 @@ void errand_run(struct pool_task *task)
     struct answer answer;
     struct api_job *job = NULL;
     errand->started = clock_monotonic();
+    log_event(LOG_LEVEL_INFO, "question", "question=%.16s server=%s", errand->key, errand->letter.server);
     bool whole = letter_frame_kind(&errand->letter.frame) == MESSAGE_QUESTION &&
                  message_read_question(&payload, &lent, &job, &answer);
     if (!whole) {
@@ -301,6 +302,8 @@ void errand_run(struct pool_task *task)
     else if (!atomic_load(&errand->stopped))
         write_back(errand);
     errand->failed = answer.error.status != EPS_OK;
+    log_event(LOG_LEVEL_INFO, canceled ? "given-up" : "answer", "question=%.16s seconds=%.3f failed=%s", errand->key,
+              clock_monotonic() - errand->started, errand->failed ? "true" : "false");
     answer_clear(&answer);
     api_job_destroy(job);
     errand->done(errand);
