@@ -92,15 +92,21 @@ static bool is_speech(const struct asked_mail *mail, uint8_t kind)
     return mail->kind == MAIL_SPEECH && mail->bytes[FRAME_HEAD - 1] == kind;
 }
 
-void asked_drop(struct asked_table *table, struct asked *asked, const char *from, uint64_t number)
+/* Drops the speeches of that kind; from: NULL: of any worker, with any number. */
+static void drop(struct asked_table *table, struct asked *asked, uint8_t kind, const char *from, uint64_t number)
 {
     struct asked_mail *before = NULL, *mail;
     while ((mail = before ? before->next : asked->first) != NULL) {
-        if (is_speech(mail, MESSAGE_LOOKUP) && mail->number == number && strcmp(mail->from, from) == 0)
+        if (is_speech(mail, kind) && (!from || (mail->number == number && strcmp(mail->from, from) == 0)))
             free(mail_remove(table, asked, before));
         else
             before = mail;
     }
+}
+
+void asked_drop(struct asked_table *table, struct asked *asked, const char *from, uint64_t number)
+{
+    drop(table, asked, MESSAGE_LOOKUP, from, number);
 }
 
 /* ---------------------------------------------------------------- early ones */
@@ -270,12 +276,8 @@ static bool admit(struct asked_table *table, struct asked *asked, const struct l
     uint8_t kind = letter_frame_kind(&speech->frame);
     if (kind == MESSAGE_LOOKUP)
         asked_drop(table, asked, speech->from, speech->number);
-    if (kind == MESSAGE_PROGRESS && asked->last && is_speech(asked->last, MESSAGE_PROGRESS)) {
-        struct asked_mail *before = NULL;
-        for (struct asked_mail *mail = asked->first; mail != asked->last; mail = mail->next)
-            before = mail;
-        free(mail_remove(table, asked, before));
-    }
+    if (kind == MESSAGE_PROGRESS)
+        drop(table, asked, MESSAGE_PROGRESS, NULL, 0);
     return asked->mails < ASKED_MAILS_MOST && table->bytes + speech->frame.len <= ASKED_BYTES_MOST;
 }
 
