@@ -197,6 +197,7 @@ bool asked_add(struct asked_table *table, struct asked *asked, const uint8_t id[
         return true;
     asked->of.nonce = early->nonce;
     asked->state = ASKED_KEPT;
+    asked->again = true;
     strcpy(asked->worker, early->worker);
     if (early->answer) {
         asked->state = ASKED_ANSWERED;
@@ -262,8 +263,10 @@ static bool counts(struct asked *asked, const struct letter_of *of, const char *
 {
     if (of->nonce != asked->of.nonce && asked->worker[0] && strcmp(asked->worker, from) != 0)
         return false;
-    if (of->nonce != asked->of.nonce && asked->state != ASKED_KEPT) /* the broker has that one, which is enough */
+    if (of->nonce != asked->of.nonce) { /* the broker has that one, which is enough */
         asked->state = ASKED_KEPT;
+        asked->again = true;
+    }
     asked->of.nonce = of->nonce;
     strcpy(asked->worker, from);
     return true;

@@ -51,7 +51,7 @@ struct asked {
     char key[65];
     struct letter_of of;
     enum asked_state state;
-    bool again;                    /* the connection was lost since it was sent, so a delivery may have been too */
+    bool again;                    /* deliveries may have been lost with a connection, also of an earlier process */
     char worker[LETTER_NAME_SIZE]; /* that computes it; "": none has said so */
     struct asked_mail *first, *last;
     size_t mails;

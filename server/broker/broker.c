@@ -24,10 +24,10 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define SETTLE_SECONDS 1.0    /* after the first connection */
-#define CALL_SECONDS 4.0      /* between two calls by which workers know that the server lives */
-#define TICK_SECONDS 0.05     /* between two calls of canceled() */
-#define FALLBACK_SECONDS 10.0 /* without a broker, or without a worker, until questions are computed here */
+#define SETTLE_SECONDS 1.0   /* after the first connection */
+#define CALL_SECONDS 4.0     /* between two calls by which workers know that the server lives */
+#define TICK_SECONDS 0.05    /* between two calls of canceled() */
+#define FALLBACK_SECONDS 5.0 /* without a broker, or without a worker, until questions are computed here */
 
 struct broker {
     const struct config *config;
@@ -125,7 +125,7 @@ static void on_down(void *user, const char *why)
     struct broker *broker = user;
     char quoted[300];
     pthread_mutex_lock(&broker->mutex);
-    bool tell = !broker->told && !broker->stopping;
+    bool tell = (!broker->told || strcmp(broker->why, why) != 0) && !broker->stopping;
     broker->connected = false;
     broker->told = true;
     snprintf(broker->why, sizeof broker->why, "%s", why);

@@ -21,7 +21,7 @@
 #define STATUS_SECONDS 2.0  /* between two statuses */
 #define SERVERS_MOST 64     /* that are remembered */
 #define SILENT_SECONDS 30.0 /* a server that was silent for this long is gone */
-#define REFUSED_SECONDS 3.0 /* after a refusal, for another server to welcome it */
+#define REFUSED_SECONDS 1.0 /* after a refusal, for another server to welcome it */
 #define STOPPED_MOST 1024   /* questions that were stopped before they came */
 
 struct known_server {
@@ -43,7 +43,8 @@ struct desk_process {
     struct letter_of stopped[STOPPED_MOST];
     size_t stopped_next;
     bool connected;
-    bool told; /* that the broker is gone */
+    bool told;      /* that the broker is gone, */
+    char gone[256]; /* and why */
     bool gave_up;
     double refused_at; /* 0: never */
     char why[512];
@@ -335,7 +336,8 @@ static void on_down(void *user, const char *why)
     struct desk_process *process = user;
     char quoted[300];
     pthread_mutex_lock(&process->desk.mutex);
-    bool tell = !process->told && !atomic_load(&process->desk.leaving);
+    bool tell = (!process->told || strcmp(process->gone, why) != 0) && !atomic_load(&process->desk.leaving);
+    snprintf(process->gone, sizeof process->gone, "%s", why);
     process->connected = false;
     process->told = true;
     pthread_mutex_unlock(&process->desk.mutex);

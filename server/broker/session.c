@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-#define CONNECT_SECONDS 3
+#define CONNECT_SECONDS 5
 #define RPC_SECONDS 10
 #define HEARTBEAT_SECONDS 10
 #define FRAME_BYTES 131072

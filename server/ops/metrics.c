@@ -224,23 +224,29 @@ static bool ends_with(const char *name, size_t len, const char *end)
 }
 
 /* In OpenMetrics the name of a family lacks the suffix of its series, and ends with its unit. */
-static void write_head(const struct sheet *sheet, const char *name, const char *type, const char *help)
+void metrics_head(struct text *out, enum metrics_format format, const char *name, const char *type, const char *help)
 {
+    bool open = format == METRICS_OPENMETRICS;
     static const char *const units[] = {"seconds", "bytes"};
     int len = (int)strlen(name);
-    if (sheet->open && strcmp(type, "counter") == 0) {
+    if (open && strcmp(type, "counter") == 0) {
         assert(ends_with(name, (size_t)len, "_total"));
         len -= (int)strlen("_total");
-    } else if (sheet->open && strcmp(type, "info") == 0) {
+    } else if (open && strcmp(type, "info") == 0) {
         assert(ends_with(name, (size_t)len, "_info"));
         len -= (int)strlen("_info");
     } else if (strcmp(type, "info") == 0) {
         type = "gauge";
     }
-    text_printf(sheet->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name, type);
-    for (size_t i = 0; sheet->open && i < sizeof units / sizeof *units; i++)
+    text_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name, type);
+    for (size_t i = 0; open && i < sizeof units / sizeof *units; i++)
         if (ends_with(name, (size_t)len, units[i]))
-            text_printf(sheet->out, "# UNIT %.*s %s\n", len, name, units[i]);
+            text_printf(out, "# UNIT %.*s %s\n", len, name, units[i]);
+}
+
+static void write_head(const struct sheet *sheet, const char *name, const char *type, const char *help)
+{
+    metrics_head(sheet->out, sheet->open ? METRICS_OPENMETRICS : METRICS_PROMETHEUS, name, type, help);
 }
 
 static const char *route_name(const struct sheet *sheet, size_t route)
@@ -347,6 +353,10 @@ void metrics_write(struct text *out, enum metrics_format format, const char *con
     write_problems(&sheet);
     write_requests(&sheet);
     write_timers(&sheet);
-    if (sheet.open)
+}
+
+void metrics_end(struct text *out, enum metrics_format format)
+{
+    if (format == METRICS_OPENMETRICS)
         text_puts(out, "# EOF\n");
 }

@@ -103,7 +103,11 @@ enum metrics_format {
     METRICS_OPENMETRICS /* OpenMetrics 1.0, with units and with ids of requests as exemplars */
 };
 
-/* Writes all metrics; routes: routes_len names (path patterns with method). */
+/* The lines before the series of a family. In OpenMetrics its name may differ from theirs. */
+void metrics_head(struct text *out, enum metrics_format format, const char *name, const char *type, const char *help);
+/* The end, after all families. */
+void metrics_end(struct text *out, enum metrics_format format);
+/* Writes all metrics of this file; routes: routes_len names (path patterns with method). */
 void metrics_write(struct text *out, enum metrics_format format, const char *const *routes, size_t routes_len);
 
 #endif

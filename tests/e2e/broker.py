@@ -3,6 +3,7 @@ RabbitMQ as an ordinary process in a folder of its own, on ports of its own, and
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
+import json
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ from conftest import BINARY, PATIENCE, until
 SERVER = pathlib.Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 CONFIGURATION = """listeners.tcp.1 = 127.0.0.1:{port}
 disk_free_limit.absolute = 1MB
+load_definitions = {folder}/definitions.json
 """
 TLS = """listeners.ssl.1 = 127.0.0.1:{tls}
 ssl_options.cacertfile = {folder}/ca.pem
@@ -32,14 +34,23 @@ def free_ports(count):
     return ports
 
 
-class Broker:
-    """Its files survive a kill. With tls, the folder must hold ca.pem, cert.pem and key.pem."""
+def definitions(places):
+    """One user, and virtual hosts named 0, 1 and so on."""
+    return {"users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+            "vhosts": [{"name": str(place)} for place in range(places)],
+            "permissions": [{"user": "guest", "vhost": str(place), "configure": ".*", "write": ".*", "read": ".*"}
+                            for place in range(places)]}
 
-    def __init__(self, folder, tls=False):
+
+class Broker:
+    """Its files survive a kill. With tls, the folder must hold ca.pem, cert.pem and key.pem, for localhost."""
+
+    def __init__(self, folder, places=1, tls=False):
         self.folder = folder
         self.port, distribution, names, self.tls = free_ports(4)
         configuration = CONFIGURATION + (TLS if tls else "")
         (folder / "rabbitmq.conf").write_text(configuration.format(port=self.port, tls=self.tls, folder=folder))
+        (folder / "definitions.json").write_text(json.dumps(definitions(places)))
         (folder / "plugins").write_text("[].")
         (folder / "env").write_text("")
         self.environment = {
@@ -56,9 +67,8 @@ class Broker:
         self.process = None
         self.start()
 
-    @property
-    def url(self):
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2f"
+    def url(self, place=0):
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/{place}"
 
     def start(self):
         with open(self.folder / "output", "ab") as output:

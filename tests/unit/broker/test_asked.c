@@ -158,6 +158,8 @@ TEST(what_a_worker_computes_for_an_earlier_process_is_not_asked_again)
     assert_int_equal(table.early_len, 1);
     assert_true(asked_add(&table, &asked, ids[0]));
     assert_true(asked.state == ASKED_KEPT && asked.of.nonce == EARLIER);
+    assert_int_equal(dead(&of), ASKED_TAKEN); /* what the earlier process knew of it is not known: once more */
+    assert_int_equal(asked.state, ASKED_UNSENT);
     assert_int_equal(answer(ids[0], EARLIER, "a"), ASKED_TAKEN);
     asked_remove(&table, &asked);
     asked_clear(&table);

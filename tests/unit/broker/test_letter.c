@@ -1,5 +1,5 @@
 /*
- * Letters: each is read as it was written; cut short anywhere, or with bytes changed, it is malformed or another letter,
+ * Letters: each is read as it was written; cut short anywhere, or with bytes changed, it is malformed or another one,
  * and never a fault.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
