@@ -43,7 +43,7 @@ DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-ti
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14
-DEPS_BENCH := curl jq wrk python3 python3-venv ca-certificates
+DEPS_BENCH := curl jq wrk python3 python3-venv python3-pytest python3-requests rabbitmq-server ca-certificates
 DEPS ?= $(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(DEPS_LINT) $(DEPS_FORMAT) $(DEPS_BENCH))
 
 # ---------------------------------------------------------------- compiler flags
@@ -389,7 +389,7 @@ format-check:
 
 # ---------------------------------------------------------------- installing
 
-UNITS := epsilond.service epsilond.socket
+UNITS := epsilond.service epsilond.socket epsilond-worker.service
 INSTALLED := bin/epsilond include/epsilon.h lib/libepsilon.a lib/libepsilon.so.$(VERSION) lib/libepsilon.so.$(SOVERSION) \
              lib/libepsilon.so lib/pkgconfig/epsilon.pc $(addprefix lib/systemd/system/,$(UNITS))
 DESTINATION = $(if $(filter /%,$(PREFIX)),$(DESTDIR)$(PREFIX),$(error PREFIX=$(PREFIX) must be an absolute path))
@@ -406,9 +406,9 @@ install: all
 	ln -sf libepsilon.so.$(SOVERSION) $(DESTINATION)/lib/libepsilon.so
 	sed 's|^prefix=.*|prefix=$(PREFIX)|' $(BIN)/epsilon.pc > $(DESTINATION)/lib/pkgconfig/epsilon.pc
 	chmod 644 $(DESTINATION)/lib/pkgconfig/epsilon.pc
-	sed 's|@BINDIR@|$(PREFIX)/bin|' docker/systemd/epsilond.service > $(DESTINATION)/lib/systemd/system/epsilond.service
-	chmod 644 $(DESTINATION)/lib/systemd/system/epsilond.service
-	install -m 644 docker/systemd/epsilond.socket $(DESTINATION)/lib/systemd/system/
+	for unit in $(UNITS); do \
+	    sed 's|@BINDIR@|$(PREFIX)/bin|' docker/systemd/$$unit > $(DESTINATION)/lib/systemd/system/$$unit && \
+	    chmod 644 $(DESTINATION)/lib/systemd/system/$$unit || exit 1; done
 	@$(LOADER); [ -n "$(DESTDIR)" ] || known || \
 	    echo 'install: for programs to find libepsilon.so.$(SOVERSION): LD_LIBRARY_PATH=$(PREFIX)/lib, or as root that' \
 	        'folder in /etc/ld.so.conf.d and ldconfig'

@@ -212,6 +212,8 @@ static bool take_locked(struct desk_process *process, struct errand *errand, con
 
 static void on_question(struct desk_process *process, const struct link_delivery *delivery)
 {
+    if (atomic_load(&process->desk.leaving)) /* it goes to another worker when this one disconnects */
+        return;
     struct errand *errand = errand_create(&process->desk, delivery->bytes, delivery->len);
     if (!errand) {
         log_event(LOG_LEVEL_ERROR, "question", "bytes=%zu detail=\"it makes no sense, or memory ran out\"",

@@ -151,6 +151,7 @@ def cancel(server, path):
     assert server.request("POST", path + "/cancel").status_code in (200, 202)
 
 
+@pytest.mark.sanitized
 def test_a_worker_stops_when_its_job_is_canceled(serve, hire):
     server, worker = serve(), hire()
     path = computing(server, worker)
@@ -160,6 +161,7 @@ def test_a_worker_stops_when_its_job_is_canceled(serve, hire):
     assert server.solve(GAUSSIAN)["attempts"] == 1 and len(worker.answered()) == 1
 
 
+@pytest.mark.sanitized
 def test_a_worker_that_is_told_to_stop_gives_its_job_back(serve, hire):
     server = serve()
     for _ in range(4):  # more often than deliveries are repeated
