@@ -259,3 +259,21 @@ def test_senseless_options_are_refused(options, says, tmp_path):
 def test_a_worker_says_what_it_needs(options, says):
     ended = subprocess.run([BINARY, "worker", *options], capture_output=True, text=True, timeout=60)
     assert ended.returncode in (1, 2) and says in ended.stderr
+
+
+def test_factorisations_are_computed_once_and_kept(serve, hire):
+    """By a worker; then found in its own cache; and by another worker, in that of the server."""
+    job = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True}, "sampling": {"scheme": "none"},
+           "noise_multiplier": 2.0, "delta": 1e-6}
+    lookups = 'epsilond_cache_lookups_total{kind="factorization",result="%s"}'
+    server, worker = serve(), hire()
+    results = [server.solve(dict(job, delta=delta))["result"] for delta in (1e-5, 1e-6)]
+    missed = server.metric(lookups % "miss")
+    assert missed >= 1 and server.metric(lookups % "hit") == 0
+    worker.stop()
+    hire()
+    results.append(server.solve(dict(job, delta=1e-7))["result"])
+    assert (server.metric(lookups % "miss"), server.metric(lookups % "hit")) == (missed, 1)
+    assert len({result["factorization"]["id"] for result in results}) == 1
+    [(uses, kept)] = server.stored("SELECT count(*), count(DISTINCT key) FROM uses")
+    assert uses == 3 * kept  # each job uses what the first one has found
