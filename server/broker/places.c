@@ -26,7 +26,8 @@ static void places(struct places *places, const char *name, const char *all, con
     places->exchanges[0] = (struct session_exchange){.name = PLACES_LETTERS, .type = "direct"};
     places->exchanges[1] = (struct session_exchange){.name = PLACES_DEAD, .type = "direct"};
     places->exchanges[2] = (struct session_exchange){.name = places->questions, .type = "fanout", .fleeting = true};
-    places->queues[QUEUE_LETTERS] = (struct session_queue){.exchange = PLACES_LETTERS, .keys = {places->name, all}};
+    places->queues[QUEUE_LETTERS] =
+        (struct session_queue){.ours = true, .exchange = PLACES_LETTERS, .keys = {places->name, all}};
     places->queues[QUEUE_QUESTIONS] = (struct session_queue){
         .name = places->questions, .dead = PLACES_DEAD, .exchange = places->questions, .keys = {""}};
 }
@@ -35,6 +36,8 @@ void places_server(struct places *out, const char *name, const struct build *bui
 {
     places(out, name, PLACES_SERVERS, build);
     places_answers(out->answers, name);
+    snprintf(out->own, sizeof out->own, "epsilond.server.%s", name);
+    out->queues[QUEUE_LETTERS].name = out->own;
     out->queues[QUEUE_QUESTIONS].never = true;
     out->queues[QUEUE_ANSWERS] = (struct session_queue){
         .name = out->answers, .exchange = PLACES_DEAD, .keys = {out->name}, .prefetch = ANSWERS_PREFETCH};

@@ -7,7 +7,9 @@
  * epsilond.dead           an exchange: questions that were delivered DELIVERIES times in vain, to the queue of answers
  *                         of the server that asked.
  * epsilond.letters        an exchange: what may be lost, to servers and workers by their names, or to all of them. Each
- *                         has a queue that goes with its connection.
+ *                         has a queue that goes with its connection;
+ * epsilond.server.SERVER  is that of a server, which keeps a second one of the same name (from a copy of its database)
+ *                         away from its answers.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -27,6 +29,7 @@ enum { QUEUE_LETTERS, QUEUE_QUESTIONS, QUEUE_ANSWERS, QUEUES };
 
 struct places {
     char name[LETTER_NAME_SIZE]; /* of the process */
+    char own[64];                /* the queue of letters of a server */
     char questions[64];
     char answers[64];
     struct session_exchange exchanges[4];

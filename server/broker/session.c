@@ -28,7 +28,7 @@ struct session {
     amqp_connection_state_t state;
     amqp_message_t message; /* the last delivery, if `has` */
     bool has;
-    char own[128]; /* the name of the queue that is ours alone, which the broker has drawn */
+    char own[128]; /* the name of the queue that is ours, which the broker may have drawn */
     char why[256];
 };
 
@@ -216,7 +216,7 @@ static amqp_table_entry_t number_entry(const char *key, int64_t value)
                                 .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = value}};
 }
 
-/* A queue with a name is a quorum queue. A message that is returned DELIVERIES times, and so was delivered as often, is
+/* A queue that outlives connections is a quorum queue. A message that is returned DELIVERIES times, and so was delivered as often, is
  * dead; it is kept until the queue behind the exchange has it. */
 static bool declare(struct session *session, const struct session_queue *queue)
 {
@@ -235,6 +235,19 @@ static bool declare(struct session *session, const struct session_queue *queue)
     return was_well(session, "cannot declare a queue");
 }
 
+static bool declare_ours(struct session *session, const struct session_queue *queue)
+{
+    const amqp_queue_declare_ok_t *declared = amqp_queue_declare(
+        session->state, CHANNEL, amqp_cstring_bytes(queue->name ? queue->name : ""), 0, 0, 1, 1, amqp_empty_table);
+    if (!was_well(session, "cannot declare a queue"))
+        return false;
+    if (!declared || declared->queue.len >= sizeof session->own)
+        return fail(session, "cannot declare a queue", "its name is too long");
+    memcpy(session->own, declared->queue.bytes, declared->queue.len);
+    session->own[declared->queue.len] = '\0';
+    return true;
+}
+
 static amqp_bytes_t name_of(const struct session *session, const struct session_queue *queue)
 {
     return amqp_cstring_bytes(queue->name ? queue->name : session->own);
@@ -243,20 +256,11 @@ static amqp_bytes_t name_of(const struct session *session, const struct session_
 bool session_queue(struct session *session, const struct session_queue *queue, bool *fresh)
 {
     bool exists = true;
-    if (queue->name) {
-        if (!probe(session, queue->name, &exists) || !declare(session, queue))
-            return false;
-        *fresh = *fresh || !exists;
-    } else {
-        const amqp_queue_declare_ok_t *drawn =
-            amqp_queue_declare(session->state, CHANNEL, amqp_empty_bytes, 0, 0, 1, 1, amqp_empty_table);
-        if (!was_well(session, "cannot declare a queue"))
-            return false;
-        if (!drawn || drawn->queue.len >= sizeof session->own)
-            return fail(session, "cannot declare a queue", "its name is too long");
-        memcpy(session->own, drawn->queue.bytes, drawn->queue.len);
-        session->own[drawn->queue.len] = '\0';
-    }
+    if (queue->ours && !declare_ours(session, queue))
+        return false;
+    if (!queue->ours && (!probe(session, queue->name, &exists) || !declare(session, queue)))
+        return false;
+    *fresh = *fresh || !exists;
     for (size_t i = 0; i < 2 && queue->keys[i]; i++) {
         amqp_queue_bind(session->state, CHANNEL, name_of(session, queue), amqp_cstring_bytes(queue->exchange),
                         amqp_cstring_bytes(queue->keys[i]), amqp_empty_table);
@@ -278,9 +282,8 @@ bool session_consume(struct session *session, const struct session_queue *queue,
     amqp_basic_qos(session->state, CHANNEL, 0, (uint16_t)queue->prefetch, 0);
     if (!was_well(session, "cannot limit deliveries"))
         return false;
-    bool alone = queue->name && !queue->dead; /* answers have one reader */
     amqp_basic_consume(session->state, CHANNEL, name_of(session, queue), amqp_cstring_bytes(tag), 0, !queue->prefetch,
-                       alone, amqp_empty_table);
+                       0, amqp_empty_table);
     return was_well(session, "cannot consume a queue");
 }
 

@@ -37,7 +37,8 @@ struct session_exchange {
 
 /* A queue. */
 struct session_queue {
-    const char *name; /* NULL: the broker draws a name, the queue is ours alone, and it goes with the connection */
+    const char *name; /* NULL: the broker draws a name */
+    bool ours;        /* it goes with the connection, and no other connection can have a queue of this name */
     const char *dead; /* the exchange of messages that were delivered DELIVERIES times in vain; NULL: no limit */
     const char *exchange;
     const char *keys[2]; /* by which it is bound to that exchange; NULL: only one */
@@ -56,7 +57,7 @@ void session_close(struct session *session); /* at once; NULL is allowed */
 int session_fd(const struct session *session);
 
 bool session_exchange(struct session *session, const struct session_exchange *exchange);
-/* Declares the queue. *fresh is set if a queue with a name did not exist. */
+/* Declares the queue. *fresh is set if one that outlives connections did not exist. */
 bool session_queue(struct session *session, const struct session_queue *queue, bool *fresh);
 /* Consumes the queue; its deliveries carry that number. */
 bool session_consume(struct session *session, const struct session_queue *queue, unsigned number);

@@ -277,3 +277,16 @@ def test_factorisations_are_computed_once_and_kept(serve, hire):
     assert len({result["factorization"]["id"] for result in results}) == 1
     [(uses, kept)] = server.stored("SELECT count(*), count(DISTINCT key) FROM uses")
     assert uses == 3 * kept  # each job uses what the first one has found
+
+
+def test_a_copy_of_a_server_is_not_let_in(launch, url):
+    server = launch("--broker", url)
+    until(lambda: connected(server))
+    copy = launch()
+    copy.stop()
+    subprocess.run([BINARY, "backup", "--db", server.database, f"{copy.database}-2"], check=True, timeout=60)
+    os.replace(f"{copy.database}-2", copy.database)
+    copy.start("--broker", url)
+    until(lambda: "exclusive" in copy.log_text())
+    check_problem(copy.get("/readyz"), 503, "queue-full")
+    assert connected(server) and server.get("/readyz").status_code == 200
