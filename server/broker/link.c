@@ -50,7 +50,9 @@ struct link {
     struct link_needs needs;
     struct link_hooks hooks;
     pthread_t thread;
-    bool joined;
+    bool joined; /* or never started */
+    bool ended;  /* the thread has nothing more to do */
+    pthread_cond_t over;
     int wake; /* eventfd */
     pthread_mutex_t mutex;
     struct parcel *first, *last;
@@ -372,6 +374,10 @@ static void *link_main(void *argument)
         }
         retry = fmin(2 * retry, RETRY_MOST);
     }
+    pthread_mutex_lock(&link->mutex);
+    link->ended = true;
+    pthread_cond_signal(&link->over);
+    pthread_mutex_unlock(&link->mutex);
     return NULL;
 }
 
@@ -379,11 +385,16 @@ static void *link_main(void *argument)
 
 struct link *link_create(const struct address *address, const struct link_needs *needs, const struct link_hooks *hooks)
 {
+    pthread_condattr_t monotonic;
     struct link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
     *link = (struct link){.address = address, .needs = *needs, .hooks = *hooks, .joined = true, .fd = -1};
     pthread_mutex_init(&link->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&link->over, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     link->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     link->wanted = calloc(needs->queues_len, sizeof *link->wanted);
     link->consumed = calloc(needs->queues_len, sizeof *link->consumed);
@@ -405,9 +416,15 @@ bool link_start(struct link *link)
 /* Waits for the end of the thread. */
 static bool join(struct link *link, double deadline)
 {
-    struct timespec until = clock_timespec(deadline);
-    if (!link->joined)
-        link->joined = pthread_clockjoin_np(link->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+    struct timespec until = clock_timespec(fmin(deadline, clock_monotonic() + 3600)); /* INFINITY is no time */
+    int code = 0;
+    pthread_mutex_lock(&link->mutex);
+    while (!link->joined && !link->ended && code == 0)
+        code = pthread_cond_timedwait(&link->over, &link->mutex, &until);
+    bool ended = link->ended;
+    pthread_mutex_unlock(&link->mutex);
+    if (!link->joined && ended)
+        link->joined = pthread_join(link->thread, NULL) == 0;
     return link->joined;
 }
 
@@ -437,6 +454,7 @@ void link_destroy(struct link *link)
     forget_pending(link);
     if (link->wake >= 0)
         close(link->wake);
+    pthread_cond_destroy(&link->over);
     pthread_mutex_destroy(&link->mutex);
     free(link->wanted);
     free(link->consumed);

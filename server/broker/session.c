@@ -216,8 +216,8 @@ static amqp_table_entry_t number_entry(const char *key, int64_t value)
                                 .value = {.kind = AMQP_FIELD_KIND_I64, .value.i64 = value}};
 }
 
-/* A queue that outlives connections is a quorum queue. A message that is returned DELIVERIES times, and so was delivered as often, is
- * dead; it is kept until the queue behind the exchange has it. */
+/* A queue that outlives connections is a quorum queue. A message that was delivered DELIVERIES times, and returned as
+ * often, is dead; it is kept until the queue behind the exchange has it. */
 static bool declare(struct session *session, const struct session_queue *queue)
 {
     amqp_table_entry_t entries[6];
