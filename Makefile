@@ -36,15 +36,15 @@ BIN := $(if $(filter release,$(FLAVOUR)),build,$(B))
 
 DEPS_BUILD := gcc libc6-dev pkg-config libgsl-dev libfftw3-dev libopenblas-serial-dev liblapacke-dev \
               libsodium-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libsqlite3-dev libsystemd-dev \
-              libseccomp-dev librandom123-dev libsleef-dev libjs-chart.js
+              libseccomp-dev librabbitmq-dev librandom123-dev libsleef-dev libjs-chart.js
 DEPS_TEST := libcmocka-dev g++ binutils python3 python3-pytest python3-pytest-timeout python3-pytest-xdist \
              python3-requests python3-numpy python3-yaml python3-jsonschema python3-venv python3-wheel ca-certificates curl jq \
-             chromium chromium-driver python3-selenium openssl systemd python3-prometheus-client
+             chromium chromium-driver python3-selenium openssl systemd python3-prometheus-client rabbitmq-server
 DEPS_DEMO := curl jq
 DEPS_LINT := clang-14 clang-tidy-14 libclang-rt-14-dev llvm-14
 DEPS_FORMAT := clang-format-14
 DEPS_IMAGE := buildah mmdebstrap
-DEPS_BENCH := curl jq wrk python3 python3-venv ca-certificates
+DEPS_BENCH := curl jq wrk python3 python3-venv python3-pytest python3-requests rabbitmq-server ca-certificates
 DEPS ?= $(sort $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(DEPS_LINT) $(DEPS_FORMAT) $(DEPS_BENCH))
 
 # ---------------------------------------------------------------- compiler flags
@@ -74,7 +74,7 @@ endif
 SERIAL = $(wildcard /usr/lib/*/openblas-serial/pkgconfig)
 PKG = PKG_CONFIG_PATH="$(SERIAL):$$PKG_CONFIG_PATH" pkg-config
 PKG_LIB := openblas lapacke gsl fftw3 libsodium
-PKG_SERVER := libmicrohttpd gnutls jansson sqlite3 libsystemd libseccomp
+PKG_SERVER := libmicrohttpd gnutls jansson sqlite3 libsystemd libseccomp librabbitmq
 
 # lazy,NAME,command: runs the command once, when NAME is first used.
 lazy = $(eval $(1) := $$(shell $(2)))$($(1))
@@ -430,7 +430,7 @@ format-check:
 
 # ---------------------------------------------------------------- installing
 
-UNITS := epsilond.service epsilond.socket
+UNITS := epsilond.service epsilond.socket epsilond-worker.service
 INSTALLED := bin/epsilond include/epsilon.h lib/libepsilon.a lib/libepsilon.so.$(VERSION) lib/libepsilon.so.$(SOVERSION) \
              lib/libepsilon.so lib/pkgconfig/epsilon.pc $(addprefix lib/systemd/system/,$(UNITS))
 DESTINATION = $(if $(filter /%,$(PREFIX)),$(DESTDIR)$(PREFIX),$(error PREFIX=$(PREFIX) must be an absolute path))
@@ -447,9 +447,9 @@ install: all
 	ln -sf libepsilon.so.$(SOVERSION) $(DESTINATION)/lib/libepsilon.so
 	sed 's|^prefix=.*|prefix=$(PREFIX)|' $(BIN)/epsilon.pc > $(DESTINATION)/lib/pkgconfig/epsilon.pc
 	chmod 644 $(DESTINATION)/lib/pkgconfig/epsilon.pc
-	sed 's|@BINDIR@|$(PREFIX)/bin|' docker/systemd/epsilond.service > $(DESTINATION)/lib/systemd/system/epsilond.service
-	chmod 644 $(DESTINATION)/lib/systemd/system/epsilond.service
-	install -m 644 docker/systemd/epsilond.socket $(DESTINATION)/lib/systemd/system/
+	for unit in $(UNITS); do \
+	    sed 's|@BINDIR@|$(PREFIX)/bin|' docker/systemd/$$unit > $(DESTINATION)/lib/systemd/system/$$unit && \
+	    chmod 644 $(DESTINATION)/lib/systemd/system/$$unit || exit 1; done
 	@$(LOADER); [ -n "$(DESTDIR)" ] || known || \
 	    echo 'install: for programs to find libepsilon.so.$(SOVERSION): LD_LIBRARY_PATH=$(PREFIX)/lib, or as root that' \
 	        'folder in /etc/ld.so.conf.d and ldconfig'

@@ -11,6 +11,7 @@ int command_solve(int argc, char **argv);
 int command_backup(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_key(int argc, char **argv);
+int command_worker(int argc, char **argv);
 
 /* Prints the help text, for --help of any command. */
 void print_help(void);

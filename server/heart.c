@@ -81,11 +81,12 @@ static bool writer_works(struct heart *heart, char *reason, size_t reason_size)
 
 static void take_mutexes(const struct server *server)
 {
-    struct pool *const pools[] = {server->pool,  server->gate, server->bulk,
-                                  server->lists, server->side, server->streams};
+    struct pool *const pools[] = {server->pool, server->gate,    server->bulk,  server->lists,
+                                  server->side, server->streams, server->remote};
     struct pool_task none = {0};
     for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++)
-        pool_withdraw(pools[i], &none);
+        if (pools[i])
+            pool_withdraw(pools[i], &none);
 }
 
 static bool workers_work(struct heart *heart, char *reason, size_t reason_size)

@@ -17,6 +17,7 @@ void print_help(void)
            "  epsilond backup [OPTION...] FILE     copy the database; a server may be writing to it\n"
            "  epsilond doctor [OPTION...]          check what serve would need; takes its options\n"
            "  epsilond key [OPTION...] new         print a new key for a client, and its line for --keys\n"
+           "  epsilond worker [OPTION...]          compute for servers on other machines, through a broker\n"
            "  epsilond --help | --version\n\n"
            "Options can also be set by the environment variables in parentheses; the command line takes precedence.\n\n"
            "serve:\n",
@@ -26,6 +27,8 @@ void print_help(void)
     config_help(stdout, CONFIG_SOLVE);
     printf("\nbackup:\n");
     config_help(stdout, CONFIG_BACKUP);
+    printf("\nworker:\n");
+    config_help(stdout, CONFIG_WORKER);
     printf("\nkey:\n");
     config_help(stdout, CONFIG_KEY);
 }

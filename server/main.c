@@ -30,6 +30,8 @@ int main(int argc, char **argv)
         return command_doctor(argc - 1, argv + 1);
     if (strcmp(command, "key") == 0)
         return command_key(argc - 1, argv + 1);
+    if (strcmp(command, "worker") == 0)
+        return command_worker(argc - 1, argv + 1);
     if (strcmp(command, CELL_COMMAND) == 0) /* not for users, so it is not in --help */
         return command_cell(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {

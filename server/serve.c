@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/broker/broker.h"
 #include "server/cells/cells.h"
 #include "server/commands.h"
 #include "server/groups/groups.h"
@@ -33,7 +34,7 @@
 #include "server/http/tls.h"
 #include "server/http/wait.h"
 #include "server/jobs/jobs.h"
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 #include "server/ops/access.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
@@ -83,6 +84,21 @@ static int last_status(void)
 }
 
 /* ---------------------------------------------------------------- starting and stopping */
+
+/* Connects to the broker. Returns false with a message. */
+static bool broker_build(struct server *server, char *message, size_t message_size)
+{
+    char name[33];
+    const struct config *config = server->config;
+    if (!store_name(server->store, name)) {
+        snprintf(message, message_size, "cannot read the name of the database %s", config->db);
+        return false;
+    }
+    snprintf(message, message_size, "out of memory or threads");
+    server->remote = pool_create((size_t)config->broker_jobs, 0, METRIC_COUNT);
+    server->broker = server->remote ? broker_create(config, name, message, message_size) : NULL;
+    return server->broker != NULL;
+}
 
 /* Starts everything below HTTP. Returns false with a message. */
 static bool server_build(struct server *server, char *message, size_t message_size)
@@ -135,6 +151,8 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->store = store_open(&options, message, message_size);
     if (!server->store)
         return false;
+    if (config->broker && !broker_build(server, message, message_size))
+        return false;
     if (!jobs_recover(server->jobs, groups_recover, server->groups)) {
         if (!store_disk_full(config->db, NULL, message, message_size))
             snprintf(message, message_size, "cannot read the jobs of an earlier run from %s", config->db);
@@ -149,6 +167,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
 static bool server_stop(struct server *server, struct http *http, double deadline)
 {
     watchdog_stop(server->watchdog); /* everything becomes unwanted now */
+    broker_quiesce(server->broker);
     if (http)
         http_quiesce(http);
     if (server->store)
@@ -166,7 +185,8 @@ static bool server_stop(struct server *server, struct http *http, double deadlin
     /* The side threads before the workers, which they may use. */
     return pool_stop(server->gate, deadline) && pool_stop(server->bulk, deadline) &&
            pool_stop(server->lists, deadline) && pool_stop(server->side, deadline) &&
-           pool_stop(server->streams, deadline) && pool_stop(server->pool, deadline);
+           pool_stop(server->streams, deadline) && pool_stop(server->remote, deadline) &&
+           pool_stop(server->pool, deadline) && broker_stop(server->broker, deadline);
 }
 
 /* Call after server_stop(). Returns false if a process that computed ended in another way than it should. */
@@ -185,6 +205,8 @@ static bool server_free(struct server *server)
     pool_destroy(server->side);
     pool_destroy(server->streams);
     pool_destroy(server->pool);
+    pool_destroy(server->remote);
+    broker_destroy(server->broker);
     store_close(server->store);
     groups_destroy(server->groups);
     memory_destroy(server->rankings);

@@ -10,6 +10,7 @@
 #include "server/ops/config.h"
 
 struct access;
+struct broker;
 struct cells;
 struct store;
 struct tls;
@@ -35,8 +36,10 @@ struct server {
     struct proxies *proxies;    /* the trusted ones */
     bool socket_lent;           /* the supervisor keeps the listening socket open for the next process */
     struct store *store;
-    struct pool *pool;    /* the workers */
-    struct cells *cells;  /* the processes that compute; NULL: this one does */
+    struct pool *pool;     /* the workers */
+    struct cells *cells;   /* the processes that compute; NULL: this one does */
+    struct broker *broker; /* to workers on other machines; NULL: there is none */
+    struct pool *remote;   /* its threads wait for jobs at the broker; NULL likewise */
     struct pool *side;    /* four threads: open streams, and draw matrices (two at most); independent of running jobs */
     struct pool *streams; /* two threads: produce the next piece of each stream that has room */
     struct pool *gate;    /* one thread: decides whether a job is accepted, if that takes time */

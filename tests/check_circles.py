@@ -17,7 +17,8 @@ LAYERS = ("base", "numerics", "sampling", "pld", "moments", "strategy", "account
           "training", "ask")
 # What files of a room must not include.
 APART = {"server/http": ("jobs", "groups", "work", "store", "routes"),
-         "server/cells": ("http", "routes", "jobs", "groups"), "server/jobs": ("http", "routes", "groups"),
+         "server/cells": ("http", "routes", "jobs", "groups", "broker"),
+         "server/broker": ("http", "routes", "jobs", "groups"), "server/jobs": ("http", "routes", "groups"),
          "server/groups": ("http", "routes"), "server/work": ("http", "routes", "jobs", "groups", "store"),
          "server/store": ("http", "routes", "jobs", "groups", "work"),
          "server/ops": ("http", "routes", "jobs", "groups", "work", "store")}

@@ -116,8 +116,9 @@ result $? "the soname changes with every version that may break programs: $sonam
 result $? "the installed daemon runs"
 
 grep -qx "ExecStart=$work/prefix/bin/epsilond serve .*" "$work/prefix/lib/systemd/system/epsilond.service" &&
+    grep -qx "ExecStart=$work/prefix/bin/epsilond worker" "$work/prefix/lib/systemd/system/epsilond-worker.service" &&
     [ -e "$work/prefix/lib/systemd/system/epsilond.socket" ]
-result $? "the unit of systemd starts the installed daemon"
+result $? "the units of systemd start the installed daemon"
 
 build install DESTDIR="$work/stage" PREFIX=/usr && grep -qx 'prefix=/usr' "$work/stage/usr/lib/pkgconfig/epsilon.pc" &&
     ! loader_told

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cells/ask.h"
 #include "server/cells/confine.h"
 #include "server/cells/internal.h"
 #include "server/ops/log.h"
@@ -28,6 +29,7 @@ struct asking {
     const struct question *question;
     const struct eps_context *context;
     struct answer *answer;
+    uint64_t max_n;
     size_t threads; /* as told to the cell */
     enum stop stop; /* likewise */
     double stopped_at;
@@ -69,42 +71,58 @@ static const char *stage_of(const char *stage)
     return kept;
 }
 
-static bool on_progress(struct asking *asking, struct unpack *payload)
+static bool on_progress(const struct eps_context *context, struct unpack *payload)
 {
     struct message_progress progress;
-    const struct eps_context *context = asking->context;
     if (!message_read_progress(payload, &progress) || !context->progress)
         return false;
     context->progress(context->user, progress.fraction, stage_of(progress.stage), progress.remaining_seconds);
     return true;
 }
 
-static bool on_lookup(struct asking *asking, struct unpack *payload)
+static bool on_lookup(const struct eps_context *context, struct unpack *payload, struct packet *reply)
 {
     struct message_blob blob;
     void *bytes = NULL;
     size_t len = 0;
-    const struct eps_context *context = asking->context;
     if (!message_read_lookup(payload, &blob) || !context->cache_get)
         return false;
     bool found = context->cache_get(context->user, blob.kind, blob.key, &bytes, &len);
-    struct packet *packet = &asking->cell->packet;
-    message_found(packet, found, bytes, len);
-    if (packet->failed) /* out of memory: as if it were not there */
-        message_found(packet, false, NULL, 0);
+    message_found(reply, found, bytes, len);
+    if (reply->failed) /* out of memory: as if it were not there */
+        message_found(reply, false, NULL, 0);
     free(bytes);
-    asking->lost = packet->failed || !cell__send(asking->cell, SEND_SECONDS);
     return true;
 }
 
-static bool on_keep(struct asking *asking, struct unpack *payload)
+static bool on_keep(const struct eps_context *context, struct unpack *payload)
 {
     struct message_blob blob;
-    const struct eps_context *context = asking->context;
     if (!message_read_keep(payload, &blob) || !context->cache_put)
         return false;
     context->cache_put(context->user, blob.kind, blob.key, blob.bytes, blob.len);
     return true;
+}
+
+bool ask_obey(const struct eps_context *context, uint8_t kind, struct unpack *payload, struct packet *reply)
+{
+    switch (kind) {
+    case MESSAGE_PROGRESS:
+        return on_progress(context, payload);
+    case MESSAGE_LOOKUP:
+        return on_lookup(context, payload, reply);
+    case MESSAGE_KEEP:
+        return on_keep(context, payload);
+    default:
+        return false;
+    }
+}
+
+unsigned ask_hooks(const struct eps_context *context)
+{
+    return (context->progress ? HOOK_PROGRESS : 0u) | (context->canceled ? HOOK_CANCELED : 0u) |
+           (context->expired ? HOOK_EXPIRED : 0u) | (context->cache_get ? HOOK_GET : 0u) |
+           (context->cache_put ? HOOK_PUT : 0u) | (context->parallel_for ? HOOK_PARALLEL : 0u);
 }
 
 /* What the messages that have arrived lead to. */
@@ -116,18 +134,15 @@ static enum heard hear(struct asking *asking)
     struct unpack payload;
     enum intake_next next;
     while ((next = intake_take(&asking->cell->intake, &kind, &payload)) == INTAKE_FRAME) {
-        bool sense = false;
         if (kind == MESSAGE_ANSWER) {
             if (message_read_answer(&payload, asking->question->kind, asking->answer))
                 return HEARD_ANSWER;
             answer_clear(asking->answer);
-        } else if (kind == MESSAGE_PROGRESS) {
-            sense = on_progress(asking, &payload);
-        } else if (kind == MESSAGE_LOOKUP) {
-            sense = on_lookup(asking, &payload);
-        } else if (kind == MESSAGE_KEEP) {
-            sense = on_keep(asking, &payload);
         }
+        struct packet *reply = &asking->cell->packet;
+        bool sense = ask_obey(asking->context, kind, &payload, reply);
+        if (sense && kind == MESSAGE_LOOKUP)
+            asking->lost = reply->failed || !cell__send(asking->cell, SEND_SECONDS);
         if (!sense)
             return HEARD_NONSENSE;
     }
@@ -167,13 +182,11 @@ static bool send_question(struct asking *asking)
     asking->threads = cells__part(asking->cells);
     const struct lent lent = {
         .question = *asking->question,
-        .max_n = cells__config(asking->cells)->max_n,
+        .max_n = asking->max_n,
         .max_operations = context->max_operations,
         .max_bytes = context->max_bytes,
         .threads = asking->threads,
-        .hooks = (context->progress ? HOOK_PROGRESS : 0u) | (context->canceled ? HOOK_CANCELED : 0u) |
-                 (context->expired ? HOOK_EXPIRED : 0u) | (context->cache_get ? HOOK_GET : 0u) |
-                 (context->cache_put ? HOOK_PUT : 0u) | (context->parallel_for ? HOOK_PARALLEL : 0u),
+        .hooks = ask_hooks(context),
     };
     message_question(&asking->cell->packet, &lent);
     if (asking->cell->packet.failed)
@@ -276,6 +289,7 @@ void cells_ask(struct cells *cells, const struct question *question, const struc
     for (int killed = 0; end == CELL_KILLED && killed < KILLED_MOST; killed++) {
         struct asking asking = {
             .cells = cells, .question = question, .context = context, .answer = answer, .stop = STOP_NONE};
+        asking.max_n = asker && asker->max_n ? asker->max_n : cells__config(cells)->max_n;
         asking.cell = cells__take(cells, context, answer);
         if (!asking.cell)
             return;

@@ -28,10 +28,11 @@ bool cells_destroy(struct cells *cells);
  * end; the message says why. cells NULL: there are none to start. */
 bool cells_trouble(struct cells *cells, char *message, size_t message_size);
 
-/* Who asks, for the log; or NULL. */
+/* Who asks; or NULL. */
 struct asker {
-    const char *job;
+    const char *job; /* for the log, like `request`; or NULL */
     const char *request;
+    uint64_t max_n; /* the limit under which the job is valid, if it is another one than config->max_n; or 0 */
 };
 
 /*

@@ -61,7 +61,7 @@ struct message_blob {
     enum eps_cache_kind kind;
     uint8_t key[32];
     const void *bytes; /* borrowed; of MESSAGE_KEEP */
-    size_t len;
+    size_t len;        /* 0: the blob was used, and is not sent, because its sender had it */
 };
 
 /* Each writes a frame; its end may have failed, as packet_end() says. */

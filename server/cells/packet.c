@@ -253,3 +253,13 @@ void intake_clear(struct intake *intake)
     free(intake->bytes);
     *intake = (struct intake){0};
 }
+
+bool frame_whole(const void *bytes, size_t len, uint8_t *kind, struct unpack *payload)
+{
+    const uint8_t *at = bytes;
+    if (len < FRAME_HEAD || len - FRAME_HEAD > FRAME_MOST || read_number(at, 4) != len - FRAME_HEAD)
+        return false;
+    *kind = at[4];
+    *payload = (struct unpack){.at = at + FRAME_HEAD, .left = len - FRAME_HEAD};
+    return true;
+}

@@ -87,4 +87,7 @@ void intake_filled(struct intake *intake, size_t len);
 enum intake_next intake_take(struct intake *intake, uint8_t *kind, struct unpack *payload);
 void intake_clear(struct intake *intake);
 
+/* The same for bytes that are one frame, no more and no less. Returns false if they are not. */
+bool frame_whole(const void *bytes, size_t len, uint8_t *kind, struct unpack *payload);
+
 #endif

@@ -7,6 +7,7 @@ import {get, poll} from './api.js';
 import {lineChart, redraw} from './charts.js';
 import {bytes, facts, h, number, seconds, trouble} from './dom.js';
 import {showUsage} from './usage.js';
+import {showWorkers} from './workers.js';
 
 const INTERVAL = 2000; /* ms */
 const KEPT = 90;       /* readings, which is three minutes */
@@ -65,10 +66,10 @@ function about(index) {
 /* The view; returns a function that ends it. */
 export function showLoad(main) {
   const now = h('div', {id: 'load'}), chart = h('div'), build = h('section', {'aria-label': 'This build'});
-  const usage = h('section', {'aria-label': 'Quotas'});
+  const usage = h('section', {'aria-label': 'Quotas'}), workers = h('section', {'aria-label': 'Workers'});
   const began = Date.now(), readings = [];
-  main.append(h('h1', {tabindex: '-1'}, 'Server'), now, chart, usage, build);
-  const stopUsage = showUsage(usage);
+  main.append(h('h1', {tabindex: '-1'}, 'Server'), now, chart, workers, usage, build);
+  const stopUsage = showUsage(usage), stopWorkers = showWorkers(workers);
   get('/v1').then(({problem, body}) => build.replaceChildren(...(problem ? [trouble(problem)] : about(body))));
   const stopLoad = poll('/metrics', INTERVAL, ({problem, body}) => {
     if (problem) {
@@ -87,6 +88,7 @@ export function showLoad(main) {
   });
   return () => {
     stopUsage();
+    stopWorkers();
     stopLoad();
   };
 }

@@ -23,7 +23,8 @@
 static size_t width(const struct group *group)
 {
     size_t own = group->kind->width;
-    return own ? own : 2 * (size_t)group->groups->server->config->workers;
+    const struct config *config = group->groups->server->config;
+    return own ? own : 2 * (size_t)config->workers + (config->broker ? 2 * (size_t)config->broker_jobs : 0);
 }
 
 static bool may_feed_locked(const struct group *group)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/broker/broker.h"
 #include "server/cells/cells.h"
 #include "server/jobs/realm.h"
 #include "server/ops/clock.h"
@@ -190,6 +191,8 @@ static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t of[
     uint8_t key[32];
     realm_key(computation->realm, key, of);
     note_use(computation, kind, key);
+    if (!blob_len) /* it had it, and only says that it was used */
+        return;
     if (kind == EPS_CACHE_CHUNK)
         count_draws(blob, blob_len);
     store_blob_put(computation->server->store, kind, key, blob, blob_len);
@@ -312,16 +315,43 @@ static double seconds(void *user)
     return seconds_of(user);
 }
 
+/* The time limit begins with the computation, and not while it waits for a worker. */
+static void on_began(void *user)
+{
+    struct computation *computation = user;
+    double most = computation->server->config->max_seconds;
+    if (most > 0)
+        atomic_store(&computation->deadline, clock_monotonic() + most);
+    computation->started = clock_monotonic();
+}
+
+static void ask_workers(struct computation *computation, const struct question *question,
+                        const struct eps_context *context, struct answer *answer)
+{
+    const struct broker_question asked = {.question = question,
+                                          .work = computation->hash ? computation->hash : "",
+                                          .realm = computation->realm,
+                                          .seconds = computation->server->config->max_seconds,
+                                          .began = on_began,
+                                          .user = computation};
+    computation->left = !broker_ask(computation->server->broker, &asked, context, answer);
+    if (computation->left)
+        answer_fail(answer, EPS_CANCELED, "there is no worker");
+}
+
 void computation_ask(struct computation *computation, const struct question *question, struct answer *answer)
 {
     struct eps_context context = computation_context(computation);
     struct cells *cells = computation->server->cells;
-    if (!cells) {
+    const struct asker asker = {.job = computation->job, .request = computation->request};
+    if (computation->remote) {
+        ask_workers(computation, question, &context, answer);
+    } else if (cells) {
+        cells_ask(cells, question, &context, &asker, answer);
+    } else {
         question_answer(question, &context, seconds, computation, answer);
         return;
     }
-    const struct asker asker = {computation->job, computation->request};
-    cells_ask(cells, question, &context, &asker, answer);
     pthread_mutex_lock(&computation->mutex);
     computation->compute_seconds += answer->compute_seconds;
     pthread_mutex_unlock(&computation->mutex);

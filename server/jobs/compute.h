@@ -40,9 +40,11 @@ struct computation {
     /* Instead of waiting for a factorisation that another thread computes, the computation may end as canceled if it
      * has just started; it is run again when the other has ended. */
     bool may_put_off;
+    bool remote; /* workers compute it, through the broker */
     /* Out. */
     enum eps_status status;
     struct eps_error error;       /* set unless status is EPS_OK */
+    bool left;                    /* canceled, because there is no worker: to be computed here */
     bool crashed;                 /* the error is that the process of the computation ended */
     struct result_record *result; /* EPS_OK: owned by the caller */
     uint8_t (*uses)[32];          /* keys of the factorisations that were used */

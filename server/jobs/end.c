@@ -132,7 +132,7 @@ static void detach_locked(struct jobs *jobs, struct live *live)
         work_cancel(&run->work);
         /* In this order, because the awaited computation may end in between and submit the run. Otherwise the worker
          * that has or gets the run ends it. */
-        if (waiter_withdraw(&run->awaited) || pool_withdraw(jobs->server->pool, &run->work.task))
+        if (waiter_withdraw(&run->awaited) || pool_withdraw(run->pool, &run->work.task))
             free(run);
     } else {
         work_tell(&run->work); /* its listeners include those of this job */

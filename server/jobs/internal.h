@@ -12,7 +12,7 @@
 
 #include "api/codec/codec.h"
 #include "server/jobs/jobs.h"
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 #include "server/ops/map.h"
 
 #define ATTEMPTS_MAX 3
@@ -39,6 +39,7 @@ struct run {
     bool again;            /* it was put off: it has started once and starts again */
     struct waiter awaited; /* while it is put off: waits for the end of the other computation */
     struct jobs *jobs;
+    struct pool *pool; /* whose task it is */
     struct live *lives;
     char job[UUID_SIZE];           /* the first job of the run, even if it has left */
     char request[REQUEST_ID_SIZE]; /* that submitted it; "": unknown */

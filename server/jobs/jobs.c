@@ -461,6 +461,11 @@ static struct run *run_create(struct jobs *jobs, const struct job_record *record
         task->alone_seconds = alone_seconds;
         task->child = record->parent[0] != '\0';
         run->jobs = jobs;
+        run->pool = jobs->server->pool;
+        if (jobs->server->remote && task->seconds >= jobs->server->config->broker_seconds) {
+            run->pool = jobs->server->remote;
+            task->alone_seconds = 0; /* elsewhere, it cannot end this process */
+        }
         memcpy(run->job, record->id, UUID_SIZE);
         memcpy(run->request, record->request, sizeof run->request);
         run->poster = record->poster;
@@ -512,7 +517,7 @@ static struct run *run_for_locked(struct jobs *jobs, const struct job_record *re
     *fresh = !run;
     if (run) {
         metric_add(METRIC_JOBS_JOINED, 1);
-        pool_share(jobs->server->pool, &run->work.task, record->poster.key);
+        pool_share(run->pool, &run->work.task, record->poster.key);
         return run;
     }
     run = run_create(jobs, record, alone_seconds);
@@ -551,6 +556,6 @@ bool jobs_admit(struct jobs *jobs, struct job_record *record, double alone_secon
         start_late_locked(jobs, live);
     pthread_mutex_unlock(&jobs->mutex);
     if (fresh)
-        pool_submit(jobs->server->pool, &run->work.task);
+        pool_submit(run->pool, &run->work.task);
     return true;
 }

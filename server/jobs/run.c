@@ -178,7 +178,8 @@ static void run_compute(struct run *run, struct computation *computation)
         return;
     }
     computation->progress = run_progress;
-    computation->may_put_off = true;
+    computation->remote = run->pool == run->jobs->server->remote;
+    computation->may_put_off = !computation->remote; /* a thread that waits for a worker costs little */
     computation->job = run->job;
     computation->request = run->request;
     computation->stuck = run_stuck;
@@ -190,7 +191,7 @@ static void run_compute(struct run *run, struct computation *computation)
 static void submit_again(void *user)
 {
     struct run *run = user;
-    pool_submit(run->jobs->server->pool, &run->work.task);
+    pool_submit(run->pool, &run->work.task);
 }
 
 /* Waits, without a thread, for the other computation and starts again after it. The run may have been freed on
@@ -202,7 +203,18 @@ static void run_put_off(struct run *run, const uint8_t key[32])
     run->again = true;
     run->awaited = (struct waiter){.fn = submit_again, .user = run};
     if (!part_join(jobs->server->works, key, &run->awaited))
-        pool_submit(jobs->server->pool, &run->work.task);
+        pool_submit(run->pool, &run->work.task);
+    pthread_mutex_unlock(&jobs->mutex);
+}
+
+/* Starts again on a thread of this process. The run may have been freed on return. */
+static void run_here(struct run *run)
+{
+    struct jobs *jobs = run->jobs;
+    pthread_mutex_lock(&jobs->mutex); /* so that a cancel finds it in one of the two pools */
+    run->again = true;
+    run->pool = jobs->server->pool;
+    pool_submit(run->pool, &run->work.task);
     pthread_mutex_unlock(&jobs->mutex);
 }
 
@@ -220,6 +232,11 @@ static bool run_started(struct run *run)
     if (!from_cache)
         run_compute(run, &computation);
     bool unwanted = atomic_load(&run->work.canceled);
+    if (computation.left && !unwanted && !atomic_load(&run->jobs->stopping)) {
+        computation_close(&computation);
+        run_here(run);
+        return false;
+    }
     bool put_off = computation.status == EPS_CANCELED && atomic_load(&computation.put_off) && !unwanted;
     if (put_off && !atomic_load(&run->jobs->stopping)) {
         uint8_t key[sizeof computation.awaited];

@@ -60,9 +60,20 @@ static const struct option_row rows[] = {
      "address to listen on; port 0 selects a free port (" CONFIG_LISTEN ", or the socket of systemd)"},
     {"db", KIND_TEXT, FIELD(db), BOTH | CONFIG_BACKUP, 0, 0, NULL, "FILE",
      "SQLite database (epsilond.db; solve: none)"},
-    {"workers", KIND_COUNT, FIELD(workers), BOTH, 1, 1024, NULL, "N", "threads that compute (one per core)"},
-    {"isolate", KIND_ISOLATE, FIELD(isolate), CONFIG_SERVE, 0, 0, "on", "WHERE",
+    {"workers", KIND_COUNT, FIELD(workers), BOTH | CONFIG_WORKER, 1, 1024, NULL, "N",
+     "threads that compute (one per core)"},
+    {"isolate", KIND_ISOLATE, FIELD(isolate), CONFIG_SERVE | CONFIG_WORKER, 0, 0, "on", "WHERE",
      "on: compute in confined processes, so that a crash fails one job; off: in this one; strict: on, or do not start"},
+    {"broker", KIND_TEXT, FIELD(broker), CONFIG_SERVE | CONFIG_WORKER, 0, 0, NULL, "URL",
+     "amqps://user:password@host:port/vhost, or amqp://: where servers and workers of other machines meet"},
+    {"broker-ca", KIND_TEXT, FIELD(broker_ca), CONFIG_SERVE | CONFIG_WORKER, 0, 0, CONFIG_CA, "FILE",
+     "the authorities that may certify an amqps broker (PEM)"},
+    {"broker-seconds", KIND_SECONDS, FIELD(broker_seconds), CONFIG_SERVE, 0, 1e9, "1s", "TIME",
+     "jobs with a longer estimate are computed by workers; the others never leave the server"},
+    {"broker-jobs", KIND_COUNT, FIELD(broker_jobs), CONFIG_SERVE, 1, 1024, "64", "N",
+     "maximum jobs at the broker at a time; there is a thread for each that waits for it"},
+    {"broker-fallback", KIND_FLAG, FIELD(broker_fallback), CONFIG_SERVE, 0, 0, NULL, NULL,
+     "compute here what waits while the broker or all workers are gone"},
     {"express", KIND_SECONDS, FIELD(express_seconds), CONFIG_SERVE, 0, 3600, "1s", "TIME",
      "jobs with a shorter estimate never wait for longer ones, as they have an extra thread; 0: off"},
     {"http-threads", KIND_COUNT, FIELD(http_threads), CONFIG_SERVE, 1, 64, "2", "N", "threads that serve HTTP"},
@@ -115,25 +126,26 @@ static const struct option_row rows[] = {
     {"max-n", KIND_COUNT, FIELD(max_n), BOTH, 1, 1 << 24, "16777216", "N", "maximum number of steps"},
     {"max-operations", KIND_REAL, FIELD(max_operations), BOTH, 1, 1e18, "1e13", "NUMBER",
      "maximum estimated operations of a job"},
-    {"max-bytes", KIND_BYTES, FIELD(max_bytes), BOTH, 1 << 20, 1e15, "2GiB", "BYTES",
+    {"max-bytes", KIND_BYTES, FIELD(max_bytes), BOTH | CONFIG_WORKER, 1 << 20, 1e15, "2GiB", "BYTES",
      "maximum estimated memory of a job"},
     {"max-seconds", KIND_SECONDS, FIELD(max_seconds), BOTH, 0, 1e9, "3600", "TIME",
      "maximum run time of a job; 0: unlimited"},
-    {"watchdog-seconds", KIND_SECONDS, FIELD(watchdog_seconds), CONFIG_SERVE, 0.1, 1e9, "60s", "TIME",
+    {"watchdog-seconds", KIND_SECONDS, FIELD(watchdog_seconds), CONFIG_SERVE | CONFIG_WORKER, 0.1, 1e9, "60s", "TIME",
      "a run past --max-seconds, or canceled, that does not respond for this long is abandoned"},
     {"cache-bytes", KIND_BYTES, FIELD(cache_bytes), BOTH, 0, 1e15, "1GiB", "BYTES",
      "factorisations and PLDs stored in the database"},
     {"chunk-bytes", KIND_BYTES, FIELD(chunk_bytes), BOTH, 0, 1e15, "64MiB", "BYTES",
      "draws of Monte Carlo jobs stored in the database, which a restarted job need not repeat"},
-    {"memory-bytes", KIND_BYTES, FIELD(memory_bytes), CONFIG_SERVE, 0, 1e15, "128MiB", "BYTES",
-     "finished jobs and results cached in memory"},
+    {"memory-bytes", KIND_BYTES, FIELD(memory_bytes), CONFIG_SERVE | CONFIG_WORKER, 0, 1e15, "128MiB", "BYTES",
+     "finished jobs and results cached in memory; of a worker: factorisations and PLDs"},
     {"keep", KIND_SECONDS, FIELD(keep_seconds), CONFIG_SERVE, 0, 1e11, "30d", "TIME",
      "how long finished jobs are kept; 0: forever"},
     {"scrub", KIND_SECONDS, FIELD(scrub_seconds), CONFIG_SERVE, 0, 1e9, "1d", "TIME",
      "how often the whole database is read, to find damage; 0: never"},
-    {"log-file", KIND_TEXT, FIELD(log_file), CONFIG_SERVE, 0, 0, NULL, "FILE",
+    {"log-file", KIND_TEXT, FIELD(log_file), CONFIG_SERVE | CONFIG_WORKER, 0, 0, NULL, "FILE",
      "append the log to this file instead of standard error; SIGHUP opens it again"},
-    {"log-level", KIND_LEVEL, FIELD(log_level), BOTH, 0, 0, "info", "LEVEL", "debug, info, warn or error"},
+    {"log-level", KIND_LEVEL, FIELD(log_level), BOTH | CONFIG_WORKER, 0, 0, "info", "LEVEL",
+     "debug, info, warn or error"},
 };
 
 #define ROWS (sizeof rows / sizeof rows[0])
@@ -307,6 +319,11 @@ int config_read(struct config *config, enum config_command command, int argc, ch
     }
     if (command == CONFIG_SERVE && !config->tls_cert != !config->tls_key) {
         snprintf(message, message_size, "--tls-cert and --tls-key belong together: give both or neither");
+        return -1;
+    }
+    if (command == CONFIG_SERVE && config->broker_fallback && !config->broker) {
+        snprintf(message, message_size,
+                 "--broker-fallback says what to do without a broker: give the broker by --broker");
         return -1;
     }
     if (command == CONFIG_SERVE && config->tls_client_ca && !config->tls_cert) {

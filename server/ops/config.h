@@ -21,7 +21,9 @@ enum isolate {
     ISOLATE_STRICT /* the same, or not at all */
 };
 
-enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4, CONFIG_KEY = 8 };
+enum config_command { CONFIG_SERVE = 1, CONFIG_SOLVE = 2, CONFIG_BACKUP = 4, CONFIG_KEY = 8, CONFIG_WORKER = 16 };
+
+#define CONFIG_CA "/etc/ssl/certs/ca-certificates.crt" /* of Debian */
 
 #define CONFIG_LIST_MAX 32
 #define CONFIG_LISTEN "127.0.0.1:8080" /* unless config.listen or the supervisor says otherwise */
@@ -37,6 +39,11 @@ struct config {
     const char *db;     /* NULL (solve): none */
     uint64_t workers;
     enum isolate isolate;
+    const char *broker;     /* URL; NULL: none */
+    const char *broker_ca;  /* PEM: the authorities of the broker */
+    double broker_seconds;  /* jobs with a shorter estimate are computed here */
+    uint64_t broker_jobs;   /* at the broker at a time */
+    bool broker_fallback;   /* jobs are computed here while the broker is gone */
     double express_seconds; /* jobs with a shorter estimate never wait for longer ones; 0: off */
     uint64_t http_threads;
     uint64_t max_connections;

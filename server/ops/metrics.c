@@ -49,6 +49,17 @@ static const struct family families[METRIC_COUNT] = {
     [METRIC_CELL_DEATHS + 2] = {"epsilond_cell_deaths_total", "{reason=\"forbidden\"}", "counter", NULL},
     [METRIC_CELL_DEATHS + 3] = {"epsilond_cell_deaths_total", "{reason=\"overdue\"}", "counter", NULL},
     [METRIC_CELL_DEATHS + 4] = {"epsilond_cell_deaths_total", "{reason=\"malformed\"}", "counter", NULL},
+    [METRIC_BROKER_CONNECTED] = {"epsilond_broker_connected", "", "gauge", "Whether the broker is connected."},
+    [METRIC_BROKER_WORKERS] = {"epsilond_broker_workers", "", "gauge", "Workers at the broker that are ready."},
+    [METRIC_BROKER_QUESTIONS] = {"epsilond_broker_questions_total", "", "counter", "Jobs sent to the broker."},
+    [METRIC_BROKER_ANSWERS] = {"epsilond_broker_answers_total", "{use=\"taken\"}", "counter",
+                               "Answers of workers: the first one is taken, and later ones are dropped."},
+    [METRIC_BROKER_ANSWERS_DROPPED] = {"epsilond_broker_answers_total", "{use=\"dropped\"}", "counter", NULL},
+    [METRIC_BROKER_DEAD] = {"epsilond_broker_dead_total", "", "counter", "Jobs that no worker lived to answer."},
+    [METRIC_BROKER_LEFT] = {"epsilond_broker_fallback_total", "", "counter",
+                            "Jobs computed here because the broker or the workers were gone."},
+    [METRIC_BROKER_MALFORMED] = {"epsilond_broker_malformed_total", "", "counter",
+                                 "Messages from the broker that made no sense."},
     [METRIC_QUEUE_REFUSED] = {"epsilond_queue_refused_total", "", "counter",
                               "Jobs rejected because the queue was full."},
     [METRIC_QUOTA_REFUSED] = {"epsilond_quota_refused_total", "{quota=\"requests\"}", "counter",
@@ -219,23 +230,29 @@ static bool ends_with(const char *name, size_t len, const char *end)
 }
 
 /* In OpenMetrics the name of a family lacks the suffix of its series, and ends with its unit. */
-static void write_head(const struct sheet *sheet, const char *name, const char *type, const char *help)
+void metrics_head(struct text *out, enum metrics_format format, const char *name, const char *type, const char *help)
 {
+    bool open = format == METRICS_OPENMETRICS;
     static const char *const units[] = {"seconds", "bytes"};
     int len = (int)strlen(name);
-    if (sheet->open && strcmp(type, "counter") == 0) {
+    if (open && strcmp(type, "counter") == 0) {
         assert(ends_with(name, (size_t)len, "_total"));
         len -= (int)strlen("_total");
-    } else if (sheet->open && strcmp(type, "info") == 0) {
+    } else if (open && strcmp(type, "info") == 0) {
         assert(ends_with(name, (size_t)len, "_info"));
         len -= (int)strlen("_info");
     } else if (strcmp(type, "info") == 0) {
         type = "gauge";
     }
-    text_printf(sheet->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name, type);
-    for (size_t i = 0; sheet->open && i < sizeof units / sizeof *units; i++)
+    text_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name, type);
+    for (size_t i = 0; open && i < sizeof units / sizeof *units; i++)
         if (ends_with(name, (size_t)len, units[i]))
-            text_printf(sheet->out, "# UNIT %.*s %s\n", len, name, units[i]);
+            text_printf(out, "# UNIT %.*s %s\n", len, name, units[i]);
+}
+
+static void write_head(const struct sheet *sheet, const char *name, const char *type, const char *help)
+{
+    metrics_head(sheet->out, sheet->open ? METRICS_OPENMETRICS : METRICS_PROMETHEUS, name, type, help);
 }
 
 static const char *route_name(const struct sheet *sheet, size_t route)
@@ -342,6 +359,10 @@ void metrics_write(struct text *out, enum metrics_format format, const char *con
     write_problems(&sheet);
     write_requests(&sheet);
     write_timers(&sheet);
-    if (sheet.open)
+}
+
+void metrics_end(struct text *out, enum metrics_format format)
+{
+    if (format == METRICS_OPENMETRICS)
         text_puts(out, "# EOF\n");
 }

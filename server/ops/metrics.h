@@ -31,6 +31,14 @@ enum metric {
     METRIC_CELLS_FAILED,
     METRIC_CELL_DEATHS, /* the first of one for each reason, in the order of enum cell_end from CELL_CRASHED */
     METRIC_CELL_DEATHS_LAST = METRIC_CELL_DEATHS + 4,
+    METRIC_BROKER_CONNECTED, /* gauge: 0 or 1 */
+    METRIC_BROKER_WORKERS,   /* gauge */
+    METRIC_BROKER_QUESTIONS,
+    METRIC_BROKER_ANSWERS,
+    METRIC_BROKER_ANSWERS_DROPPED,
+    METRIC_BROKER_DEAD,
+    METRIC_BROKER_LEFT,
+    METRIC_BROKER_MALFORMED,
     METRIC_QUEUE_REFUSED,
     METRIC_QUOTA_REFUSED, /* the first of one for each quota, in the order of enum quota_kind */
     METRIC_QUOTA_REFUSED_LAST = METRIC_QUOTA_REFUSED + 4,
@@ -98,7 +106,11 @@ enum metrics_format {
     METRICS_OPENMETRICS /* OpenMetrics 1.0, with units and with ids of requests as exemplars */
 };
 
-/* Writes all metrics; routes: routes_len names (path patterns with method). */
+/* The lines before the series of a family. In OpenMetrics its name may differ from theirs. */
+void metrics_head(struct text *out, enum metrics_format format, const char *name, const char *type, const char *help);
+/* The end, after all families. */
+void metrics_end(struct text *out, enum metrics_format format);
+/* Writes all metrics of this file; routes: routes_len names (path patterns with method). */
 void metrics_write(struct text *out, enum metrics_format format, const char *const *routes, size_t routes_len);
 
 #endif

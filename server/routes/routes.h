@@ -28,6 +28,7 @@ request_handler handle_job_statement;
 request_handler handle_batches_post;
 request_handler handle_noise_post;
 request_handler handle_usage_get;
+request_handler handle_workers_get;
 request_handler handle_index_get;
 request_handler handle_health_get;
 request_handler handle_ready_get;

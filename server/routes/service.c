@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/broker/broker.h"
 #include "server/cells/cells.h"
 #include "server/embedded.h"
 #include "server/http/router.h"
@@ -14,6 +15,7 @@
 #include "server/jobs/jobs.h"
 #include "server/ops/metrics.h"
 #include "server/routes/routes.h"
+#include "server/routes/workers.h"
 #include "server/work/watchdog.h"
 
 static const char json_media[] = "application/json";
@@ -58,10 +60,10 @@ static json_t *accountants(void)
 enum handled handle_index_get(struct request *request)
 {
     const struct config *config = request->server->config;
-    json_t *links = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "self", "/v1", "jobs",
+    json_t *links = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "self", "/v1", "jobs",
                               "/v1/jobs", "sweeps", "/v1/sweeps", "plans", "/v1/plans", "batches", "/v1/batches",
-                              "noise", "/v1/noise", "usage", "/v1/usage", "openapi", "/openapi.yaml", "health",
-                              "/healthz", "ready", "/readyz", "metrics", "/metrics");
+                              "noise", "/v1/noise", "usage", "/v1/usage", "workers", "/v1/workers", "openapi",
+                              "/openapi.yaml", "health", "/healthz", "ready", "/readyz", "metrics", "/metrics");
     json_t *limits = json_pack("{s:I, s:i, s:I, s:f, s:I, s:f, s:I, s:i, s:f}", "max_n", (json_int_t)config->max_n,
                                "max_phases", EPS_PHASES_MAX, "max_body", (json_int_t)config->max_body, "max_operations",
                                config->max_operations, "max_bytes", (json_int_t)config->max_bytes, "max_seconds",
@@ -136,21 +138,22 @@ enum handled handle_ready_get(struct request *request)
     struct readiness *readiness = calloc(1, sizeof *readiness);
     const char *trouble = store_trouble(server->store);
     const char *damage = store_damage(server->store);
-    char cells[256];
+    char cells[256], why[384];
     request->state = readiness;
     request->state_free = free;
     if (jobs_stopping(server->jobs))
         return reply_stopping(request);
     if (trouble)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "%s", trouble);
-    if (damage) {
+    if (damage)
         return reply_problem(request, API_PROBLEM_QUEUE_FULL,
                              "the database is damaged (%s); a backup should be restored", damage);
-    }
     if (cells_trouble(server->cells, cells, sizeof cells))
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "no process that computes can be started: %s", cells);
     if (store_full(server->store))
         return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the database has reached its size limit (--max-db)");
+    if (server->broker && !server->config->broker_fallback && broker_gone(server->broker, why, sizeof why))
+        return reply_problem(request, API_PROBLEM_QUEUE_FULL, "the broker is gone, and jobs wait for it: %s", why);
     if (watchdog_stuck(server->watchdog)) {
         return reply_problem(
             request, API_PROBLEM_QUEUE_FULL,
@@ -178,12 +181,16 @@ enum handled handle_metrics_get(struct request *request)
     const char *names[METRIC_ROUTES_MAX];
     struct text text = {0};
     const struct route *routes = request->server->routes;
+    enum metrics_format format = (enum metrics_format)request->offer;
     size_t len = route_count(routes);
     for (size_t i = 0; i < len && i < METRIC_ROUTES_MAX; i++) {
         snprintf(labels[i], sizeof labels[i], "%s %s", routes[i].method, routes[i].pattern);
         names[i] = labels[i];
     }
-    metrics_write(&text, (enum metrics_format)request->offer, names, len);
+    metrics_write(&text, format, names, len);
+    if (request->server->broker)
+        workers_metrics(&text, request->server->broker, format);
+    metrics_end(&text, format);
     reply_header(request, MHD_HTTP_HEADER_VARY, "Accept");
     return reply_text(request, 200, types[request->offer], &text, false);
 }

@@ -68,6 +68,7 @@ const struct route route_table[] = {
     {"GET", "/v1/plans/{id}/events", ACCESS_READ, handle_resource_events, events, NULL, ROUTE_PLAIN, &plan_resource,
      resource_hidden},
     {"GET", "/v1/usage", ACCESS_READ, handle_usage_get, json, NULL, ROUTE_PLAIN, NULL, NULL},
+    {"GET", "/v1/workers", ACCESS_ADMIN, handle_workers_get, json, NULL, ROUTE_PLAIN, NULL, NULL},
     {"GET", "/v1", ACCESS_READ, handle_index_get, json, NULL, ROUTE_PLAIN, NULL, NULL},
     {"GET", "/healthz", ACCESS_ANYONE, handle_health_get, json, NULL, ROUTE_VITAL, NULL, NULL},
     {"GET", "/readyz", ACCESS_ANYONE, handle_ready_get, json, NULL, ROUTE_VITAL, NULL, NULL},

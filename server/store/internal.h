@@ -18,6 +18,7 @@ enum store_sql {
     SQL_COMMIT,
     SQL_ROLLBACK,
     SQL_PROBE,
+    SQL_NAME,
     SQL_PAGES,
     SQL_PAGES_FREE,
     SQL_PAGE_SIZE,

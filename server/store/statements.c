@@ -69,6 +69,7 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
     [SQL_PROBE] = "INSERT INTO probe (id, written_at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET written_at = ?1",
+    [SQL_NAME] = "SELECT name FROM name WHERE id = 1",
     [SQL_PAGES] = "PRAGMA page_count",
     [SQL_PAGES_FREE] = "PRAGMA freelist_count",
     [SQL_PAGE_SIZE] = "PRAGMA page_size",

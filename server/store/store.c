@@ -109,6 +109,19 @@ struct owner_past store_past(const struct store *store)
     return owner_past(store->owner);
 }
 
+bool store_name(struct store *store, char name[33])
+{
+    struct store_connection *reader = store__reader_take(store);
+    sqlite3_stmt *statement = reader ? store__statement(reader, SQL_NAME) : NULL;
+    bool ok = statement && sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_bytes(statement, 0) == 32;
+    if (ok)
+        memcpy(name, sqlite3_column_text(statement, 0), 33);
+    if (statement)
+        sqlite3_reset(statement);
+    store__reader_give(store, reader);
+    return ok;
+}
+
 void store_begin(struct store *store)
 {
     owner_begin(store->owner);

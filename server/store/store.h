@@ -50,6 +50,8 @@ bool store_disk_full(const char *path, const char *detail, char *message, size_t
 void store_close(struct store *store);
 /* How the last service that owned the database ended. */
 struct owner_past store_past(const struct store *store);
+/* The name that the database was given when it was created: 32 hex digits. Returns false if it cannot be read. */
+bool store_name(struct store *store, char name[33]);
 /* Call when the past has been handled: from now on a crash belongs to this process and is attributed to its
  * computations. */
 void store_begin(struct store *store);

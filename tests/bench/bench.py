@@ -165,6 +165,8 @@ def main():
         subprocess.run([sys.executable, os.path.join(HERE, part), "--build", options.build], check=True)
     print("\nShort jobs solved in this process and by a confined one (--isolate on), without HTTP\n", flush=True)
     subprocess.run([os.path.join(options.objects, "tests/bench/bench_isolation")], check=True)
+    print("\nJobs by a worker through RabbitMQ and by the server\n", flush=True)
+    subprocess.run([sys.executable, os.path.join(HERE, "broker.py"), "--build", options.build], check=True)
     throughput(options.build, options.seconds)
 
 

@@ -678,7 +678,7 @@ def asked_for(monkeypatch):
 def use_it_all(client):
     """Calls every method with every argument that becomes a query parameter."""
     client.index(), client.healthy(), client.ready()
-    assert len(client.usage()) == 1
+    assert len(client.usage()) == 1 and client.workers() == {"broker": None, "workers": []}
     assert "epsilond_http_requests_total" in client.metrics() and "openapi: 3.1" in client.contract()
     with pytest.raises(epsilond.NotFound) as nobody:
         client.get("nobody")

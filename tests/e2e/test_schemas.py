@@ -267,7 +267,7 @@ def calls(server):
     yield *noise, {"data": "{", "headers": JSON}
     yield *noise, {"data": " " * (9 << 20), "headers": JSON}
     yield *noise, {"data": "{}", "headers": {"Content-Type": "text/plain"}}
-    for path in ("/v1", "/v1/usage", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
+    for path in ("/v1", "/v1/usage", "/v1/workers", "/healthz", "/readyz", "/metrics", "/openapi.yaml"):
         yield "GET", path, path, {}
     for accept in ("application/openmetrics-text", "application/json"):
         yield "GET", "/metrics", "/metrics", {"headers": {"Accept": accept}}

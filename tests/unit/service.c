@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 #include "server/ops/ledger.h"
 #include "server/ops/log.h"
 #include "server/routes/groups/ranking.h"

@@ -352,6 +352,11 @@ class Client:
         keys: list[Document] = self._document("/v1/usage")["keys"]
         return keys
 
+    def workers(self) -> Document:
+        """The broker of the service and the workers on other machines: broker (None if there is none) and workers.
+        Needs a key of scope admin, where keys are required."""
+        return self._document("/v1/workers")
+
     def explain(self, problem: Problem | str) -> Document:
         """What a problem type means and how to respond to it: type, title, status, explanation. Takes an exception or
         its type."""

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "server/jobs/document.h"
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 #include "server/ops/clock.h"
 #include "server/ops/metrics.h"
 #include "server/routes/fetch.h"

@@ -13,7 +13,7 @@
 
 #include "api/requests/plan.h"
 #include "server/groups/groups.h"
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 #include "server/routes/groups/figures.h"
 
 #define DETAIL_BYTES 640 /* limit on the reason of a candidate */

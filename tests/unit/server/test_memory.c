@@ -13,7 +13,7 @@
 
 #include "api/json/text.h"
 #include "server/http/request.h"
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 #include "server/ops/clock.h"
 #include "server/ops/map.h"
 #include "tests/unit/test.h"

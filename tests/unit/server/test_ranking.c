@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 #include "server/routes/groups/ranking.h"
 #include "tests/unit/service.h"
 #include "tests/unit/test.h"

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "server/jobs/memory.h"
+#include "server/ops/memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -145,4 +145,12 @@ void memory_drop(struct memory *memory, const char *key)
     if (entry)
         remove_locked(memory, entry);
     pthread_mutex_unlock(&memory->mutex);
+}
+
+size_t memory_bytes(struct memory *memory)
+{
+    pthread_mutex_lock(&memory->mutex);
+    size_t bytes = memory->bytes;
+    pthread_mutex_unlock(&memory->mutex);
+    return bytes;
 }

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#ifndef SERVER_JOBS_MEMORY_H
-#define SERVER_JOBS_MEMORY_H
+#ifndef SERVER_OPS_MEMORY_H
+#define SERVER_OPS_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +29,6 @@ void *memory_get(struct memory *memory, const char *key);
 uint64_t memory_mark(struct memory *memory);
 void memory_put(struct memory *memory, const char *key, void *value, size_t bytes, uint64_t mark);
 void memory_drop(struct memory *memory, const char *key);
+size_t memory_bytes(struct memory *memory); /* of its entries */
 
 #endif

@@ -1,0 +1,292 @@
+"""
+Jobs on other machines, through RabbitMQ: the answers of a server that computes everything itself, however many workers,
+servers and brokers die on the way.
+
+SPDX-License-Identifier: GPL-3.0-or-later
+"""
+import collections
+import itertools
+import os
+import subprocess
+
+import pytest
+
+from broker import SERVER, Broker, Worker
+from conftest import BINARY, ENDLESS, GAUSSIAN, check_problem, until
+from test_isolation import bare
+
+pytestmark = pytest.mark.skipif(not SERVER.exists(), reason="needs the package rabbitmq-server")
+
+BANDS = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
+         "sampling": {"scheme": "b_min_sep", "p": 0.05}, "delta": 1e-3, "noise_multiplier": 1.0,
+         "accountant": {"method": "monte_carlo", "seed": 5}}
+VERIFICATION = dict(BANDS, n=128)
+SWEEP = {"base": BANDS, "grid": {"/noise_multiplier": [1.0, 1.5], "/accountant/seed": [1, 2]}}
+PLAN = {"n": 12, "batch_size": 10, "dataset_size": 30, "epsilon": 4, "delta": 1e-5,
+        "families": ["identity", "square_root"]}
+PLACES = 16
+TRAVEL = ("--broker-seconds", "0", "--workers", "1")
+
+
+def certify(folder):
+    """A certificate of this machine by an authority of its own, as ca.pem, cert.pem and key.pem."""
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    (folder / "names").write_text("subjectAltName=DNS:localhost")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority")
+    openssl("req", *key, "-keyout", "key.pem", "-out", "request", "-subj", "/CN=broker")
+    openssl("x509", "-req", "-in", "request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-out", "cert.pem", "-extfile", "names")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("broker")
+    certify(folder)
+    running = Broker(folder, places=PLACES, tls=True)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def url(broker, taken=itertools.count()):
+    """Of a virtual host for each test: what one leaves in its queues does not reach another."""
+    place = next(taken)
+    assert place < PLACES
+    return broker.url(place)
+
+
+@pytest.fixture
+def hire(tmp_path, url):
+    """Starts workers, and stops those that are still running."""
+    started = []
+
+    def start(*options, **process):
+        started.append(Worker(tmp_path, url, *options, **process))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.stop()
+
+
+@pytest.fixture
+def serve(launch, url):
+    """Starts servers at the broker."""
+    return lambda *options: launch("--broker", url, *TRAVEL, *options)
+
+
+def connected(server):
+    return server.metric("epsilond_broker_connected") == 1
+
+
+def ask_all(server):
+    """Posts all three; returns their paths."""
+    job = server.post(VERIFICATION).json()["links"]["self"]
+    return [job, *(server.post(body, path).json()["links"]["self"]
+                   for body, path in ((SWEEP, "/v1/sweeps"), (PLAN, "/v1/plans")))]
+
+
+def all_answers(server, paths):
+    """What was answered: the documents without what differs between two computations of the same."""
+    job, sweep, plan = (server.get(f"{path}?wait=100").json() for path in paths)
+    assert [each["status"] for each in (job, sweep, plan)] == ["succeeded"] * 3
+    points = server.get(sweep["links"]["points"]).json()["items"]
+    return [without_caches(bare(each)) for each in (job["result"], points, plan["candidates"])]
+
+
+def candidates_of(answers):
+    """Those of the plan that were computed, without their rank: the more are under way at a time, the fewer are skipped
+    because another one is better."""
+    return {(each["family"], each["scheme"], each["bands"]): {**each, "rank": None} for each in answers[2]
+            if each["status"] == "succeeded"}
+
+
+def without_caches(value):
+    """What the caches did depends on who computed what before."""
+    if isinstance(value, dict):
+        return {name: without_caches(member) for name, member in value.items() if name not in ("cache", "job", "id")}
+    return [without_caches(member) for member in value] if isinstance(value, list) else value
+
+
+def test_answers_are_the_same_whoever_dies(serve, launch, hire, broker):
+    local = launch()
+    expected = all_answers(local, ask_all(local))
+    server, workers = serve(), [hire() for _ in range(3)]
+    until(lambda: server.metric("epsilond_broker_workers") == 3)
+    paths = ask_all(server)
+    until(lambda: workers[0].computes() and workers[1].computes())
+    workers[0].kill()
+    until(lambda: server.metric('epsilond_broker_answers_total{use="taken"}') >= 2)
+    broker.kill()
+    until(lambda: not connected(server))
+    assert server.get("/readyz").status_code == 503
+    broker.start()
+    until(lambda: connected(server) and server.get("/readyz").status_code == 200)
+    until(lambda: workers[1].computes() and workers[2].computes())
+    server.kill()
+    workers[1].kill()
+    server.start()
+    found = all_answers(server, paths)
+    assert found[:2] == expected[:2] and found[2][0] == expected[2][0]
+    here, there = candidates_of(expected), candidates_of(found)
+    assert len(here.keys() & there.keys()) > 10 and all(there[key] == here[key] for key in here.keys() & there.keys())
+    began = collections.Counter(question for worker in workers for question in worker.began())
+    answered = collections.Counter(question for worker in workers for question in worker.answered())
+    assert len(answered) == len(began) and max(answered.values()) <= 2
+    assert server.metric("epsilond_broker_malformed_total") == 0
+    workers[2].stop()
+
+
+def computing(server, worker):
+    """Posts a job that takes long, and waits until the worker computes it; returns its path."""
+    path = server.post(ENDLESS).json()["links"]["self"]
+    until(worker.computes)
+    return path
+
+
+def cancel(server, path):
+    assert server.request("POST", path + "/cancel").status_code in (200, 202)
+
+
+@pytest.mark.sanitized
+def test_a_worker_stops_when_its_job_is_canceled(serve, hire):
+    server, worker = serve(), hire()
+    path = computing(server, worker)
+    cancel(server, path)
+    until(lambda: not worker.computes(), patience=1)
+    assert worker.answered() == [] and server.get(path).json()["status"] == "canceled"
+    assert server.solve(GAUSSIAN)["attempts"] == 1 and len(worker.answered()) == 1
+
+
+@pytest.mark.sanitized
+def test_a_worker_that_is_told_to_stop_gives_its_job_back(serve, hire):
+    server = serve()
+    for _ in range(4):  # more often than deliveries are repeated
+        worker = hire()
+        path = computing(server, worker) if not server.get("/v1/jobs").json()["items"] else path
+        until(worker.computes)
+        worker.stop()
+        assert worker.answered() == []
+    assert server.get(path).json()["status"] == "running"
+    cancel(server, path)
+
+
+def test_a_job_that_ends_three_workers_fails(serve, hire):
+    server = serve()
+    path = server.post(ENDLESS).json()["links"]["self"]
+    for _ in range(3):
+        worker = hire()
+        until(worker.computes)
+        worker.kill()
+    failed = server.get(path + "?wait=60").json()
+    assert failed["status"] == "failed" and failed["error"]["type"] == "/problems/crashed"
+    assert "given to workers 3 times" in failed["error"]["detail"]
+    assert server.metric("epsilond_broker_dead_total") == 1
+
+
+def test_a_worker_that_may_answer_otherwise_is_refused(serve, hire):
+    """One of another version is, too: see tests/unit/broker/test_letter.c."""
+    server, other = serve(), hire(env=dict(os.environ, OPENBLAS_CORETYPE="Prescott"))
+    assert other.process.wait(60) == 1
+    assert "numbers might differ" in other.log() and "OpenBLAS Prescott" in other.log() and other.began() == []
+    [shown] = server.get("/v1/workers").json()["workers"]
+    assert shown["state"] == "refused" and "OpenBLAS Prescott" in shown["reason"]
+    assert "state=refused" in server.log_text()
+    small = hire("--max-bytes", "1MiB")
+    assert small.process.wait(60) == 1 and "--max-bytes" in small.log()
+
+
+def test_workers_are_shown(serve, hire):
+    server = serve()
+    until(lambda: connected(server))
+    assert server.get("/v1/workers").json() == {"broker": {"connected": True, "detail": None}, "workers": []}
+    worker = hire("--workers", "2")
+    until(worker.welcome)
+    assert server.solve(GAUSSIAN)["status"] == "succeeded"
+    until(lambda: server.get("/v1/workers").json()["workers"][0]["computed"] == 1)
+    [shown] = server.get("/v1/workers").json()["workers"]
+    assert (shown["state"], shown["threads"], shown["failed"], shown["reason"]) == ("ready", 2, 0, None)
+    labels = f'worker="{shown["name"]}",host="{shown["host"]}",version="{shown["version"]}"'
+    assert server.metric(f"epsilond_worker_jobs_total{{{labels}}}") == 1
+    worker.stop()
+    until(lambda: server.get("/v1/workers").json()["workers"][0]["state"] in ("leaving", "lost"))
+
+
+def test_small_jobs_do_not_travel(launch, url):
+    server = launch("--broker", url, "--broker-seconds", "1h")
+    assert server.solve(GAUSSIAN)["attempts"] == 1
+    assert server.metric("epsilond_broker_questions_total") == 0
+
+
+def test_without_a_broker_jobs_wait_or_are_computed_here(launch):
+    nowhere = ("--broker", "amqp://guest:guest@127.0.0.1:1/", *TRAVEL)
+    waits, falls_back = launch(*nowhere), launch(*nowhere, "--broker-fallback")
+    waiting = waits.post(GAUSSIAN).json()["links"]["self"]
+    check_problem(waits.get("/readyz"), 503, "queue-full")
+    assert "127.0.0.1:1" in waits.get("/readyz").json()["detail"]
+    assert falls_back.solve(GAUSSIAN)["status"] == "succeeded" and falls_back.get("/readyz").status_code == 200
+    assert falls_back.metric("epsilond_broker_fallback_total") == 1
+    assert waits.get(waiting).json()["status"] == "running"
+    assert waits.stop() < 5
+
+
+def test_a_broker_is_known_by_its_certificate(launch, broker):
+    url = f"amqps://guest:guest@localhost:{broker.tls}/0"
+    trusts = launch("--broker", url, "--broker-ca", str(broker.folder / "ca.pem"))
+    doubts = launch("--broker", url)
+    until(lambda: connected(trusts))
+    until(lambda: "SSL peer cert verification failed" in doubts.log_text())
+    assert not connected(doubts)
+
+
+@pytest.mark.parametrize("options, says", [
+    (("--broker", "http://x"), "amqps://user:password@host:port/vhost"),
+    (("--broker-fallback",), "give the broker by --broker"),
+])
+def test_senseless_options_are_refused(options, says, tmp_path):
+    ended = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--db", tmp_path / "db", *options],
+                           capture_output=True, text=True, timeout=60)
+    assert ended.returncode in (1, 2) and says in ended.stderr
+
+
+@pytest.mark.parametrize("options, says", [
+    ((), "--broker"), (("--broker", "amqp://x/", "--isolate", "off"), "--isolate"), (("--broker", "x"), "amqps://"),
+    (("--broker", "amqp://x/", "more"), "no arguments"),
+])
+def test_a_worker_says_what_it_needs(options, says):
+    ended = subprocess.run([BINARY, "worker", *options], capture_output=True, text=True, timeout=60)
+    assert ended.returncode in (1, 2) and says in ended.stderr
+
+
+def test_factorisations_are_computed_once_and_kept(serve, hire):
+    """By a worker; then found in its own cache; and by another worker, in that of the server."""
+    job = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True}, "sampling": {"scheme": "none"},
+           "noise_multiplier": 2.0, "delta": 1e-6}
+    lookups = 'epsilond_cache_lookups_total{kind="factorization",result="%s"}'
+    server, worker = serve(), hire()
+    results = [server.solve(dict(job, delta=delta))["result"] for delta in (1e-5, 1e-6)]
+    missed = server.metric(lookups % "miss")
+    assert missed >= 1 and server.metric(lookups % "hit") == 0
+    worker.stop()
+    hire()
+    results.append(server.solve(dict(job, delta=1e-7))["result"])
+    assert (server.metric(lookups % "miss"), server.metric(lookups % "hit")) == (missed, 1)
+    assert len({result["factorization"]["id"] for result in results}) == 1
+    [(uses, kept)] = server.stored("SELECT count(*), count(DISTINCT key) FROM uses")
+    assert uses == 3 * kept  # each job uses what the first one has found
+
+
+def test_a_copy_of_a_server_is_not_let_in(launch, url):
+    server = launch("--broker", url)
+    until(lambda: connected(server))
+    copy = launch()
+    copy.stop()
+    subprocess.run([BINARY, "backup", "--db", server.database, f"{copy.database}-2"], check=True, timeout=60)
+    os.replace(f"{copy.database}-2", copy.database)
+    copy.start("--broker", url)
+    until(lambda: "exclusive" in copy.log_text())
+    check_problem(copy.get("/readyz"), 503, "queue-full")
+    assert connected(server) and server.get("/readyz").status_code == 200
