@@ -138,7 +138,7 @@ TEST(points_dominate_or_are_dominated)
         }
         eps__bin_gram_clear(&bins);
     }
-    assert_true(lower_known > 0.95 * cases);
+    assert_true((double)lower_known > 0.95 * cases);
 }
 
 /* ------------------------------------------------------------ delta */

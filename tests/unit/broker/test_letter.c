@@ -78,7 +78,8 @@ TEST(letters_about_questions_are_read_as_they_were_written)
     packet_clear(&packet);
 }
 
-static const struct letter_held held[] = {{some, "server-1"}, {{.id = {4}, .nonce = 2}, "server-2"}};
+static const struct letter_held held[] = {{{.id = {1, 2, 3, 255}, .nonce = UINT64_MAX - 5}, "server-1"},
+                                          {{.id = {4}, .nonce = 2}, "server-2"}};
 
 static void write_status(struct packet *packet)
 {
