@@ -24,14 +24,7 @@
 
 #include "tests/unit/test.h"
 
-enum {
-    DEPTH = SCARCITY_WHOLE + 8,
-    SITES_MAX = 4096,
-    LINES_MAX = 1024,
-    ASKED_AT_ONCE = 128,
-    TRIES = 4,
-    FAILED_SIZE = 1 << 16
-};
+enum { DEPTH = SCARCITY_WHOLE + 8, SITES_MAX = 4096, LINES_MAX = 1024, ASKED_AT_ONCE = 128, TRIES = 4 };
 
 static struct {
     pthread_mutex_t mutex;
@@ -39,10 +32,8 @@ static struct {
     size_t count, nth, depth;
     ptrdiff_t live; /* blocks of our own code */
     uint64_t *stacks;
-    uint64_t *wholes;     /* [request]: the hash of all its frames, beside that of `depth` frames, and */
-    const char **callers; /* its return address */
+    const char **callers; /* [request]: its return address, beside the hash of its stack */
     size_t stacks_capacity;
-    uint64_t failed[FAILED_SIZE]; /* a hash table of whole stacks; 0: free */
     const char *sites[SITES_MAX]; /* return addresses of those that failed */
     size_t sites_len;
     void *stack[DEPTH]; /* of the first that failed */
@@ -59,44 +50,30 @@ void __real_free(void *block);
 
 /* ------------------------------------------------------------ who asks */
 
-/* From the frames of the call site on. *whole: of all frames. */
-static uint64_t stack_hash(const char *site, uint64_t *whole)
+/* From the frames of the call site on. */
+static uint64_t stack_hash(const char *site)
 {
     void *frames[DEPTH];
     int len = backtrace(frames, DEPTH), first = 0;
-    uint64_t hash = 0, all = 0xcbf29ce484222325u;
+    uint64_t hash = 0xcbf29ce484222325u;
     while (first + 1 < len && frames[first] != site)
         first++;
-    for (int i = first; i < len; i++) {
-        all = (all ^ (uint64_t)(uintptr_t)frames[i]) * 0x100000001b3u;
-        hash = i < first + (int)now.depth ? all : hash;
-    }
-    *whole = all;
+    for (int i = first; i < len && i < first + (int)now.depth; i++)
+        hash = (hash ^ (uint64_t)(uintptr_t)frames[i]) * 0x100000001b3u;
     return hash;
 }
 
-static void note_stack(const char *site)
+static void note_stack(uint64_t hash, const char *site)
 {
     if (now.count > now.stacks_capacity) {
         now.stacks_capacity = 2 * now.count;
         now.stacks = __real_realloc(now.stacks, now.stacks_capacity * sizeof *now.stacks);
-        now.wholes = __real_realloc(now.wholes, now.stacks_capacity * sizeof *now.wholes);
         now.callers = __real_realloc(now.callers, now.stacks_capacity * sizeof *now.callers);
-        if (!now.stacks || !now.wholes || !now.callers)
+        if (!now.stacks || !now.callers)
             abort();
     }
-    now.stacks[now.count - 1] = stack_hash(site, &now.wholes[now.count - 1]);
+    now.stacks[now.count - 1] = hash;
     now.callers[now.count - 1] = site;
-}
-
-/* The place of a whole stack in the table, or the free one for it. */
-static uint64_t *failed_at(uint64_t whole)
-{
-    size_t at = whole % FAILED_SIZE;
-    for (size_t tried = 0; now.failed[at] && now.failed[at] != whole; tried++, at = (at + 1) % FAILED_SIZE)
-        if (tried == FAILED_SIZE / 2)
-            abort();
-    return &now.failed[at];
 }
 
 static bool has_failed(const char *site)
@@ -126,7 +103,7 @@ static bool fails(const char *site)
     if (now.counting) {
         now.count++;
         if (now.nth == 0)
-            note_stack(site);
+            note_stack(stack_hash(site), site);
         fail = now.count == now.nth || (now.for_ever && now.nth > 0 && now.count > now.nth);
         if (fail && !now.struck)
             now.stack_len = backtrace(now.stack, DEPTH);
@@ -341,11 +318,8 @@ static bool is_chosen(size_t at, size_t count, bool all)
     if (now.fresh && has_failed(now.callers[at]))
         return all;
     for (size_t i = 0; i < count && !all; i++)
-        if (now.stacks[i] == now.stacks[at]) {
+        if (now.stacks[i] == now.stacks[at])
             *(i < at ? &before : &after) += i != at;
-            if (now.depth < SCARCITY_WHOLE && *failed_at(now.wholes[i]))
-                return false;
-        }
     return before == 0 || (now.depth == SCARCITY_WHOLE && (before == 1 || after == 0));
 }
 
@@ -365,9 +339,6 @@ size_t scarcity_each(void (*body)(void *user), void (*check)(void *user, bool st
         chosen[i] = is_chosen(i, count, all);
         stacks[i] = now.stacks[i];
     }
-    for (size_t i = 0; i < count; i++)
-        if (chosen[i])
-            *failed_at(now.wholes[i]) = now.wholes[i];
     for (size_t i = 0; i < count; i++)
         for (int for_ever = 0; chosen[i] && for_ever < 2; for_ever++)
             for (int tries = 0; tries < TRIES; tries++) {

@@ -28,8 +28,7 @@ bool scarcity_struck(void);
 /*
  * Runs body() twice with sufficient memory, and then with an allocation that fails: for each stack that requests one,
  * the first, the second and the last request (all, if the environment has SCARCITY_ALL); or, where stacks are
- * distinguished by their innermost `depth` frames alone, the first, unless one of them has failed before in this
- * program with all its frames; once alone and once with all that follow it.
+ * distinguished by their innermost `depth` frames alone, the first; once alone and once with all that follow it.
  * check() is called after each run, with allocations restored, and is told whether one failed. Blocks that a run leaves
  * behind, except the first run, fail the test. Returns the number of runs in which an allocation failed.
  */

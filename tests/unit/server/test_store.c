@@ -497,7 +497,7 @@ TEST_WITH(a_key_keeps_no_more_bytes_than_it_may, set_up, tear_down)
 /* Rows of owners that were written before they had keys keep their groups, and count nothing. */
 TEST_WITH(owners_without_keys_stay_owners, set_up, tear_down)
 {
-    static const char former[] = "DROP TRIGGER owners_kept; DROP TRIGGER owners_gone; DROP TABLE kept;"
+    static const char former[] = "DROP TRIGGER owners_kept; DROP TRIGGER owners_gone; DROP TABLE kept; DROP TABLE name;"
                                  "UPDATE owners SET checksum = digest(id, owner);"
                                  "ALTER TABLE owners DROP COLUMN key; ALTER TABLE owners DROP COLUMN bytes;"
                                  "PRAGMA user_version = 14";

@@ -203,7 +203,7 @@ TEST_WITH(an_older_result_gets_its_figures, set_up, tear_down)
                  "TABLE results DROP COLUMN factorization;"
                  "ALTER TABLE results DROP COLUMN figures_checksum; DROP INDEX chunks_by_use;"
                  "ALTER TABLE results DROP COLUMN max_squared; ALTER TABLE results DROP COLUMN last_squared;"
-                 "DROP TABLE owners; DROP TABLE kept; DROP TRIGGER jobs_gone;"
+                 "DROP TABLE name; DROP TABLE owners; DROP TABLE kept; DROP TRIGGER jobs_gone;"
                  "DROP TABLE job_groups; DROP TABLE children; DROP TABLE orphans; DROP INDEX jobs_posted; DROP INDEX "
                  "jobs_posted_by_status; DROP INDEX jobs_by_parent; DROP INDEX jobs_by_label;"
                  "CREATE INDEX jobs_by_label ON jobs (label, id) WHERE label IS NOT NULL;"
