@@ -75,9 +75,12 @@ void eps__axis_clear(struct eps__axis *axis)
     points_clear(&axis->means);
 }
 
+/* A bound on the logarithm of a number within `error` of value e^log_density. */
 static double logarithm(enum eps__estimate estimate, double value, double error, double log_density)
 {
-    double bound = estimate == EPS__UPPER ? fmax(value, 0) + error : value - error;
+    double bound = estimate == EPS__UPPER ? (value < 0 ? 0 : value) + error : value - error;
+    if (isnan(bound))
+        return estimate == EPS__UPPER ? INFINITY : -INFINITY;
     double log_bound = bound > 0 ? eps__log_bound(estimate, bound, 2) + log_density : -INFINITY;
     return eps__shift(estimate, log_bound, 4 * EPS__UNIT_ROUNDOFF * (1 + fabs(log_density)));
 }

@@ -189,21 +189,33 @@ static double at_most(const struct line *line, enum eps_direction direction)
     return sum * (1 + rounding_of(line, 0, 0));
 }
 
+/* The cut, but no farther out than the standard normal law has mass. */
+static double within_reach(const struct cut *cut, enum eps_direction direction)
+{
+    double at = fmax(cut->at, -FARTHEST);
+    return direction == EPS_REMOVE ? at : fmin(at, FARTHEST);
+}
+
+/* Whether the cut is proven to be where an upper bound needs it. */
+static bool is_placed(const struct line *line, enum eps_direction direction, double eps, const struct cut *cut)
+{
+    return isfinite(cut->missed) && rounding_of(line, eps, within_reach(cut, direction)) < RESIDUAL / 4;
+}
+
 /* A bound on the integral of (X - e^eps)_+ phi (remove) or (1 - e^eps X)_+ phi (add) along a line, weight included.
- * Any cut gives a lower bound. */
+ * Any cut gives a lower bound. NAN stays NAN where it would be an upper bound. */
 static double along_line(const struct line *line, enum eps_direction direction, enum eps__estimate estimate, double eps,
                          const struct cut *cut)
 {
     bool remove = direction == EPS_REMOVE;
-    double at = remove ? fmax(cut->at, -FARTHEST) : fmin(fmax(cut->at, -FARTHEST), FARTHEST);
-    struct parts parts = cut_at(line, direction, eps, at);
+    struct parts parts = cut_at(line, direction, eps, within_reach(cut, direction));
     if (estimate == EPS__LOWER)
         return fmax(parts.plus * (1 - parts.rounding) - parts.minus * (1 + parts.rounding), 0);
-    if (!(isfinite(cut->missed) && parts.rounding < RESIDUAL / 4))
+    if (!is_placed(line, direction, eps, cut))
         return at_most(line, direction);
     double value = parts.plus * (1 + parts.rounding) - parts.minus * (1 - parts.rounding);
     double lost = expm1(cut->missed + RESIDUAL) * (remove ? parts.minus : parts.plus);
-    return (value > 0 ? value : 0) + lost;
+    return (value < 0 ? 0 : value) + lost;
 }
 
 /* ------------------------------------------------------------ the sum over the grid */
@@ -227,12 +239,14 @@ static const struct eps__axis_points *points_of(const struct summation *summatio
 }
 
 /* The farthest that the cut of add may be in a cell: the cut is a concave function of the other coordinates, so it is
- * below its tangent. */
+ * below its tangent. INFINITY if the tangent is not known. */
 static double farthest_cut(const struct summation *summation, const struct line *line, const struct cut *cut,
                            const size_t *cell)
 {
     const struct eps__bin_points *points = summation->points;
-    double weights[MOST], total = 0, rise = 0;
+    double weights[MOST], total = 0, rise = 0, sizes = 1 + fabs(cut->at);
+    if (!is_placed(line, EPS_ADD, summation->eps, cut))
+        return INFINITY;
     for (size_t i = 0; i < points->len; i++) {
         weights[i] = exp(line->y[i] + points->along[i] * cut->at + summation->eps);
         total += weights[i];
@@ -240,11 +254,14 @@ static double farthest_cut(const struct summation *summation, const struct line 
     for (size_t k = 0; k < points->axes; k++) {
         const struct eps__axis *axis = &summation->grid->items[k];
         double gradient = 0, width = axis->ends.at[cell[k] + 1] - axis->ends.at[cell[k]];
-        for (size_t i = 0; i < points->len; i++)
-            gradient -= weights[i] / total * points->across[i][k] / cut->slope;
+        for (size_t i = 0; i < points->len; i++) {
+            double term = weights[i] / total * points->across[i][k] / cut->slope;
+            gradient -= term;
+            sizes += width * fabs(term);
+        }
         rise += width * (summation->estimate == EPS__UPPER ? fmax(gradient, 0) : fabs(gradient));
     }
-    return cut->at + rise + MARGIN * (1 + fabs(cut->at) + rise);
+    return cut->at + rise + MARGIN * sizes;
 }
 
 /* Add: what the sum is off by in a cell, because what is convex there is the integrand with e^eps X added. */
@@ -262,7 +279,8 @@ static double correction(const struct summation *summation, const struct line *l
             larger = eps__multiply_up(larger, mean->larger);
             smaller = eps__multiply_down(smaller, mean->smaller);
         }
-        sum += fmax(larger - smaller, 0) * exp(eps__log_normal_tail(points->along[i] - farthest) + summation->eps);
+        sum += (larger < smaller ? 0 : larger - smaller) *
+               exp(eps__log_normal_tail(points->along[i] - farthest) + summation->eps);
     }
     return eps__raise(sum / (double)points->len, CORRECTION_UNITS + 8 * summation->eps);
 }
@@ -297,8 +315,10 @@ static void add_lines(struct summation *summation, const struct line *line, size
     for (at[axis] = 0; at[axis] < places->len; at[axis]++) {
         struct line next = *line;
         double z = places->at[at[axis]], size = 0;
-        if (places->log_weight[at[axis]] == -INFINITY)
-            continue; /* a lower bound */
+        if (places->log_weight[at[axis]] == -INFINITY) {
+            assert(summation->estimate == EPS__LOWER);
+            continue;
+        }
         if (axis + 1 < points->axes && !eps__goes_on(summation->work))
             return;
         next.log_weight += places->log_weight[at[axis]];
@@ -355,6 +375,6 @@ double eps__bin_integral(const struct eps__bin_points *points, const struct eps_
     if (isnan(summation.sum))
         return estimate == EPS__UPPER ? INFINITY : 0;
     double units = 4 * eps__bin_grid_cells(grid) * (1 << AXES) + 8;
-    return estimate == EPS__UPPER ? eps__raise(summation.sum + grid->outside, units) + DBL_MIN
+    return estimate == EPS__UPPER ? eps__raise(summation.sum + grid->outside, units) + units * DBL_MIN
                                   : eps__lower(summation.sum, units);
 }

@@ -223,6 +223,10 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
                                     const struct eps__accuracy *accuracy, struct eps__profile **profile,
                                     struct eps_error *error)
 {
+    if (sigma < eps__lower(least_sigma(setting), 1e7)) /* points lie within the largest grid */
+        return eps__error(error, EPS_TOO_COSTLY, "/noise_multiplier",
+                          "quadrature cannot resolve a noise multiplier below %.3g for this mechanism: increase it",
+                          least_sigma(setting));
     struct quadrature *quadrature = calloc(1, sizeof *quadrature);
     struct eps__bin_gram bins;
     if (!quadrature)
