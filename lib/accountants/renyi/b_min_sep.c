@@ -32,9 +32,10 @@ enum {
 #define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
-#define ALIKE 1e-12   /* probabilities of waiting that differ by no more than this, relatively, are made equal */
-#define BEYOND 50.0   /* a normal number exceeds this with a probability below DBL_MIN */
-#define LOST 0x1p-979 /* an upper bound on what a probability of waiting loses to underflow */
+#define ALIKE 1e-12    /* probabilities of waiting that differ by no more than this, relatively, are made equal */
+#define BEYOND 50.0    /* a normal number exceeds this with a probability below DBL_MIN */
+#define CUT_UNITS 4096 /* an exponent below 710, and its exponential */
+#define LOST 0x1p-979  /* an upper bound on what a probability of waiting loses to underflow */
 
 struct b_min_sep_law {
     struct eps__renyi_law base;
@@ -213,25 +214,32 @@ static struct eps__geometric tilted(const struct eps__b_min_sep *b_min_sep, doub
         .total = {eps__lower(alls.lower, 2 * error + 16), eps__raise(alls.upper, 2 * error + 16)}};
 }
 
-/* The sum over the steps of the probability that the other examples fill the batch, times the probability that the
- * example is drawn; rounded up (A46). */
-static double cut_of(const struct eps__setting *setting, const struct eps__b_min_sep *b_min_sep, double *waits)
+/*
+ * Sets cut and cut_add: the sum over the steps of the probability that the other examples fill the batch, times the
+ * probability that the example is drawn; and psi (A46). Both are rounded up.
+ */
+static void find_cut(struct b_min_sep_law *law, double *waits)
 {
-    const struct eps_sampling *sampling = &setting->job->mechanism.sampling;
-    double error = eps__b_min_sep_waits(b_min_sep, b_min_sep->banded.p, waits) / EPS__UNIT_ROUNDOFF, sum = 0, last = -1,
-           full = 0;
+    const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
+    const struct eps_sampling *sampling = &law->setting->job->mechanism.sampling;
+    double p = b_min_sep->banded.p, error = eps__b_min_sep_waits(b_min_sep, p, waits) / EPS__UNIT_ROUNDOFF;
+    double cut = 0, filled = 0, last = -1, full = 0;
     uint64_t others = sampling->dataset_size - 1;
+    law->base.cut = law->base.cut_add = 0;
     assert(!sampling->truncation || (b_min_sep->examples == 1 && sampling->dataset_size > 0));
     if (!sampling->truncation || sampling->max_batch_size > others)
-        return 0;
+        return;
     for (size_t i = 0; i < b_min_sep->banded.len; i++) {
-        double drawn = fmin(eps__raise(waits[i] * b_min_sep->banded.p, error + 4), 1);
+        double drawn = fmin(eps__raise(waits[i] * p, error + 4), 1);
         if (drawn != last && drawn > 0)
             full = drawn < 1 ? eps__binomial_at_least(others, drawn, sampling->max_batch_size).upper : 1;
         last = drawn;
-        sum = eps__add_up(sum, eps__multiply_up(full, drawn));
+        cut = eps__add_up(cut, eps__multiply_up(full, drawn));
+        filled = eps__add_up(filled, full);
     }
-    return fmin(sum, 1);
+    double instead = p < 1 ? p * exp(-(double)b_min_sep->separation * log1p(-p)) : INFINITY;
+    law->base.cut = fmin(cut, 1);
+    law->base.cut_add = isfinite(instead) ? fmin(eps__raise(filled * log1p(instead) / M_LN2, CUT_UNITS), 1) : 1;
 }
 
 static enum eps_status make_geometrics(struct b_min_sep_law *law)
@@ -247,7 +255,7 @@ static enum eps_status make_geometrics(struct b_min_sep_law *law)
         law->base.geometrics[0].empty = eps__poisson_never((double)b_min_sep->banded.len * b_min_sep->examples, p);
     law->base.geometrics_len = 1;
     law->base.never = law->base.geometrics[0].empty;
-    law->base.cut = cut_of(law->setting, b_min_sep, waits);
+    find_cut(law, waits);
     for (size_t i = 1; i < EPS__GEOMETRICS_MAX && p > 0 && p < 1; i++) {
         law->mean_p[i] = p * (double)i / EPS__GEOMETRICS_MAX;
         law->base.geometrics[i] = tilted(b_min_sep, waits, law->mean_p[i], law->lost);

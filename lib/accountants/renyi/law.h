@@ -29,8 +29,9 @@ struct eps__renyi_law {
     size_t levels;
     double rare[EPS__LEVELS_MAX];
     /* An upper bound on the probability that the example is drawn at a step whose batch is full, 0 if no batch is
-     * truncated (A46); and a lower bound on the probability that it is never drawn. */
-    double cut, never;
+     * truncated; what that adds further to add, at any epsilon (psi of A46); and a lower bound on the probability that
+     * the example is never drawn. */
+    double cut, cut_add, never;
 };
 
 struct eps__renyi_law_class {

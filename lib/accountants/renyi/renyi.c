@@ -257,10 +257,18 @@ static bool never_exceeds(const struct eps__renyi_law *law, double eps)
     return eps__multiply_down(law->never, eps__exp_bound(EPS__LOWER, eps, 0)) >= 1;
 }
 
-/* Truncated batches add at least this multiple of law->cut to the bound. */
-static double cut_times_least(const struct eps__renyi_law *law, enum eps_direction direction, double eps)
+/* What truncated batches add in the add direction, beside law->cut; rounded up. */
+static double more_to_add(const struct eps__renyi_law *law, double eps)
 {
-    return direction == EPS_REMOVE ? CUT_SHARE : never_exceeds(law, eps) ? 1 : 1 + exp(eps);
+    return fmin(law->cut_add, eps__multiply_up(eps__exp_bound(EPS__UPPER, eps, 0), law->cut));
+}
+
+/* Truncated batches add at least this to the bound. */
+static double least_cut(const struct eps__renyi_law *law, enum eps_direction direction, double eps)
+{
+    if (direction == EPS_REMOVE)
+        return CUT_SHARE * law->cut;
+    return law->cut + (never_exceeds(law, eps) ? 0 : more_to_add(law, eps));
 }
 
 /* Adds what truncated batches may contribute to delta (A46). */
@@ -268,18 +276,19 @@ static enum eps_status add_cut(struct least *least, struct renyi_profile *renyi,
                                double eps)
 {
     const struct eps__renyi_law *law = renyi->law;
-    double times = eps__add_up(1, eps__exp_bound(EPS__UPPER, eps, 0));
+    double more = law->cut;
     if (direction == EPS_REMOVE) {
         struct least before = {0};
         enum eps_status status = eps >= CUT_BACK ? ask_whole(&before, renyi, direction, eps - CUT_BACK) : EPS_OK;
         if (status != EPS_OK)
             return status;
-        times = fmin(4, CUT_SHARE + 16 * eps__exp_bound(EPS__UPPER, before.upper, 0));
+        more = eps__multiply_up(fmin(4, CUT_SHARE + 16 * eps__exp_bound(EPS__UPPER, before.upper, 0)), law->cut);
     } else if (never_exceeds(law, eps)) {
         *least = (struct least){-INFINITY, -INFINITY, least->order, least->moments};
-        times = 1;
+    } else {
+        more = eps__add_up(more, more_to_add(law, eps));
     }
-    double more = fmin(eps__multiply_up(times, law->cut), 1);
+    more = fmin(more, 1);
     least->upper = fmin(with_rare(more, EPS__UPPER, least->upper), 0);
     least->lower = fmin(with_rare(eps__lower(more, 16), EPS__LOWER, least->lower), least->upper);
     return EPS_OK;
@@ -309,7 +318,7 @@ static enum eps_status log_delta(struct eps__profile *profile, enum eps_directio
                                  enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
 {
     struct renyi_profile *renyi = (struct renyi_profile *)profile;
-    if (renyi->law->cut > 0 && log(cut_times_least(renyi->law, direction, eps) * renyi->law->cut) >= renyi->sought)
+    if (renyi->law->cut > 0 && log(least_cut(renyi->law, direction, eps)) >= renyi->sought)
         return eps__error(error, EPS_UNATTAINABLE, "/sampling/truncation/max_batch_size",
                           "renyi cannot reach this delta, because batches are truncated too often: increase "
                           "max_batch_size");

@@ -83,3 +83,40 @@ TEST(what_is_seldom_cut_costs_little)
         assert_true(cut[EPS_REMOVE] > whole[EPS_REMOVE]);
     }
 }
+
+/* Pr[Bin(examples, p) >= most] by adding up. */
+static double tail(unsigned examples, double p, unsigned most)
+{
+    double sum = 0;
+    for (unsigned k = examples; k >= most && k > 0; k--)
+        sum += exp(lgamma(examples + 1.0) - lgamma(k + 1.0) - lgamma(examples - k + 1.0) + k * log(p) +
+                   (examples - k) * log1p(-p));
+    return sum;
+}
+
+/* What cut batches cost is chi and the smaller of e^eps chi and psi (A46), with waits by a recursion of the test's. */
+TEST(add_pays_for_cuts_at_any_epsilon)
+{
+    enum { N = 40, BANDS = 3, EXAMPLES = 100, MOST = 28 };
+    const double p = 0.1;
+    unsigned at_small = 0, at_large = 0;
+    for (double eps = 0.1; eps < 8; eps *= 2) {
+        double whole[EPS_DIRECTIONS], cut[EPS_DIRECTIONS], waits[N], chi = 0, filled = 0;
+        struct eps_job job = cut_job(N, BANDS, p, EXAMPLES, EXAMPLES, false);
+        solved_deltas(whole, job, 0.3, eps);
+        solved_deltas(cut, cut_job(N, BANDS, p, EXAMPLES, MOST, false), 0.3, eps);
+        for (int i = 0; i < N; i++) {
+            waits[i] = i == 0 ? 1 : (1 - p) * waits[i - 1] + (i >= BANDS ? p * waits[i - BANDS] : 0);
+            filled += tail(EXAMPLES - 1, p * waits[i], MOST);
+            chi += tail(EXAMPLES - 1, p * waits[i], MOST) * p * waits[i];
+        }
+        double psi = filled * log2(1 + p * pow(1 - p, -BANDS)), more = fmin(exp(eps) * chi, psi);
+        at_small += more < psi;
+        at_large += more == psi;
+        if (exp(eps) * pow(1 - p, N) < 1)
+            assert_true(fabs(cut[EPS_ADD] - whole[EPS_ADD] - chi - more) < 1e-9 * (whole[EPS_ADD] + chi + more));
+        else
+            assert_true(fabs(cut[EPS_ADD] - chi) < 1e-9 * chi);
+    }
+    assert_true(at_small >= 2 && at_large >= 2);
+}
