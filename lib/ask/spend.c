@@ -20,6 +20,7 @@
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/training/solve_phases.h"
+#include "lib/training/stopped.h"
 #include "lib/tuned/tuned.h"
 
 enum { BETWEEN = 200 }; /* points between the ends of phases, at most */
@@ -32,6 +33,12 @@ struct spending {
     double noise_multiplier, delta, total; /* total: number of steps */
     struct eps_spend_point *points;
     size_t len;
+    /* For points between runs: the whole training, NULL until it is needed, and the runs of each phase up to the point. */
+    struct eps__training *training;
+    struct eps_job whole;          /* its job */
+    struct eps__context_part part; /* its context, moved along from point to point */
+    bool chosen;                   /* whether its accountants are */
+    uint64_t *counts;
 };
 
 /* Whether the first steps of a run form a shorter run: noise and sampling are independent in each step. */
@@ -41,23 +48,60 @@ static bool divisible(const struct eps_phase *phase)
     return eps__family_of(&mechanism->matrix)->diagonal && eps__scheme_of(mechanism)->independent_rounds;
 }
 
+/* The query of every point. */
+static struct eps_query query_of(const struct spending *spending)
+{
+    struct eps_query query = spending->job->query;
+    query.curve = false;
+    query.delta = spending->delta;
+    query.noise_multiplier = spending->noise_multiplier;
+    query.epsilon = NAN;
+    query.accountant.tolerance = fmax(query.accountant.tolerance, TOLERANCE);
+    return query;
+}
+
+/* The share of a context from the last point to this one. */
+static const struct eps_context *part_of(struct eps__context_part *part, const struct spending *spending,
+                                         const struct eps_context *context, uint64_t step)
+{
+    double before = spending->len > 0 ? (double)spending->points[spending->len - 1].step : 0;
+    return eps__context_part(part, context, before / spending->total, (double)step / spending->total);
+}
+
 /* Adds the point after the first `phases_len` phases of spending->phases. */
 static enum eps_status ask(struct spending *spending, const struct eps_context *context, size_t phases_len,
                            uint64_t step, struct eps_error *error)
 {
     struct eps_job job = *spending->job;
     struct eps__context_part part;
-    double epsilon, before = spending->len > 0 ? (double)spending->points[spending->len - 1].step : 0;
+    double epsilon;
     job.phases = spending->phases;
     job.phases_len = phases_len;
-    job.query.curve = false;
-    job.query.delta = spending->delta;
-    job.query.noise_multiplier = spending->noise_multiplier;
-    job.query.epsilon = NAN;
-    job.query.accountant.tolerance = fmax(job.query.accountant.tolerance, TOLERANCE);
-    const struct eps_context *own =
-        eps__context_part(&part, context, before / spending->total, (double)step / spending->total);
-    enum eps_status status = eps__phases_epsilon(own, &epsilon, error, &job);
+    job.query = query_of(spending);
+    enum eps_status status = eps__phases_epsilon(part_of(&part, spending, context, step), &epsilon, error, &job);
+    if (status == EPS_OK)
+        spending->points[spending->len++] = (struct eps_spend_point){step, epsilon};
+    return status;
+}
+
+/* Adds the point after the phases before `index` and `runs` runs of phase `index`, which together are several runs. */
+static enum eps_status ask_between(struct spending *spending, const struct eps_context *context, size_t index,
+                                   uint64_t runs, uint64_t step, struct eps_error *error)
+{
+    double epsilon;
+    const struct eps_context *own = part_of(&spending->part, spending, context, step);
+    enum eps_status status = EPS_OK;
+    if (!spending->training) {
+        spending->whole = *spending->job;
+        spending->whole.query = query_of(spending);
+        status = eps__training_open(&spending->training, error, own, &spending->whole, false);
+    }
+    if (status != EPS_OK)
+        return status;
+    for (size_t i = 0; i < spending->job->phases_len; i++)
+        spending->counts[i] = i < index ? spending->job->phases[i].count : i == index ? runs : 0;
+    spending->training->context = own;
+    status = eps__stopped_epsilon(spending->training, spending->counts, &spending->chosen, &epsilon, error);
     if (status == EPS_OK)
         spending->points[spending->len++] = (struct eps_spend_point){step, epsilon};
     return status;
@@ -71,6 +115,8 @@ static enum eps_status ask_within(struct spending *spending, const struct eps_co
     struct eps_phase phase = spending->job->phases[index];
     size_t len = index;
     uint64_t n = phase.mechanism.n;
+    if (steps == 0 && index + runs > 1 && !phase.mechanism.sampling.last_iterate)
+        return ask_between(spending, context, index, runs, first + runs * n, error);
     phase.mechanism.sampling.last_iterate = false;
     if (runs > 0) {
         spending->phases[len] = phase;
@@ -109,7 +155,10 @@ static enum eps_status ask_phase(struct spending *spending, const struct eps_con
     if (status == EPS_OK && phase->mechanism.sampling.last_iterate && last + 1 < end)
         status = ask_within(spending, context, index, first, (end - 1 - first) / n, (end - 1 - first) % n, error);
     spending->phases[index] = *phase;
-    return status == EPS_OK ? ask(spending, context, index + 1, end, error) : status;
+    if (status != EPS_OK)
+        return status;
+    return index + phase->count > 1 ? ask_between(spending, context, index, phase->count, end, error)
+                                    : ask(spending, context, index + 1, end, error);
 }
 
 static enum eps_status given_spend(const struct eps_context *context, struct eps_spend_point **points, size_t *len,
@@ -136,9 +185,11 @@ static enum eps_status given_spend(const struct eps_context *context, struct eps
     for (size_t i = 0; i < phased.phases_len; i++)
         spending.total += (double)phased.phases[i].mechanism.n * (double)phased.phases[i].count;
     spending.phases = calloc(phased.phases_len + 2, sizeof *spending.phases);
+    spending.counts = calloc(phased.phases_len, sizeof *spending.counts);
     spending.points = calloc(BETWEEN + 2 * phased.phases_len + 1, sizeof *spending.points);
-    enum eps_status status =
-        spending.phases && spending.points ? EPS_OK : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    enum eps_status status = spending.phases && spending.counts && spending.points
+                                 ? EPS_OK
+                                 : eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     uint64_t first = 0;
     for (size_t i = 0; i < phased.phases_len && status == EPS_OK; i++) {
         spending.phases[i] = phased.phases[i];
@@ -146,7 +197,9 @@ static enum eps_status given_spend(const struct eps_context *context, struct eps
         first += phased.phases[i].mechanism.n * phased.phases[i].count;
     }
     assert(status != EPS_OK || (double)first == spending.total);
+    eps__training_close(spending.training);
     free(spending.phases);
+    free(spending.counts);
     if (status != EPS_OK) {
         free(spending.points);
         return status;

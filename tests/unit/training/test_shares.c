@@ -309,6 +309,41 @@ TEST(what_is_spent_between_is_bounded_by_what_follows)
     }
 }
 
+static bool never(void *user)
+{
+    (void)user;
+    return false;
+}
+
+/* Between runs that are known by their profiles there is a point, and each is what the training up to there answers. */
+TEST(runs_of_b_min_sep_are_spent_one_by_one)
+{
+    struct eps_phase phases[] = {poisson(8, 0.05, 1, 3), poisson(5, 0.05, 1, 1)};
+    phases[0].mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    phases[0].mechanism.matrix.bands = 2;
+    phases[0].mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    phases[0].mechanism.sampling.separation = 2;
+    const struct eps_context context = {.canceled = never};
+    struct eps_job job = training_of(phases, 2, NAN, 1e-6, 1);
+    struct eps_spend_point *points = NULL;
+    struct eps_error error = {0};
+    size_t len;
+    job.query.accountant.max_order = 3;
+    eps_job_defaults(&job);
+    assert_int_equal(eps_spend(&context, &points, &len, &error, &job, 1, 1e-6), EPS_OK);
+    assert_int_equal(len, 3 + 5);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(points[i].step, i < 3 ? 8 * (i + 1) : 24 + i - 2);
+    phases[0].count = 2;
+    struct eps_job partly = training_of(phases, 1, NAN, 1e-6, 1);
+    partly.query.accountant.max_order = 3;
+    struct eps_result *result = solved(NULL, partly);
+    assert_true(points[1].epsilon >= result->bracket_lower && points[1].epsilon <= result->epsilon * 1.01);
+    assert_true(points[0].epsilon < points[1].epsilon && points[1].epsilon < points[2].epsilon);
+    eps_result_destroy(result);
+    free(points);
+}
+
 /* The curve of a training runs through its answers. */
 TEST(the_curve_is_that_of_the_whole)
 {
