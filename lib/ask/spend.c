@@ -33,7 +33,7 @@ struct spending {
     double noise_multiplier, delta, total; /* total: number of steps */
     struct eps_spend_point *points;
     size_t len;
-    /* For points between runs: the whole training, NULL until it is needed, and the runs of each phase up to the point. */
+    /* For points between runs: the whole training, NULL until it is needed, and the runs of each phase up to there. */
     struct eps__training *training;
     struct eps_job whole;          /* its job */
     struct eps__context_part part; /* its context, moved along from point to point */
