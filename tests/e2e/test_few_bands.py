@@ -57,7 +57,7 @@ NEGATIVE = {"family": "toeplitz", "coefficients": [1, -0.5]}
 
 
 @pytest.mark.parametrize("change,name,pointer", [
-    ({"matrix": {"family": "square_root", "bands": 32}}, "unsupported", "/matrix/bands"),
+    ({"matrix": {"family": "square_root", "bands": 64}}, "unsupported", "/matrix/bands"),
     ({"matrix": NEGATIVE}, "unsupported", "/matrix"),
     ({"adjacency": "replace_one"}, "unsupported", "/adjacency"),
     ({"sampling": {"scheme": "cyclic_poisson", "p": 0.01, "groups": 4}}, "unsupported", "/sampling/scheme"),

@@ -10,6 +10,7 @@
 #include "lib/accountants/renyi/banded.h"
 #include "lib/accountants/renyi/poisson.h"
 #include "lib/base/error.h"
+#include "lib/moments/laws/few.h"
 #include "lib/moments/laws/histories.h"
 #include "lib/moments/laws/poisson.h"
 #include "lib/moments/laws/poisson_residual.h"
@@ -18,10 +19,19 @@
  * that a search for epsilon and a curve certify. */
 enum { OPENED = 4, TRIED = 30, SOUGHT = 25, CURVE = 220 };
 
+enum {
+    EXACT_ORDERS = 3, /* with fewer exact moments, sums over copies with few participations prove more, */
+    FEW_COPIES = 3,   /* of at most so many copies; */
+    GUESS_HELD = 2,   /* and for a starting point with so few participations */
+    FEW_OPENED = 10   /* their bounds rise steeply at some noise, which a search approaches in many steps */
+};
+
 #define SECOND 1.2e8     /* the most operations for E X^2 at one sigma, in either direction */
 #define FURTHER 1.1e7    /* times bands^2: the most operations for all orders, about as many as mmcc takes */
 #define FURTHER_MOST 4e8 /* an upper limit on that product */
 #define GROUPS 1e8       /* the most for orders by groups of copies */
+#define FEW 4e8          /* the most for one sum over copies whose states hold few participations, */
+#define FEW_GROUPS 4e9   /* and for orders by groups of these */
 #define POLISH 1.2e4     /* times the number of moments squared: the operations that certify a polynomial */
 #define TRIAL 1e6        /* the operations for a starting point */
 
@@ -54,6 +64,29 @@ static unsigned fits(const struct eps__setting *setting, enum eps_direction dire
     return most;
 }
 
+/* The sums over copies with few participations (M31), for more bands than have sums over all histories. *banded holds
+ * the sizes and must outlive them. False: they take too long, or are not needed. */
+static bool few_of(const struct eps__setting *setting, struct eps__banded_gram *banded, struct eps__copies *few)
+{
+    double spent;
+    *banded = (struct eps__banded_gram){.len = setting->job->mechanism.n,
+                                        .width = eps_strategy_bands(setting->strategy),
+                                        .p = setting->p,
+                                        .changes = (size_t)eps__banded_changes(setting)};
+    *few = eps__few_copies(banded);
+    return fits(setting, EPS_REMOVE, &spent) < EXACT_ORDERS && few->operations(few->law, 2) <= FEW;
+}
+
+/* The operations of all sums over copies with few participations at one sigma. */
+static double few_operations(const struct eps__copies *few, const struct eps__setting *setting)
+{
+    double sum = 0;
+    for (unsigned copies = 2; copies <= FEW_COPIES; copies++)
+        sum += few->operations(few->law, copies) +
+               eps__groups_operations(few, copies, FEW_GROUPS, setting->job->query.accountant.max_order);
+    return sum;
+}
+
 static bool concerns(const struct eps__setting *setting)
 {
     return eps__poisson_concerns(setting, false);
@@ -62,13 +95,15 @@ static bool concerns(const struct eps__setting *setting)
 static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     double spent;
+    struct eps__banded_gram sizes;
+    struct eps__copies few;
     if (!eps__poisson_serves(setting, error))
         return false;
     if (!eps__strategy_lower_triangular(setting->strategy))
         return eps__decline(error, "/matrix", "renyi under poisson needs a lower-triangular strategy");
-    if (fits(setting, EPS_REMOVE, &spent) < 2)
+    if (fits(setting, EPS_REMOVE, &spent) < 2 && !few_of(setting, &sizes, &few))
         return eps__decline(error, "/matrix/bands",
-                            "renyi under poisson serves only strategies with few bands, about 9 if Toeplitz and 6 if "
+                            "renyi under poisson serves only strategies with few bands, about 40 if Toeplitz and 10 if "
                             "not: use fewer bands");
     return true;
 }
@@ -78,6 +113,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     bool noise = eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER;
     double opened = noise ? OPENED : 1;
+    unsigned max_order = setting->job->query.accountant.max_order;
+    struct eps__banded_gram sizes;
+    struct eps__copies few;
     double polynomials = noise ? OPENED + TRIED : setting->job->query.curve ? CURVE : SOUGHT;
     *operations = noise ? TRIED * TRIAL : 0;
     *bytes = 1e6;
@@ -92,8 +130,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         const struct eps__histories histories = {.banded = &like, .separation = 1};
         const struct eps__copies copies = eps__histories_copies(&histories);
         if (direction == EPS_REMOVE)
-            *operations += opened * eps__groups_operations(&copies, (unsigned)most, GROUPS,
-                                                           setting->job->query.accountant.max_order);
+            *operations += few_of(setting, &sizes, &few)
+                               ? (noise ? FEW_OPENED : 1) * few_operations(&few, setting)
+                               : opened * eps__groups_operations(&copies, (unsigned)most, GROUPS, max_order);
         *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * sums.spent;
     }
 }
@@ -154,17 +193,74 @@ static enum eps_status know(const struct eps__renyi_law *base, struct eps__order
     return status;
 }
 
+/* Orders by few participations: the first ones of as many copies, the others by groups of at most so many. */
+static enum eps_status know_few(const struct poisson_law *law, const struct eps__orders *exact, unsigned copies,
+                                struct eps__orders *orders)
+{
+    const struct eps__copies few = eps__few_copies(&law->banded);
+    const struct eps_context *context = law->setting->context;
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    struct eps__orders known;
+    double spent = 0;
+    enum eps_status status = eps__orders_alloc(&known, copies);
+    for (unsigned a = 2; status == EPS_OK && a <= copies; a++) {
+        eps__quad sum;
+        double units;
+        if (a <= exact->len && isfinite(exact->log_upper[a])) {
+            known.log_upper[a] = exact->log_upper[a];
+            known.log_lower[a] = exact->log_lower[a];
+            continue;
+        }
+        status = few.sum(context, &sum, &units, few.law, a, 1);
+        if (status == EPS_OK && finiteq(sum))
+            eps__orders_set(&known, a, logq(sum), units, 1);
+    }
+    if (status == EPS_OK)
+        status = eps__groups_orders(context, orders, &known, &few, FEW_GROUPS, max_order, &spent);
+    eps__orders_clear(&known);
+    if (status == EPS_OK)
+        eps__meter_add(law->setting->meter, spent);
+    return status;
+}
+
+/* Lowers the bounds of *orders to those of *others. */
+static void lower_orders(struct eps__orders *orders, const struct eps__orders *others)
+{
+    for (unsigned a = 2; a <= orders->len && a <= others->len; a++)
+        if (others->log_upper[a] < orders->log_upper[a]) {
+            orders->log_upper[a] = others->log_upper[a];
+            orders->log_lower[a] = others->log_lower[a];
+        }
+}
+
 static enum eps_status know_groups(const struct eps__renyi_law *base, const struct eps__orders *known,
                                    struct eps__orders *orders)
 {
     const struct poisson_law *law = (const struct poisson_law *)base;
     const struct eps__histories histories = {.banded = &law->banded, .separation = 1};
     const struct eps__copies copies = eps__histories_copies(&histories);
+    struct eps__banded_gram sizes;
+    struct eps__copies few;
+    struct eps__orders pairs;
     double spent;
-    enum eps_status status = eps__groups_orders(law->setting->context, orders, known, &copies, GROUPS,
-                                                law->setting->job->query.accountant.max_order, &spent);
-    if (status == EPS_OK)
-        eps__meter_add(law->setting->meter, spent);
+    enum eps_status status;
+    if (!few_of(law->setting, &sizes, &few)) {
+        status = eps__groups_orders(law->setting->context, orders, known, &copies, GROUPS,
+                                    law->setting->job->query.accountant.max_order, &spent);
+        if (status == EPS_OK)
+            eps__meter_add(law->setting->meter, spent);
+        return status;
+    }
+    status = know_few(law, known, FEW_COPIES, orders);
+    if (status != EPS_OK)
+        return status;
+    status = know_few(law, known, 2, &pairs);
+    if (status == EPS_OK) {
+        lower_orders(orders, &pairs);
+        eps__orders_clear(&pairs);
+    } else {
+        eps__orders_clear(orders);
+    }
     return status;
 }
 
@@ -175,7 +271,7 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     const struct poisson_law *law = (const struct poisson_law *)base;
     const struct eps__banded_gram *banded = &law->banded;
     *residual = (struct eps__residual_law){.t = t};
-    if (!(banded->p < 1))
+    if (!(banded->p < 1) || banded->width > EPS__POISSON_WIDTH_MAX)
         return EPS_OK;
     struct eps__mean mean;
     double *a = malloc(banded->len * sizeof *a);
@@ -198,23 +294,51 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     return status;
 }
 
+/* Orders by pairs whose states hold next to nothing. */
+static enum eps_status guess_few(const struct poisson_law *law, struct eps__orders *orders)
+{
+    static const unsigned guessed[] = {2, 4, 6, 8, 12, 16, 32};
+    enum { LEN = sizeof guessed / sizeof *guessed };
+    unsigned max_order = law->setting->job->query.accountant.max_order;
+    enum eps_status status = eps__orders_alloc(orders, guessed[LEN - 1]);
+    for (size_t i = 0; i < LEN && status == EPS_OK && (max_order == 0 || guessed[i] <= max_order); i++) {
+        unsigned a = guessed[i];
+        eps__quad sum;
+        double units;
+        status = eps__few_sum(law->setting->context, &sum, &units, &law->banded, 2, GUESS_HELD, a - 1);
+        if (status == EPS_OK && finiteq(sum))
+            eps__orders_set(orders, a, logq(sum) * (a / 2.0), units, 1);
+    }
+    if (status != EPS_OK)
+        eps__orders_clear(orders);
+    return status;
+}
+
 static enum eps_status approximate_orders(const struct eps__renyi_law *base, struct eps__orders *orders,
                                           double *variance)
 {
     const struct poisson_law *law = (const struct poisson_law *)base;
     const struct eps__banded_gram *banded = &law->banded;
-    double spent, mean[EPS__POISSON_WIDTH_MAX];
+    struct eps__banded_gram sizes;
+    struct eps__copies few;
+    double spent, *mean = malloc(banded->width * sizeof *mean);
     unsigned max_order = law->setting->job->query.accountant.max_order, most = fits(law->setting, EPS_REMOVE, &spent);
-    assert(banded->width <= EPS__POISSON_WIDTH_MAX);
+    if (!mean)
+        return EPS_NO_MEMORY;
     eps__banded_means(banded, mean);
     *variance = banded->p < 1 ? expm1(eps__banded_log_order(banded, mean, banded->p, 2)) : INFINITY;
-    if (!orders)
-        return EPS_OK;
+    enum eps_status status = EPS_OK;
     if (max_order > 0 && max_order < most)
         most = max_order;
-    enum eps_status status = eps__orders_alloc(orders, most);
-    for (unsigned a = 2; status == EPS_OK && a <= most && banded->p < 1; a++)
-        orders->log_upper[a] = orders->log_lower[a] = eps__banded_log_order(banded, mean, banded->p, a);
+    if (orders && few_of(law->setting, &sizes, &few)) {
+        *variance = 0;
+        status = guess_few(law, orders);
+    } else if (orders) {
+        status = eps__orders_alloc(orders, most);
+        for (unsigned a = 2; status == EPS_OK && a <= most && banded->p < 1; a++)
+            orders->log_upper[a] = orders->log_lower[a] = eps__banded_log_order(banded, mean, banded->p, a);
+    }
+    free(mean);
     return status;
 }
 

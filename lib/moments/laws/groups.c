@@ -12,6 +12,7 @@
 
 enum { NARROW = 8, WIDE = 2 }; /* the `gap` of a ladder */
 
+#define BEYOND 100.0
 #define DEAREST 1e9 /* operations, at most, where pairs take more than was asked for */
 
 /* ------------------------------------------------------------ the ladder */
@@ -106,12 +107,19 @@ static void set_between(struct eps__orders *orders, unsigned from, unsigned to)
     }
 }
 
+/* Whether orders above a may be of use: order a is known, and its divergence is below BEYOND or grows less than four
+ * times as fast as that of a Gaussian. */
+static bool of_use(const struct eps__orders *orders, unsigned a)
+{
+    return orders->log_upper[a] / (a - 1.0) <= BEYOND + 2 * a * orders->log_upper[2];
+}
+
 enum eps_status eps__ladder_climb(const struct eps_context *context, struct eps__orders *orders,
                                   const struct eps__copies *copies, const struct eps__ladder *ladder, size_t stamps)
 {
     enum eps_status status = EPS_OK;
     assert(orders->len >= ladder->to);
-    for (unsigned a = ladder->from; status == EPS_OK && a < ladder->to && isfinite(orders->log_upper[a]);) {
+    for (unsigned a = ladder->from; status == EPS_OK && a < ladder->to && of_use(orders, a);) {
         unsigned next = climb(ladder, a);
         eps__quad log_moment = 0;
         double units = 0;

@@ -1,0 +1,26 @@
+/*
+ * Upper bounds on sums over few copies under Poisson sampling, for any number of bands. The states of the chain of M18
+ * are all subsets of the last steps, too many from about 9 bands on. Here a state holds only a few participations of
+ * all copies together; the oldest ones beyond that are forgotten, for a payment that covers all they would still meet
+ * (M31).
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#ifndef EPS_MOMENTS_LAWS_FEW_H
+#define EPS_MOMENTS_LAWS_FEW_H
+
+#include "lib/moments/laws/groups.h"
+#include "lib/moments/laws/poisson.h"
+
+/* The most participations that a state of so many copies can hold in reasonable time; 0: none is feasible. Does not
+ * read the Gram matrix. */
+unsigned eps__few_most(const struct eps__banded_gram *banded, unsigned copies);
+
+/* The chain with states of at most `most` participations, at most eps__few_most(). Otherwise as `sum` of eps__copies. */
+enum eps_status eps__few_sum(const struct eps_context *context, eps__quad *sum, double *units,
+                             const struct eps__banded_gram *banded, unsigned copies, unsigned most, eps__quad times);
+
+/* The sums over two or three copies. They refer to *banded. */
+struct eps__copies eps__few_copies(const struct eps__banded_gram *banded);
+
+#endif
