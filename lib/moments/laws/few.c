@@ -204,7 +204,7 @@ static void clear(struct chain *chain)
     free(chain->values[1]);
 }
 
-/* What is forgotten is paid for as if every other copy took part in every step that it might meet. */
+/* What is forgotten is paid for as if every other copy took part in every step that it might meet (M31). */
 static void set_payments(struct chain *chain)
 {
     const struct eps__banded_gram *banded = chain->banded;

@@ -16,7 +16,7 @@
  * read the Gram matrix. */
 unsigned eps__few_most(const struct eps__banded_gram *banded, unsigned copies);
 
-/* The chain with states of at most `most` participations, at most eps__few_most(). Otherwise as `sum` of eps__copies. */
+/* The chain with states of 1 to eps__few_most() participations. Otherwise as `sum` of eps__copies. */
 enum eps_status eps__few_sum(const struct eps_context *context, eps__quad *sum, double *units,
                              const struct eps__banded_gram *banded, unsigned copies, unsigned most, eps__quad times);
 

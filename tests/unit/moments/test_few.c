@@ -93,7 +93,7 @@ TEST(fewer_participations_are_a_bound)
     assert_true(largest > 1.5); /* where too few are held, much is paid */
 }
 
-/* Equal steps, of which most are a power: the sum of the same matrix with one row that differs by a rounding error, whose
+/* Equal steps, of which most are a power: the sum of the same matrix with rows that differ by a rounding error, whose
  * steps are made one by one. */
 TEST(a_run_of_equal_steps_is_all_of_them)
 {
