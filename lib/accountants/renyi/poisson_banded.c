@@ -31,7 +31,7 @@ enum {
 #define FURTHER_MOST 4e8 /* an upper limit on that product */
 #define GROUPS 1e8       /* the most for orders by groups of copies */
 #define FEW 4e8          /* the most for one sum over copies whose states hold few participations, */
-#define FEW_GROUPS 4e9   /* and for orders by groups of these */
+#define FEW_GROUPS 2e9   /* and for orders by groups of these */
 #define POLISH 1.2e4     /* times the number of moments squared: the operations that certify a polynomial */
 #define TRIAL 1e6        /* the operations for a starting point */
 
@@ -103,7 +103,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
         return eps__decline(error, "/matrix", "renyi under poisson needs a lower-triangular strategy");
     if (fits(setting, EPS_REMOVE, &spent) < 2 && !few_of(setting, &sizes, &few))
         return eps__decline(error, "/matrix/bands",
-                            "renyi under poisson serves only strategies with few bands, about 40 if Toeplitz and 10 if "
+                            "renyi under poisson serves only strategies with few bands, about 30 if Toeplitz and 10 if "
                             "not: use fewer bands");
     return true;
 }

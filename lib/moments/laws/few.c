@@ -27,8 +27,9 @@ enum {
     SETTLING = 4 /* equal steps converge after about SETTLING widths */
 };
 
-#define OPERATIONS 1e8     /* of a sum, at most */
+#define OPERATIONS 5e7     /* of a sum, at most */
 #define NEEDED 4.0         /* participations that a state needs, over their mean number: an estimate */
+#define CROWDED 2.0        /* states that hold fewer than so many times their mean number prove nothing */
 #define EXPONENT_MOST 70.0 /* of each factor, so that products are within the range of doubles */
 #define SPAN_MOST 0x1p600  /* of the numbers of one step */
 #define LARGE 0x1p300      /* numbers above are scaled */
@@ -443,7 +444,7 @@ static unsigned held_of(const struct eps__banded_gram *banded, unsigned copies)
 {
     double mean = copies * banded->p * (double)(banded->width - 1), needed = HELD_LEAST + ceil(NEEDED * mean);
     unsigned most = eps__few_most(banded, copies);
-    return most < HELD_LEAST ? 0 : needed < most ? (unsigned)needed : most;
+    return most < HELD_LEAST || CROWDED * mean > most ? 0 : needed < most ? (unsigned)needed : most;
 }
 
 static double operations_of(const void *law, unsigned copies)
