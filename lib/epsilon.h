@@ -191,8 +191,10 @@ EPS_API const char *eps_guarantee_name(enum eps_guarantee guarantee);
 struct eps_matrix {
     enum eps_family family;
     enum eps_normalization normalization;
-    size_t stamps;              /* C of n/stamps steps, repeated down the diagonal; divides n; default 1 */
-    const double *coefficients; /* toeplitz: the first column, of which 1 to n entries are given and the rest are 0 */
+    size_t stamps; /* C of n/stamps steps, repeated down the diagonal; divides n; default 1 */
+    /* toeplitz: the first column, of which 1 to n entries are given and the rest are 0; banded_inverse: that of C^-1,
+     * as many numbers as bands, or none if it is optimised */
+    const double *coefficients;
     size_t coefficients_len;
     const double *rows; /* dense: rows_n x rows_n, row-major, upper triangle included */
     size_t rows_n;
@@ -211,8 +213,9 @@ struct eps_matrix {
     double gap;    /* relative gap in the loss at which the optimiser stops, in [1e-12, 1); default 1e-3 */
     size_t epochs; /* participation to optimise for, within one stamp; default: the job's, if there is one stamp */
     size_t separation;
-    /* banded with toeplitz, in a job that samples and solves for the noise multiplier; default error. With job, epochs
-     * and separation only say where the search starts, and only eps_solve() and what takes a whole job compute C. */
+    /* banded with toeplitz, banded_inverse, and blt with up to 6 buffers, in a job that samples and solves for the
+     * noise multiplier; default error. With job, epochs and separation only say where the search starts, and only
+     * eps_solve() and what takes a whole job compute C, which is of the family. */
     enum eps_optimize_for optimize_for;
 };
 

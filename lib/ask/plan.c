@@ -6,7 +6,6 @@
  */
 #include <assert.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
-#include "lib/base/members.h"
 #include "lib/sampling/scheme.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
@@ -27,8 +25,6 @@
 #define LITTLE 3e8            /* operations up to which a candidate is cheap: a few tenths of a second */
 #define TUNED_AMONG 24        /* plain candidates up to which some are optimised for the job, */
 #define TUNED_OPERATIONS 2e11 /* where that takes no more than this */
-#define TUNED_LEAST 8         /* bands of candidates that are optimised for the job: fewer gain little, */
-#define TUNED_MOST 32         /* and more take long */
 #define NEAR 20               /* n may change by a fraction 1/NEAR to fill whole epochs */
 
 void eps_plan_init(struct eps_plan *plan)
@@ -271,10 +267,10 @@ static bool is_reference(const struct eps_mechanism *mechanism)
  * column with those of the next: then each round costs what the norms of columns say. */
 static bool worth_tuning(const struct eps_mechanism *mechanism)
 {
-    size_t bands = mechanism->matrix.bands;
-    bool apart = eps__sampling_independent_rounds(mechanism) && eps__sampling_groups(mechanism) >= bands;
-    return eps__members_has(&eps__matrix_object, offsetof(struct eps_matrix, optimize_for), mechanism->matrix.family) &&
-           eps__sampling_random(mechanism) && !apart && bands >= TUNED_LEAST && bands <= TUNED_MOST;
+    const struct eps__family_search *search = eps__family_of(&mechanism->matrix)->search;
+    bool apart = eps__sampling_independent_rounds(mechanism) &&
+                 (double)eps__sampling_groups(mechanism) >= eps__strategy_forecast(mechanism).bands;
+    return search && search->planned(&mechanism->matrix) && eps__sampling_random(mechanism) && !apart;
 }
 
 /* Adds the candidates of one family under one scheme. */

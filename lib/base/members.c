@@ -30,6 +30,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
 #define FAMILY(name) BIT(EPS_FAMILY_##name)
 #define BANDS_NEEDED (FAMILY(INVERSE_SQUARE_ROOT) | FAMILY(BANDED) | FAMILY(BANDED_INVERSE))
 #define OPTIMISED (FAMILY(BANDED) | FAMILY(BANDED_INVERSE) | FAMILY(BLT) | FAMILY(OPTIMAL))
+#define SEARCHED (FAMILY(BANDED) | FAMILY(BANDED_INVERSE) | FAMILY(BLT))
 #define ANY_BLT (FAMILY(BLT) | BIT(EPS__BLT_GIVEN))
 
 #define NONE BIT(EPS_SCHEME_NONE)
@@ -83,7 +84,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "integers are read and writte
     row(eps_matrix, gap, EPS__REAL, "gap", ONLY(OPTIMISED), .initial = 1e-3, RANGE(EPS__GAP)) \
     row(eps_matrix, epochs, EPS__INTEGER, "epochs", ONLY(OPTIMISED), COUNTED) \
     row(eps_matrix, separation, EPS__INTEGER, "separation", ONLY(OPTIMISED), COUNTED) \
-    row(eps_matrix, optimize_for, EPS__NAME, "optimize_for", ONLY(FAMILY(BANDED)), .later = true, \
+    row(eps_matrix, optimize_for, EPS__NAME, "optimize_for", ONLY(SEARCHED), .later = true, \
         .initial = EPS_OPTIMIZE_FOR_ERROR, NAMES(EPS__OPTIMIZE_FORS, ALL_OF(EPS_OPTIMIZE_FOR_COUNT)))
 
 #define WORKLOAD_MEMBERS(row, also) \

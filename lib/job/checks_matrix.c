@@ -7,24 +7,26 @@
  */
 #include "lib/job/checks.h"
 
-#include <stddef.h>
-
 #include "lib/base/members.h"
 #include "lib/sampling/sampling.h"
 #include "lib/strategy/families/family.h"
+#include "lib/strategy/strategy.h"
 
 /* A strategy can be optimised for a job that says what its noise must reach, under a sampling that makes noise cheaper
  * than the sensitivity tells. */
 static void check_optimize_for(struct eps__check *check, const struct eps_matrix *matrix)
 {
     static const char at[] = "/matrix/optimize_for";
+    const struct eps__family_search *search = eps__family_of(matrix)->search;
     if (matrix->optimize_for == EPS_OPTIMIZE_FOR_ERROR)
         return;
     if (eps_optimize_for_name(matrix->optimize_for) == NULL)
         eps__check_fail(check, at, "must be error or job");
-    else if (!eps__members_has(&eps__matrix_object, offsetof(struct eps_matrix, optimize_for), matrix->family))
+    else if (!search)
         eps__check_fail(check, at, "job is not available for family %s: choose error, or another family",
                         eps_family_name(matrix->family));
+    else if (!eps__strategy_is_optimised(matrix))
+        eps__check_fail(check, at, "job is only allowed where C is optimised: leave out the numbers of C");
     else if (*check->prefix)
         eps__check_fail(check, at, "job is only allowed in a job without phases: choose error");
     else if (!eps__sampling_random(&check->job->mechanism))
@@ -34,8 +36,8 @@ static void check_optimize_for(struct eps__check *check, const struct eps_matrix
         eps__check_fail(check, at,
                         "job needs a job that gives epsilon and delta and solves for the noise multiplier: give these "
                         "two, or choose error");
-    if (!matrix->toeplitz || matrix->column_normalize)
-        eps__check_fail(check, at, "job requires toeplitz: true and column_normalize: false");
+    if (search && search->refusal(matrix))
+        eps__check_fail(check, at, "job %s", search->refusal(matrix));
 }
 
 static void check_family(struct eps__check *check, const struct eps_matrix *matrix)

@@ -44,7 +44,7 @@ static bool stop(struct eps__pricing *pricing, enum eps_status status)
     return false;
 }
 
-/* ------------------------------------------------------------ one column */
+/* ------------------------------------------------------------ one strategy */
 
 static enum eps_status measure(double *log_error, const struct eps__setting *setting, enum eps_objective objective)
 {
@@ -57,27 +57,36 @@ static enum eps_status measure(double *log_error, const struct eps__setting *set
     return status;
 }
 
-/* The job with this column given. */
-static struct eps_job job_of(const struct eps__pricing *pricing, const double *column, size_t len)
+/* The job with this matrix. */
+static struct eps_job job_of(const struct eps__pricing *pricing, const struct eps_matrix *matrix)
 {
     struct eps_job job = pricing->job;
-    job.mechanism.matrix = eps__matrix_of_column(column, len);
+    job.mechanism.matrix = *matrix;
     job.mechanism.matrix.stamps = pricing->job.mechanism.matrix.stamps;
     return job;
 }
 
-/* Opens the setting of a job and measures the error. */
-static bool open_column(struct eps__pricing *pricing, struct eps__setting *setting, const struct eps_job *job,
+/* Opens the setting of a job and measures the error, which is INFINITY if the matrix has no price; the setting is then
+ * closed. */
+static bool open_priced(struct eps__pricing *pricing, struct eps__setting *setting, const struct eps_job *job,
                         double *log_error)
 {
-    enum eps_status status = eps__setting_open(setting, pricing->error, pricing->context, job);
-    if (status != EPS_OK)
+    struct eps_error error = {0};
+    *log_error = INFINITY;
+    enum eps_status status = eps__setting_open(setting, &error, pricing->context, job);
+    if (status == EPS_INVALID) /* such as entries beyond all bounds */
+        return true;
+    if (status != EPS_OK) {
+        if (pricing->error)
+            *pricing->error = error;
         return stop(pricing, status);
-    status = measure(log_error, setting, pricing->job.mechanism.matrix.objective);
-    if (status == EPS_OK)
+    }
+    if (eps__strategy_nonnegative(setting->strategy))
+        status = measure(log_error, setting, pricing->job.mechanism.matrix.objective);
+    if (status == EPS_OK && isfinite(*log_error))
         return true;
     eps__setting_close(setting);
-    return stop(pricing, status);
+    return status == EPS_OK ? true : stop(pricing, status);
 }
 
 /* *excess: ln of the bound on delta at sigma, less the ln delta asked for; large and finite if there is no bound. */
@@ -159,14 +168,16 @@ static bool find_worse(struct eps__pricing *pricing, struct eps__price *price, c
     return true;
 }
 
-bool eps__price(struct eps__pricing *pricing, struct eps__price *price, const double *column, size_t len)
+bool eps__price(struct eps__pricing *pricing, struct eps__price *price, const struct eps_matrix *matrix)
 {
-    struct eps_job job = job_of(pricing, column, len);
+    struct eps_job job = job_of(pricing, matrix);
     struct eps__setting setting;
     bool found = false;
-    if (!open_column(pricing, &setting, &job, &price->log_error))
+    if (!open_priced(pricing, &setting, &job, &price->log_error))
         return false;
-    bool going = !isfinite(price->log_error) || find_worse(pricing, price, &setting, &found);
+    if (!isfinite(price->log_error))
+        return true;
+    bool going = find_worse(pricing, price, &setting, &found);
     eps__setting_close(&setting);
     if (going && found)
         pricing->log_sigma = extrapolated(pricing, price);
@@ -176,13 +187,15 @@ bool eps__price(struct eps__pricing *pricing, struct eps__price *price, const do
 }
 
 bool eps__price_like(struct eps__pricing *pricing, struct eps__price *price, const struct eps__price *like,
-                     const double *column, size_t len)
+                     const struct eps_matrix *matrix)
 {
-    struct eps_job job = job_of(pricing, column, len);
+    struct eps_job job = job_of(pricing, matrix);
     struct eps__setting setting;
-    if (!open_column(pricing, &setting, &job, &price->log_error))
+    *price = *like;
+    if (!open_priced(pricing, &setting, &job, &price->log_error))
         return false;
-    price->log_sigma = like->log_sigma;
+    if (!isfinite(price->log_error))
+        return true;
     bool going = look(pricing, &setting, like->log_sigma, &price->excess);
     eps__setting_close(&setting);
     return going;
@@ -283,14 +296,15 @@ static bool choose(struct eps__pricing *pricing, const struct eps__setting *sett
     return true;
 }
 
-bool eps__price_first(struct eps__pricing *pricing, struct eps__price *price, const double *column, size_t len)
+bool eps__price_first(struct eps__pricing *pricing, struct eps__price *price, const struct eps_matrix *matrix)
 {
     const struct eps__accountant *asked[EPS__ACCOUNTANTS_MAX];
-    struct eps_job job = job_of(pricing, column, len);
+    struct eps_job job = job_of(pricing, matrix);
     struct eps__setting setting;
-    double log_error;
-    if (!open_column(pricing, &setting, &job, &log_error))
+    if (!open_priced(pricing, &setting, &job, &price->log_error))
         return false;
+    if (!isfinite(price->log_error))
+        return true;
     size_t asked_len = deciders(&setting, asked, pricing->error);
     bool going = asked_len > 0 ? choose(pricing, &setting, asked, asked_len) : stop(pricing, EPS_UNSUPPORTED);
     eps__setting_close(&setting);
@@ -299,5 +313,5 @@ bool eps__price_first(struct eps__pricing *pricing, struct eps__price *price, co
                    "no noise multiplier was found at which the strategy can be optimised: choose error");
         going = stop(pricing, EPS_UNATTAINABLE);
     }
-    return going && eps__price(pricing, price, column, len);
+    return going && eps__price(pricing, price, matrix);
 }

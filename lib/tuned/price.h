@@ -25,7 +25,7 @@ struct eps__pricing {
     struct eps_error *error;
 };
 
-/* What is known of a column: ln of its error at sigma = 1; ln sigma where delta is about the one asked for; and ln of
+/* What is known of a strategy: ln of its error at sigma = 1; ln sigma where delta is about the one asked for; and ln of
  * the quotient of the two there. */
 struct eps__price {
     double log_error, log_sigma, excess;
@@ -34,15 +34,18 @@ struct eps__price {
 /* ln (error sigma^2) at the sigma that the slope extrapolates to. */
 double eps__price_log(const struct eps__pricing *pricing, const struct eps__price *price);
 
-/* Chooses the accountants that are watched, by this column, and prices it. False: see status. */
-bool eps__price_first(struct eps__pricing *pricing, struct eps__price *price, const double *column, size_t len);
+/* A matrix has no price, and log_error is INFINITY, if it cannot be built, if C has a negative entry, if its error is
+ * undefined, or if no sigma is enough. The matrix gets the stamps of the job's. */
 
-/* Prices a column; the errors of price are INFINITY if it has no price. False: see status. */
-bool eps__price(struct eps__pricing *pricing, struct eps__price *price, const double *column, size_t len);
+/* Chooses the accountants that are watched, by this matrix, and prices it. False: see status. */
+bool eps__price_first(struct eps__pricing *pricing, struct eps__price *price, const struct eps_matrix *matrix);
 
-/* Prices a column near that of `like`, at the same sigma: one profile. False: see status. */
+/* Prices a matrix. False: see status. */
+bool eps__price(struct eps__pricing *pricing, struct eps__price *price, const struct eps_matrix *matrix);
+
+/* Prices a matrix near that of `like`, at the same sigma: one profile. False: see status. */
 bool eps__price_like(struct eps__pricing *pricing, struct eps__price *price, const struct eps__price *like,
-                     const double *column, size_t len);
+                     const struct eps_matrix *matrix);
 
 /* The estimated operations of one profile in one direction, of the costliest accountant that may decide; 0 if none
  * serves the setting. job: that of the setting. */

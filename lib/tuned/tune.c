@@ -1,14 +1,12 @@
 /*
- * The search for the best first column. Its logarithm is that of a starting column plus a function that is linear in
- * ln(1 + k) between a few anchors: so few numbers that gradients by differences are affordable, and C stays positive,
- * as amplification needs. By the implicit function theorem, d ln sigma = -d ln delta / slope, so a difference takes one
- * bound on delta at a fixed sigma, and no search for sigma. L-BFGS needs about five gradients.
- *
- * Starting columns: the square root of the workload, and the best one for error alone. Which is better depends on how
- * many participations share a row, and on the accountant.
+ * The search for the best C of a family, which says how its numbers move (lib/strategy/families/search.h): by so few
+ * variables that gradients by differences are affordable. By the implicit function theorem, d ln sigma = -d ln delta /
+ * slope, so a difference takes one bound on delta at a fixed sigma, and no search for sigma. L-BFGS needs about five
+ * gradients.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,59 +23,58 @@
 #include "lib/tuned/price.h"
 #include "lib/tuned/tuned.h"
 
-enum { ANCHORS_MAX = 12, ITERATIONS_MAX = 8 };
+enum { STARTS_MAX = 2, ITERATIONS_MAX = 8 };
 
-#define GROWTH 1.5          /* of the distance of an anchor from the diagonal, at least */
-#define DIFFERENCE 4e-3     /* of ln c for a derivative */
+#define DIFFERENCE 4e-3     /* of a variable, for a derivative */
 #define GAP_LEAST 1e-4      /* differences are not more accurate */
-#define FAR 20.0            /* the largest change of ln c */
-#define SMALL 1e-8          /* entries of a starting column, relative to its first */
 #define BUDGET 1e11         /* operations of a search: well under a minute */
 #define PROFILES_START 30.0 /* to choose a start */
 #define PROFILES_LEAST 32.0
 #define PROFILES_MOST 80.0
-#define FORMAT 1 /* of cached columns */
+#define FORMAT 1 /* of the numbers that are cached */
+
+static const struct eps__family_search *search_of(const struct eps_matrix *matrix)
+{
+    return eps__family_of(matrix)->search;
+}
 
 /* ------------------------------------------------------------ the search */
 
 struct search {
     struct eps__pricing pricing;
-    size_t len;          /* entries of the column */
-    const double *start; /* its first entry is 1 */
-    size_t anchors[ANCHORS_MAX], anchors_len;
-    double *column; /* scratch */
-    double most;    /* no gradient is begun once so many profiles have been opened */
+    const struct eps__family_search *family;
+    const struct eps_matrix *matrix; /* of the job */
+    const double *start;
+    size_t variables;
+    double *numbers; /* scratch */
+    double most;     /* no gradient is begun once so many profiles have been opened */
 };
 
-/* Anchors at 1, 2, 3... and then ever further apart, up to the last entry. */
-static void place_anchors(struct search *search)
+static struct eps_matrix given(const struct search *search)
 {
-    double last = (double)search->len - 1, growth = fmax(GROWTH, pow(last, 1.0 / (ANCHORS_MAX - 5)));
-    search->anchors_len = 0;
-    for (double at = 1; at <= last && search->anchors_len < ANCHORS_MAX; at = floor(fmax(at + 1, growth * at))) {
-        bool ends = search->anchors_len + 1 == ANCHORS_MAX || (at < last && floor(fmax(at + 1, growth * at)) > last);
-        search->anchors[search->anchors_len++] = (size_t)at;
-        if (ends && at < last && search->anchors_len < ANCHORS_MAX)
-            search->anchors[search->anchors_len++] = (size_t)last;
-    }
+    return search->family->given(search->matrix, search->numbers);
 }
 
-/* The column for these changes of ln c at the anchors. False: they are too large. */
-static bool expand(const struct search *search, const double *changes)
+/* The derivative of ln price along variable i of `changes`, which is changed and restored; 0 if no step along it is
+ * allowed. */
+static bool derivative(struct search *search, double *gradient, double *changes, size_t i,
+                       const struct eps__price *price)
 {
-    size_t k = 0;
-    for (size_t i = 0; i < search->anchors_len; i++)
-        if (!(fabs(changes[i]) < FAR))
+    const double at = changes[i];
+    *gradient = 0;
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        struct eps__price near = {.log_error = INFINITY};
+        changes[i] = at + sign * DIFFERENCE;
+        bool allowed = search->family->move(search->numbers, search->matrix, search->start, changes);
+        struct eps_matrix matrix = given(search);
+        changes[i] = at;
+        if (allowed && !eps__price_like(&search->pricing, &near, price, &matrix))
             return false;
-    search->column[0] = 1;
-    for (size_t i = 0; i < search->anchors_len; i++) {
-        double from = i > 0 ? (double)search->anchors[i - 1] : 0, to = (double)search->anchors[i];
-        double left = i > 0 ? changes[i - 1] : 0, width = log1p(to) - log1p(from);
-        for (k++; k <= search->anchors[i]; k++) {
-            double share = (log1p((double)k) - log1p(from)) / width;
-            search->column[k] = search->start[k] * exp((1 - share) * left + share * changes[i]);
+        if (isfinite(near.log_error)) {
+            *gradient =
+                sign * (eps__price_log(&search->pricing, &near) - eps__price_log(&search->pricing, price)) / DIFFERENCE;
+            return true;
         }
-        k--;
     }
     return true;
 }
@@ -87,86 +84,91 @@ static bool objective(void *user, double *value, double *gradient, const double 
 {
     struct search *search = user;
     struct eps__pricing *pricing = &search->pricing;
-    struct eps__price price, near;
-    double moved[ANCHORS_MAX];
+    struct eps__price price;
+    double moved[EPS__SEARCH_VARIABLES_MAX];
     *value = INFINITY;
     if (pricing->status != EPS_OK || pricing->profiles >= search->most)
         return false;
-    if (!expand(search, changes))
+    if (!search->family->move(search->numbers, search->matrix, search->start, changes))
         return true;
-    if (!eps__price(pricing, &price, search->column, search->len))
+    struct eps_matrix matrix = given(search);
+    if (!eps__price(pricing, &price, &matrix))
         return false;
     *value = eps__price_log(pricing, &price);
-    memcpy(moved, changes, search->anchors_len * sizeof *moved);
-    for (size_t i = 0; i < search->anchors_len && isfinite(*value); i++) {
-        moved[i] = changes[i] + DIFFERENCE;
-        (void)expand(search, moved);
-        if (!eps__price_like(pricing, &near, &price, search->column, search->len))
+    memcpy(moved, changes, search->variables * sizeof *moved);
+    for (size_t i = 0; i < search->variables && isfinite(*value); i++)
+        if (!derivative(search, &gradient[i], moved, i, &price))
             return false;
-        gradient[i] = (eps__price_log(pricing, &near) - *value) / DIFFERENCE;
-        moved[i] = changes[i];
-    }
     return true;
 }
 
-/* ------------------------------------------------------------ starting columns */
+/* ------------------------------------------------------------ where it starts */
 
-/* The first column of a matrix, divided by its first entry. *usable: it has one, and no entry is negative. */
-static enum eps_status column_of(double *column, size_t len, bool *usable, struct eps_error *error,
-                                 const struct eps__pricing *pricing, const struct eps_matrix *matrix)
+/* The numbers of the member near a start. *usable: there is one, and no entry of the start is negative. */
+static enum eps_status read_start(double *numbers, bool *usable, const struct eps__pricing *pricing,
+                                  const struct eps_matrix *start)
 {
     struct eps_mechanism mechanism = pricing->job.mechanism;
+    const struct eps_matrix *matrix = &pricing->job.mechanism.matrix;
     struct eps_strategy *strategy = NULL;
-    size_t stamps = mechanism.matrix.stamps;
-    mechanism.matrix = *matrix;
-    mechanism.matrix.stamps = stamps;
-    enum eps_status status = eps_strategy_create(pricing->context, &strategy, error, &mechanism);
+    mechanism.matrix = *start;
+    mechanism.matrix.stamps = matrix->stamps;
+    enum eps_status status = eps_strategy_create(pricing->context, &strategy, pricing->error, &mechanism);
     *usable = false;
     if (status == EPS_INVALID || status == EPS_UNSUPPORTED) /* such as the root of a workload that has none */
         return EPS_OK;
     if (status != EPS_OK)
         return status;
-    struct eps__blocks blocks = eps__strategy_blocks(strategy);
-    if (blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.coefficients_len > 0 && blocks.coefficients[0] > 0 &&
-        eps__strategy_nonnegative(strategy)) {
-        *usable = true;
-        for (size_t k = 0; k < len; k++)
-            column[k] = fmax(k < blocks.coefficients_len ? blocks.coefficients[k] / blocks.coefficients[0] : 0, SMALL);
+    if (eps__strategy_nonnegative(strategy)) {
+        status = search_of(matrix)->read(numbers, matrix, strategy);
+        *usable = status == EPS_OK;
     }
     eps_strategy_destroy(strategy);
-    return EPS_OK;
+    return status == EPS_OK || status == EPS_UNSUPPORTED
+               ? EPS_OK
+               : eps__error(pricing->error, status, "", "the strategy was not optimised");
 }
 
-/* A starting column, and who decides its price. */
+/* A start, and who decides its price. */
 struct start {
-    double *column;
+    double *numbers;
     bool usable;
     double log_price;
     struct eps__pricing pricing;
 };
 
-/* Prices the starting columns: the root, and the best one for error alone. The better one comes first. */
-static enum eps_status price_starts(struct start starts[2], const struct eps__pricing *pricing, size_t len)
+/* Prices a start. *profiles: those opened before. */
+static enum eps_status price_start(struct start *start, double *profiles, const struct eps__pricing *pricing,
+                                   const struct eps_matrix *matrix)
 {
-    struct eps_matrix matrices[2] = {eps__matrix_of_bands(len), pricing->job.mechanism.matrix};
+    struct eps__price price;
+    start->pricing = *pricing;
+    start->pricing.profiles = *profiles;
+    enum eps_status status = read_start(start->numbers, &start->usable, pricing, matrix);
+    if (status != EPS_OK || !start->usable)
+        return status;
+    struct eps_matrix given =
+        search_of(&pricing->job.mechanism.matrix)->given(&pricing->job.mechanism.matrix, start->numbers);
+    /* Which accountant is the best may differ. */
+    if (!eps__price_first(&start->pricing, &price, &given))
+        return start->pricing.status;
+    start->log_price = eps__price_log(&start->pricing, &price);
+    *profiles = start->pricing.profiles;
+    return EPS_OK;
+}
+
+/* Prices the family's starts. The better one comes first. */
+static enum eps_status price_starts(struct start starts[STARTS_MAX], const struct eps__pricing *pricing)
+{
+    const struct eps_matrix *matrix = &pricing->job.mechanism.matrix;
+    struct eps_matrix from;
     double profiles = 0;
-    matrices[1].optimize_for = EPS_OPTIMIZE_FOR_ERROR;
-    for (size_t i = 0; i < 2; i++) {
-        struct start *start = &starts[i];
-        struct eps__price price;
-        start->pricing = *pricing;
-        start->pricing.profiles = profiles;
-        start->log_price = INFINITY;
-        enum eps_status status = column_of(start->column, len, &start->usable, pricing->error, pricing, &matrices[i]);
+    for (size_t i = 0; i < STARTS_MAX; i++)
+        starts[i].log_price = INFINITY;
+    for (size_t i = 0; i < STARTS_MAX && search_of(matrix)->start(&from, matrix, i); i++) {
+        enum eps_status status = price_start(&starts[i], &profiles, pricing, &from);
         if (status != EPS_OK)
             return status;
-        if (!start->usable)
-            continue;
-        /* Which accountant is the best may differ. */
-        if (!eps__price_first(&start->pricing, &price, start->column, len))
-            return start->pricing.status;
-        start->log_price = eps__price_log(&start->pricing, &price);
-        profiles = start->pricing.profiles;
     }
     if (!starts[0].usable && !starts[1].usable)
         return eps__error(pricing->error, EPS_UNSUPPORTED, "/matrix/optimize_for",
@@ -198,19 +200,24 @@ static double profiles_of(double operations)
     return fmin(fmax(BUDGET / fmax(operations, 1), PROFILES_LEAST), PROFILES_MOST);
 }
 
-/* Writes the best column that a search from a start finds, and lowers *log_price to its price; no other one. */
-static enum eps_status minimise(struct eps__tuned *tuned, double *log_price, const struct start *start, size_t len,
-                                double share, double *scratch)
+/* Writes the best numbers that a search from a start finds, and lowers *log_price to their price; no other ones. */
+static enum eps_status minimise(struct eps__tuned *tuned, double *log_price, const struct start *start, double share,
+                                double *scratch)
 {
-    double changes[ANCHORS_MAX] = {0}, value = start->log_price, square = 0;
-    struct search search = {.pricing = start->pricing, .len = len, .start = start->column, .column = scratch};
-    const struct eps__lbfgs options = {.max_iterations = ITERATIONS_MAX,
-                                       .tolerance = fmax(search.pricing.job.mechanism.matrix.gap, GAP_LEAST)};
+    const struct eps_matrix *matrix = &start->pricing.job.mechanism.matrix;
+    double changes[EPS__SEARCH_VARIABLES_MAX] = {0}, value = start->log_price;
+    struct search search = {.pricing = start->pricing,
+                            .family = search_of(matrix),
+                            .matrix = matrix,
+                            .start = start->numbers,
+                            .variables = search_of(matrix)->variables(matrix),
+                            .numbers = scratch};
+    const struct eps__lbfgs options = {.max_iterations = ITERATIONS_MAX, .tolerance = fmax(matrix->gap, GAP_LEAST)};
     size_t iterations = 0;
     search.most = search.pricing.profiles + share * profiles_of(search.pricing.operations);
-    place_anchors(&search);
-    if (search.anchors_len > 0 && eps__lbfgs_minimise(&options, changes, &value, &iterations, search.anchors_len,
-                                                      objective, &search) == EPS__LBFGS_NO_MEMORY)
+    assert(search.variables <= EPS__SEARCH_VARIABLES_MAX);
+    if (search.variables > 0 && eps__lbfgs_minimise(&options, changes, &value, &iterations, search.variables, objective,
+                                                    &search) == EPS__LBFGS_NO_MEMORY)
         return eps__error(search.pricing.error, EPS_NO_MEMORY, "", "out of memory");
     if (search.pricing.status != EPS_OK)
         return search.pricing.status;
@@ -218,23 +225,21 @@ static enum eps_status minimise(struct eps__tuned *tuned, double *log_price, con
     if (!(value < *log_price))
         return EPS_OK;
     *log_price = value;
-    (void)expand(&search, changes);
-    for (size_t k = 0; k < len; k++)
-        square += search.column[k] * search.column[k];
-    for (size_t k = 0; k < len; k++)
-        tuned->column[k] = search.column[k] / sqrt(square);
+    (void)search.family->move(tuned->numbers, matrix, start->numbers, changes);
+    if (search.family->scale)
+        search.family->scale(tuned->numbers, matrix);
     return EPS_OK;
 }
 
 /* Searches from the better start; if the prices of the two are decided by different accountants, from both. */
-static enum eps_status search_from(struct eps__tuned *tuned, const struct start starts[2], size_t len, double *scratch)
+static enum eps_status search_from(struct eps__tuned *tuned, const struct start starts[STARTS_MAX], double *scratch)
 {
     const struct eps__pricing *a = &starts[0].pricing, *b = &starts[1].pricing;
     bool both = starts[1].usable && a->accountants[a->direction] != b->accountants[b->direction];
     double log_price = INFINITY;
-    enum eps_status status = minimise(tuned, &log_price, &starts[0], len, both ? 0.5 : 1, scratch);
+    enum eps_status status = minimise(tuned, &log_price, &starts[0], both ? 0.5 : 1, scratch);
     if (status == EPS_OK && both)
-        status = minimise(tuned, &log_price, &starts[1], len, 0.5, scratch);
+        status = minimise(tuned, &log_price, &starts[1], 0.5, scratch);
     if (status == EPS_OK && !isfinite(log_price))
         return eps__error(a->error, EPS_UNATTAINABLE, "/matrix/optimize_for",
                           "no noise multiplier was found at which the strategy can be optimised: choose error");
@@ -244,8 +249,7 @@ static enum eps_status search_from(struct eps__tuned *tuned, const struct start 
 static enum eps_status compute(const struct eps_context *context, struct eps__tuned *tuned, struct eps_error *error,
                                const struct eps_job *job, double expected)
 {
-    size_t len = job->mechanism.matrix.bands;
-    double *scratch = malloc(3 * len * sizeof *scratch);
+    double *scratch = malloc((STARTS_MAX + 1) * tuned->len * sizeof *scratch);
     struct eps_context quiet = context ? *context : (struct eps_context){0};
     struct eps__meter meter = {.expected = 1};
     struct eps__meters meters = {.context = context, .items = &meter, .len = 1, .stride = sizeof meter};
@@ -262,10 +266,10 @@ static enum eps_status compute(const struct eps_context *context, struct eps__tu
                                          .expected = expected,
                                          .meter = &meter,
                                          .error = error};
-    struct start starts[2] = {{.column = scratch + len}, {.column = scratch + 2 * len}};
-    enum eps_status status = price_starts(starts, &pricing, len);
+    struct start starts[STARTS_MAX] = {{.numbers = scratch + tuned->len}, {.numbers = scratch + 2 * tuned->len}};
+    enum eps_status status = price_starts(starts, &pricing);
     if (status == EPS_OK)
-        status = search_from(tuned, starts, len, scratch);
+        status = search_from(tuned, starts, scratch);
     eps__meter_end(&meter);
     free(scratch);
     return status;
@@ -278,7 +282,7 @@ static void hash_bytes(void *to, const void *bytes, size_t len)
     eps__hash_bytes(to, bytes, len);
 }
 
-/* A column depends on everything in the job: all members are in the key. */
+/* The numbers depend on everything in the job: all members are in the key. */
 static void key_of(uint8_t key[EPS__HASH_BYTES], const struct eps_job *job)
 {
     struct eps__hash hash;
@@ -289,25 +293,24 @@ static void key_of(uint8_t key[EPS__HASH_BYTES], const struct eps_job *job)
     eps__hash_final(&hash, key);
 }
 
-static bool fetch(const struct eps_context *context, struct eps__tuned *tuned, const uint8_t key[EPS__HASH_BYTES])
+static bool fetch(const struct eps_context *context, struct eps__tuned *tuned, const struct eps_matrix *matrix,
+                  const uint8_t key[EPS__HASH_BYTES])
 {
     void *blob = NULL;
     size_t blob_len = 0, len = 0;
-    double *column = NULL;
+    double *numbers = NULL;
     if (!context->cache_get(context->user, EPS_CACHE_FACTORIZATION, key, &blob, &blob_len))
         return false;
     struct eps__record from = eps__record_over(blob, blob_len);
     bool whole = eps__record_get_u64(&from) == FORMAT;
     size_t iterations = eps__record_get_u64(&from);
-    eps__record_get_doubles(&from, &column, &len);
-    whole = whole && eps__record_done(&from) && len == tuned->job.mechanism.matrix.coefficients_len;
-    for (size_t k = 0; whole && k < len; k++)
-        whole = column[k] > 0 && column[k] <= 1;
+    eps__record_get_doubles(&from, &numbers, &len);
+    whole = whole && eps__record_done(&from) && len == tuned->len && search_of(matrix)->holds(numbers, matrix);
     if (whole) {
-        memcpy(tuned->column, column, len * sizeof *column);
+        memcpy(tuned->numbers, numbers, len * sizeof *numbers);
         tuned->iterations = iterations;
     }
-    free(column);
+    free(numbers);
     free(blob);
     return whole;
 }
@@ -317,7 +320,7 @@ static void offer(const struct eps_context *context, const struct eps__tuned *tu
     struct eps__record blob = {0};
     eps__record_put_u64(&blob, FORMAT);
     eps__record_put_u64(&blob, tuned->iterations);
-    eps__record_put_doubles(&blob, tuned->column, tuned->job.mechanism.matrix.coefficients_len);
+    eps__record_put_doubles(&blob, tuned->numbers, tuned->len);
     if (!blob.bad)
         context->cache_put(context->user, EPS_CACHE_FACTORIZATION, key, blob.bytes, blob.len);
     eps__record_clear(&blob);
@@ -366,14 +369,15 @@ enum eps_status eps__tune(const struct eps_context *context, struct eps__tuned *
     enum eps_status status = operations_of(context, &operations, error, job);
     if (status != EPS_OK)
         return status;
-    *tuned = (struct eps__tuned){.job = *job, .column = calloc(matrix->bands, sizeof *tuned->column)};
-    if (!tuned->column)
+    size_t len = search_of(matrix)->numbers(matrix);
+    *tuned = (struct eps__tuned){.job = *job, .numbers = calloc(len, sizeof *tuned->numbers), .len = len};
+    if (!tuned->numbers)
         return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-    tuned->job.mechanism.matrix = eps__matrix_of_column(tuned->column, matrix->bands);
+    tuned->job.mechanism.matrix = search_of(matrix)->given(matrix, tuned->numbers);
     tuned->job.mechanism.matrix.stamps = matrix->stamps;
     tuned->job.mechanism.matrix.normalization = matrix->normalization;
     key_of(key, job);
-    if (context && context->cache_get && fetch(context, tuned, key)) {
+    if (context && context->cache_get && fetch(context, tuned, matrix, key)) {
         tuned->cache_state = EPS_CACHE_HIT;
         return EPS_OK;
     }
@@ -388,6 +392,6 @@ enum eps_status eps__tune(const struct eps_context *context, struct eps__tuned *
 
 void eps__tuned_clear(struct eps__tuned *tuned)
 {
-    free(tuned->column);
+    free(tuned->numbers);
     *tuned = (struct eps__tuned){0};
 }

@@ -1,9 +1,9 @@
 /*
- * Strategies that are optimised for a whole job (matrix.optimize_for: job): a Toeplitz C with the least error at the
- * noise multiplier that the job's epsilon and delta need under its sampling.
+ * Strategies that are optimised for a whole job (matrix.optimize_for: job): the C of a family with the least error at
+ * the noise multiplier that the job's epsilon and delta need under its sampling.
  *
- * Nothing here is part of a guarantee. The search sees an accountant's bounds on delta, but hands over only the first
- * column of C; the job with this C given is then solved like every other job.
+ * Nothing here is part of a guarantee. The search sees an accountant's bounds on delta, but hands over only the numbers
+ * of C; the job with this C given is then solved like every other job.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,8 +14,9 @@
 
 /* A job whose C was optimised. */
 struct eps__tuned {
-    struct eps_job job; /* the job with C given; borrows `column` and whatever the original borrows */
-    double *column;
+    struct eps_job job; /* the job with C given; borrows `numbers` and whatever the original borrows */
+    double *numbers;    /* that determine C in its family */
+    size_t len;
     size_t iterations; /* of the search */
     enum eps_cache_state cache_state;
 };

@@ -15,6 +15,7 @@
 #include "lib/strategy/families/banded.h"
 
 #include <cblas.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,6 +217,85 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
     }
 }
 
+/* ------------------------------------------------------------ searches for a whole job */
+
+/* A search changes ln c, so that C stays positive, as amplification needs. */
+#define SMALL 1e-8 /* entries of a starting column, relative to its first */
+
+static const char *search_refusal(const struct eps_matrix *matrix)
+{
+    return matrix->toeplitz && !matrix->column_normalize ? NULL : "requires toeplitz: true and column_normalize: false";
+}
+
+/* The square root of the workload, and the best C for error alone. Which is better depends on how many participations
+ * share a row, and on the accountant. */
+static bool search_start(struct eps_matrix *start, const struct eps_matrix *matrix, size_t index)
+{
+    *start = index == 0 ? eps__matrix_of_bands(matrix->bands) : *matrix;
+    start->optimize_for = EPS_OPTIMIZE_FOR_ERROR;
+    return index < 2;
+}
+
+static enum eps_status search_read(double *column, const struct eps_matrix *matrix, const struct eps_strategy *start)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(start);
+    if (blocks.shape != EPS__SHAPE_TOEPLITZ || blocks.coefficients_len == 0 || !(blocks.coefficients[0] > 0))
+        return EPS_UNSUPPORTED;
+    for (size_t k = 0; k < matrix->bands; k++)
+        column[k] = fmax(k < blocks.coefficients_len ? blocks.coefficients[k] / blocks.coefficients[0] : 0, SMALL);
+    return EPS_OK;
+}
+
+static bool search_move(double *column, const struct eps_matrix *matrix, const double *start, const double *changes)
+{
+    if (!eps__between_anchors(column, matrix->bands, changes))
+        return false;
+    column[0] = 1;
+    for (size_t k = 1; k < matrix->bands; k++)
+        column[k] = start[k] * exp(column[k]);
+    return true;
+}
+
+static void search_scale(double *column, const struct eps_matrix *matrix)
+{
+    double square = 0;
+    for (size_t k = 0; k < matrix->bands; k++)
+        square += column[k] * column[k];
+    for (size_t k = 0; k < matrix->bands; k++)
+        column[k] /= sqrt(square);
+}
+
+static bool search_holds(const double *column, const struct eps_matrix *matrix)
+{
+    bool holds = true;
+    for (size_t k = 0; k < matrix->bands; k++)
+        holds = holds && column[k] > 0 && column[k] <= 1;
+    return holds;
+}
+
+static struct eps_matrix search_given(const struct eps_matrix *matrix, const double *column)
+{
+    return eps__matrix_of_column(column, matrix->bands);
+}
+
+static bool search_planned(const struct eps_matrix *matrix)
+{
+    return matrix->bands >= 8 && matrix->bands <= 32;
+}
+
+static const struct eps__family_search search = {
+    .refusal = search_refusal,
+    .numbers = eps__search_bands,
+    .variables = eps__search_bands_anchors,
+    .start = search_start,
+    .read = search_read,
+    .move = search_move,
+    .scale = search_scale,
+    .holds = search_holds,
+    .given = search_given,
+    .planned = search_planned,
+};
+
 const struct eps__family eps__family_banded = {
     .family = EPS_FAMILY_BANDED,
     .name = "banded",
@@ -224,6 +304,7 @@ const struct eps__family eps__family_banded = {
     .optimised = optimised,
     .told = told,
     .build = build,
+    .search = &search,
     .planned = eps__planned_bands_optimised,
     .buffers = eps__buffers_of_bands,
     .forecast = forecast,

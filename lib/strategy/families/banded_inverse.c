@@ -4,8 +4,11 @@
  * used as it is: for one participation, the column norm, whether or not C decreases. If a majorant is needed, the loss
  * has kinks, which the line search handles (lbfgs.h).
  *
+ * Or v is given, in matrix.coefficients.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +101,24 @@ static enum eps_status optimise(struct inverse *v, double *inverse, struct eps_s
     return status;
 }
 
+static enum eps_status given(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
+                             const struct eps_matrix *matrix)
+{
+    if (!matrix->coefficients || matrix->coefficients_len != matrix->bands)
+        return eps__error(error, EPS_INVALID, "/matrix/coefficients", "must have as many numbers as bands, %zu",
+                          matrix->bands);
+    double *inverse = malloc(matrix->bands * sizeof *inverse);
+    if (!inverse)
+        return eps__strategy_no_memory(error);
+    memcpy(inverse, matrix->coefficients, matrix->bands * sizeof *inverse);
+    return eps__toeplitz_from_inverse(context, s, error, inverse, matrix->bands);
+}
+
+static bool optimised(const struct eps_matrix *matrix)
+{
+    return matrix->coefficients_len == 0;
+}
+
 static enum eps_status build(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                              const struct eps_mechanism *mechanism)
 {
@@ -105,6 +126,8 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
     if (!v.bands || v.bands > s->block)
         return eps__error(error, EPS_INVALID, "/matrix/bands",
                           "must lie in [1, %zu], the number of rows of C (n/stamps)", s->block);
+    if (!optimised(&mechanism->matrix))
+        return given(context, s, error, &mechanism->matrix);
     enum eps_status status = eps__need_toeplitz_workload(error, &s->workload, "banded_inverse");
     if (status != EPS_OK)
         return status;
@@ -127,14 +150,21 @@ static enum eps_status build(const struct eps_context *context, struct eps_strat
 static void check(struct eps__check *check, const struct eps_matrix *matrix)
 {
     eps__check_bands(check, matrix);
-    eps__check_target(check, matrix);
-    eps__check_toeplitz_workload(check, "banded_inverse");
+    if (optimised(matrix)) {
+        eps__check_target(check, matrix);
+        eps__check_toeplitz_workload(check, "banded_inverse");
+        return;
+    }
+    if (matrix->coefficients_len != matrix->bands)
+        eps__check_fail(check, "/matrix/coefficients", "must have as many numbers as bands, %zu, not %zu",
+                        matrix->bands, matrix->coefficients_len);
+    eps__check_first_column(check, "/matrix/coefficients", matrix->coefficients, matrix->coefficients_len,
+                            check->block);
 }
 
-static bool always(const struct eps_matrix *matrix)
+static const char *source(const struct eps_matrix *matrix)
 {
-    (void)matrix;
-    return true;
+    return optimised(matrix) ? "/workload" : "/matrix/coefficients";
 }
 
 static void forecast(struct eps__forecast *c, const struct eps_mechanism *mechanism)
@@ -149,18 +179,99 @@ static void cost(struct eps__cost *cost, const struct eps__forecast *c, const st
     const struct eps_matrix *matrix = &mechanism->matrix;
     double m = c->block, bands = (double)matrix->bands;
 
-    cost->operations += (matrix->epochs > 1 ? 1000 : 150) * m * (8 * bands + 30);
+    cost->operations += optimised(matrix) ? (matrix->epochs > 1 ? 1000 : 150) * m * (8 * bands + 30) : m * bands;
     cost->bytes += 8 * (8 * m + 80 * bands);
 }
+
+/* ------------------------------------------------------------ searches for a whole job */
+
+/* A search changes ln(-v_k) for k >= 1. While v_1, v_2... are negative, C is positive, as amplification needs; where C
+ * nearly has a negative entry, most steps that change v freely would be refused. */
+#define SMALL 1e-2 /* entries of a starting v, relative to those of the inverse square root of prefix sums, at least */
+
+static const char *search_refusal(const struct eps_matrix *matrix)
+{
+    (void)matrix;
+    return NULL;
+}
+
+/* The inverse square root of the workload, and the best C for error alone. */
+static bool search_start(struct eps_matrix *start, const struct eps_matrix *matrix, size_t index)
+{
+    *start = index == 0 ? eps__matrix_of_inverse_bands(matrix->bands) : *matrix;
+    start->optimize_for = EPS_OPTIMIZE_FOR_ERROR;
+    return index < 2;
+}
+
+static enum eps_status search_read(double *inverse, const struct eps_matrix *matrix, const struct eps_strategy *start)
+{
+    double root = 1;
+    enum eps_status status = eps_strategy_coefficients(start, inverse, NULL, EPS_PART_NOISE, matrix->bands);
+    if (status != EPS_OK || !(inverse[0] > 0))
+        return status != EPS_OK ? status : EPS_UNSUPPORTED;
+    for (size_t k = 1; k < matrix->bands; k++) {
+        root *= 1 - 1.5 / (double)k;
+        inverse[k] = fmin(inverse[k] / inverse[0], SMALL * root);
+    }
+    inverse[0] = 1;
+    return EPS_OK;
+}
+
+static bool search_move(double *inverse, const struct eps_matrix *matrix, const double *start, const double *changes)
+{
+    if (!eps__between_anchors(inverse, matrix->bands, changes))
+        return false;
+    inverse[0] = 1;
+    for (size_t k = 1; k < matrix->bands; k++)
+        inverse[k] = start[k] * exp(inverse[k]);
+    return true;
+}
+
+static bool search_holds(const double *inverse, const struct eps_matrix *matrix)
+{
+    bool holds = inverse[0] > 0 && inverse[0] <= 1;
+    for (size_t k = 1; k < matrix->bands; k++)
+        holds = holds && inverse[k] < 0 && inverse[k] >= -1e100;
+    return holds;
+}
+
+static struct eps_matrix search_given(const struct eps_matrix *matrix, const double *inverse)
+{
+    struct eps_matrix given = eps__matrix_default();
+    given.family = matrix->family;
+    given.bands = given.coefficients_len = matrix->bands;
+    given.coefficients = inverse;
+    return given;
+}
+
+/* More bands, of a C that is full in any case, gain little. */
+static bool search_planned(const struct eps_matrix *matrix)
+{
+    return matrix->bands == 8 || matrix->bands == 16;
+}
+
+static const struct eps__family_search search = {
+    .refusal = search_refusal,
+    .numbers = eps__search_bands,
+    .variables = eps__search_bands_anchors,
+    .start = search_start,
+    .read = search_read,
+    .move = search_move,
+    .holds = search_holds,
+    .given = search_given,
+    .planned = search_planned,
+};
 
 /* `bands` is the bandwidth of C^-1; C itself is full. */
 const struct eps__family eps__family_banded_inverse = {
     .family = EPS_FAMILY_BANDED_INVERSE,
     .name = "banded_inverse",
     .check = check,
-    .optimised = always,
-    .told = always,
+    .optimised = optimised,
+    .told = optimised,
     .build = build,
+    .source = source,
+    .search = &search,
     .planned = eps__planned_bands_optimised,
     .buffers = eps__buffers_of_bands,
     .forecast = forecast,

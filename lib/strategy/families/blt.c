@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,12 +215,102 @@ static size_t buffers(const struct eps_matrix *matrix, size_t n)
     return matrix->buffers ? matrix->buffers : matrix->blt_len;
 }
 
+/* ------------------------------------------------------------ searches for a whole job */
+
+/* A search changes ln(-ln decay) and ln scale of each buffer, so that C stays positive. */
+
+enum { SEARCHED_MAX = EPS__SEARCH_VARIABLES_MAX / 2 };
+
+static const char *search_refusal(const struct eps_matrix *matrix)
+{
+    _Static_assert(SEARCHED_MAX == 6, "the message below");
+    return matrix->buffers <= SEARCHED_MAX ? NULL : "is available for at most 6 buffers, because more gain nothing";
+}
+
+static size_t search_numbers(const struct eps_matrix *matrix)
+{
+    return 2 * matrix->buffers;
+}
+
+/* The best C for error alone, and the best one for a single participation. */
+static bool search_start(struct eps_matrix *start, const struct eps_matrix *matrix, size_t index)
+{
+    *start = *matrix;
+    start->optimize_for = EPS_OPTIMIZE_FOR_ERROR;
+    if (index == 1)
+        start->epochs = 1;
+    return index < (matrix->epochs > 1 ? 2 : 1);
+}
+
+/* The decays, then the scales. */
+static enum eps_status search_read(double *numbers, const struct eps_matrix *matrix, const struct eps_strategy *start)
+{
+    const double *decay, *scale;
+    size_t len = matrix->buffers;
+    if (eps_strategy_blt(start, &decay, &scale) != len)
+        return EPS_UNSUPPORTED;
+    memcpy(numbers, decay, len * sizeof *decay);
+    memcpy(numbers + len, scale, len * sizeof *scale);
+    return EPS_OK;
+}
+
+static bool search_move(double *numbers, const struct eps_matrix *matrix, const double *start, const double *changes)
+{
+    size_t len = matrix->buffers;
+    for (size_t i = 0; i < len; i++) {
+        double rate = -log(start[i]) * exp(changes[i]);
+        numbers[i] = changes[i] < 0 || changes[i] > 0 ? exp(-rate) : start[i];
+        numbers[len + i] = start[len + i] * exp(changes[len + i]);
+        if (!(numbers[i] > 0 && numbers[i] < 1 && numbers[len + i] <= 1e100))
+            return false;
+    }
+    return true;
+}
+
+static bool search_holds(const double *numbers, const struct eps_matrix *matrix)
+{
+    bool holds = true;
+    for (size_t i = 0; i < matrix->buffers; i++)
+        holds = holds && numbers[i] > 0 && numbers[i] < 1 && numbers[matrix->buffers + i] >= 0 &&
+                numbers[matrix->buffers + i] <= 1e100;
+    return holds;
+}
+
+static struct eps_matrix search_given(const struct eps_matrix *matrix, const double *numbers)
+{
+    struct eps_matrix given = eps__matrix_default();
+    given.family = matrix->family;
+    given.decay = numbers;
+    given.scale = numbers + matrix->buffers;
+    given.blt_len = matrix->buffers;
+    return given;
+}
+
+/* More buffers gain almost nothing here. */
+static bool search_planned(const struct eps_matrix *matrix)
+{
+    return matrix->buffers == 2;
+}
+
+static const struct eps__family_search search = {
+    .refusal = search_refusal,
+    .numbers = search_numbers,
+    .variables = search_numbers,
+    .start = search_start,
+    .read = search_read,
+    .move = search_move,
+    .holds = search_holds,
+    .given = search_given,
+    .planned = search_planned,
+};
+
 const struct eps__family eps__family_blt = {
     .family = EPS_FAMILY_BLT,
     .name = "blt",
     .check = check,
     .optimised = optimised,
     .build = build,
+    .search = &search,
     .planned = planned,
     .buffers = buffers,
     .source = source,

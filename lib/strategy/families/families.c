@@ -3,7 +3,6 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
-#include "lib/base/members.h"
 #include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
 
@@ -47,13 +46,6 @@ const struct eps__family *eps__family_of(const struct eps_matrix *matrix)
     static const struct eps__family unknown = {.family = EPS_FAMILY_COUNT};
     const struct eps__family *family = find(matrix->family);
     return family ? family : &unknown;
-}
-
-struct eps_matrix eps__matrix_default(void)
-{
-    struct eps_matrix matrix;
-    eps__members_init(&eps__matrix_object, &matrix);
-    return matrix;
 }
 
 bool eps_serves_family(enum eps_family family)

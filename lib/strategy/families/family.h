@@ -9,6 +9,7 @@
 
 #include "lib/base/check.h"
 #include "lib/strategy/cost.h"
+#include "lib/strategy/families/search.h"
 
 typedef enum eps_status eps__builder(const struct eps_context *context, struct eps_strategy *s, struct eps_error *error,
                                      const struct eps_mechanism *mechanism);
@@ -37,6 +38,8 @@ struct eps__family {
     eps__builder *build;
     /* The JSON pointer of the member that determines the entries of C, for errors about them. NULL: the workload. */
     const char *(*source)(const struct eps_matrix *matrix);
+    /* How a search for a whole job moves through the family. NULL: C is not optimised for jobs. */
+    const struct eps__family_search *search;
     /* Fills in the members of matrix `index` of those that a plan tries for n steps; false if there are no more. NULL:
      * a plan tries none, because the matrix must be given. */
     bool (*planned)(struct eps_matrix *matrix, size_t n, size_t index);
@@ -57,6 +60,10 @@ struct eps_matrix eps__matrix_default(void);
 
 /* A Toeplitz matrix with the given bands that takes no time to build, for prefix sums (square_root.c). */
 struct eps_matrix eps__matrix_of_bands(size_t bands);
+
+/* A Toeplitz matrix whose inverse has the given bands, likewise, for every workload that has a root
+ * (inverse_square_root.c). */
+struct eps_matrix eps__matrix_of_inverse_bands(size_t bands);
 
 /* A lower-triangular Toeplitz matrix with this first column, which is borrowed (toeplitz.c). */
 struct eps_matrix eps__matrix_of_column(const double *column, size_t len);

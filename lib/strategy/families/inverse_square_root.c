@@ -58,3 +58,11 @@ const struct eps__family eps__family_inverse_square_root = {
     .forecast = forecast,
     .cost = cost,
 };
+
+struct eps_matrix eps__matrix_of_inverse_bands(size_t bands)
+{
+    struct eps_matrix matrix = eps__matrix_default();
+    matrix.family = eps__family_inverse_square_root.family;
+    matrix.bands = bands;
+    return matrix;
+}

@@ -304,6 +304,12 @@ TEST(a_matrix_has_the_size_of_its_stamp)
     assert_refused(&job, "/matrix/rows/0/2 /matrix/rows/1/0 ");
 
     matrix->family = EPS_FAMILY_BANDED_INVERSE;
+    numbers[2] = numbers[50] = 0;
+    matrix->coefficients_len = matrix->bands = 25;
+    assert_refused(&job, "");
+    matrix->coefficients_len = 24;
+    assert_refused(&job, "/matrix/coefficients ");
+    matrix->coefficients_len = 0;
     matrix->bands = 51;
     assert_refused(&job, "/matrix/bands ");
     matrix->bands = 0;

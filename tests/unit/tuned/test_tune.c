@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/members.h"
+#include "lib/base/progress.h"
+#include "lib/strategy/families/family.h"
 #include "lib/strategy/strategy.h"
+#include "lib/tuned/price.h"
 #include "lib/tuned/tuned.h"
 #include "tests/unit/cache.h"
 #include "tests/unit/solved.h"
@@ -89,6 +93,145 @@ TEST(nothing_is_lost_where_nothing_can_be_gained)
                       job_of("{'matrix': {'family': 'banded', 'bands': 1, 'optimize_for': 'job'}, %s}", DRAWN)),
                   identity = answered(job_of("{'matrix': {'family': 'identity'}, %s}", DRAWN));
     assert_true(fabs(one.value - identity.value) <= 1e-9 * identity.value);
+}
+
+/* ------------------------------------------------------------ the family */
+
+#define TURNS                                                                                                 \
+    "'n': 16, 'sampling': {'scheme': 'cyclic_poisson', 'p': 0.1, 'groups': 4}, 'epsilon': 2, 'delta': 1e-3, " \
+    "'accountant': {'method': 'mmcc', 'bad_event_share': 0.3, 'tolerance': 0.01}"
+#define APART                                                                                                \
+    "'n': 24, 'sampling': {'scheme': 'b_min_sep', 'p': 0.1, 'separation': 4}, 'epsilon': 2, 'delta': 1e-3, " \
+    "'accountant': 'gaussian'"
+
+/* Families whose C is full, and the error for the job as a share of the error of the best C for error alone: what it is
+ * at least and at most. The b_min_sep job has no amplification, but its worst pattern is not that of a fixed order. */
+static const struct {
+    const char *matrix, *rest;
+    double least, most;
+} full[] = {
+    {"'family': 'banded_inverse', 'bands': 4", BINNED, 0.88, 0.92},
+    {"'family': 'banded_inverse', 'bands': 4", TURNS, 0.55, 0.65},
+    {"'family': 'banded_inverse', 'bands': 4", APART, 0.6, 0.8},
+    {"'family': 'blt', 'buffers': 2", BINNED, 0.88, 0.92},
+    {"'family': 'blt', 'buffers': 2", TURNS, 0.55, 0.65},
+    {"'family': 'blt', 'buffers': 2", APART, 0.6, 0.8},
+    {"'family': 'blt', 'buffers': 2, 'stamps': 2", APART, 0.4, 1},
+};
+
+enum { FULL = sizeof full / sizeof *full };
+
+static struct eps_job full_job(size_t i, const char *aim)
+{
+    return job_of("{'matrix': {%s, 'optimize_for': '%s'}, %s}", full[i].matrix, aim, full[i].rest);
+}
+
+/* The numbers of the recurrence give the first column of C from its family's definition. */
+static void assert_column(const struct eps_strategy *strategy, const struct eps_recurrence *r, double *expected)
+{
+    double sum, row[32];
+    struct eps_error error = {0};
+    assert_true(r->block <= eps_strategy_columns(strategy) && eps_strategy_columns(strategy) <= 32);
+    if (r->kind == EPS_RECURRENCE_INVERSE) {
+        for (size_t t = 0; t < r->block; t++) {
+            sum = t == 0;
+            for (size_t d = 1; d < r->len && d <= t; d++)
+                sum -= r->numbers[d] * expected[t - d];
+            expected[t] = sum / r->numbers[0];
+        }
+    } else {
+        for (size_t t = 0; t < r->block; t++) {
+            sum = t == 0;
+            for (size_t i = 0; i < r->buffers && t > 0; i++)
+                sum += r->scale[i] * pow(r->decay[i], (double)(t - 1));
+            expected[t] = sum * r->divisor;
+        }
+    }
+    assert_int_equal(eps_strategy_row(strategy, row, &error, EPS_PART_ENCODER, r->block - 1), EPS_OK);
+    for (size_t t = 0; t < r->block; t++)
+        assert_true(fabs(row[r->block - 1 - t] - expected[t]) <= 1e-12 && expected[t] >= 0);
+}
+
+/* What is found is a member of its family, also by its id, so that a trainer keeps as few rows of noise. */
+TEST(full_strategies_gain_more_and_stay_in_the_family)
+{
+    static struct cache cache;
+    const struct eps_context context = cache_context(&cache);
+    for (size_t i = 0; i < FULL; i++) {
+        struct eps_job job = full_job(i, "job");
+        bool inverse = job.mechanism.matrix.family == EPS_FAMILY_BANDED_INVERSE;
+        struct eps_result *result = solved(&context, job);
+        struct eps_mechanism stored = job.mechanism;
+        struct eps_strategy *strategy = NULL;
+        struct eps_error error = {0};
+        struct eps_recurrence r;
+        double column[32], share = result->error_mean_squared / error_of(full_job(i, "error"), false);
+        if (!(share >= full[i].least && share <= full[i].most && result->iterations > 0))
+            fail_msg("%s, %s: %.4g of the error", full[i].matrix, full[i].rest, share);
+        assert_int_equal(result->blt_len, inverse ? 0 : job.mechanism.matrix.buffers);
+        eps_matrix_stored(&stored.matrix, result->factorization_id);
+        assert_int_equal(eps_strategy_create(&context, &strategy, &error, &stored), EPS_OK);
+        assert_int_equal(eps_strategy_recurrence(strategy, &r, &error), EPS_OK);
+        assert_int_equal(r.kind, inverse ? EPS_RECURRENCE_INVERSE : EPS_RECURRENCE_BLT);
+        assert_int_equal(inverse ? r.len : r.buffers, inverse ? job.mechanism.matrix.bands : result->blt_len);
+        assert_column(strategy, &r, column);
+        for (size_t b = 0; b < result->blt_len; b++)
+            assert_true(r.decay[b] == result->blt_decay[b] && r.scale[b] == result->blt_scale[b] && r.decay[b] > 0 &&
+                        r.decay[b] < 1 && r.scale[b] >= 0);
+        eps_strategy_destroy(strategy);
+        eps_result_destroy(result);
+    }
+}
+
+/* One row of noise kept, and one number to choose: all of its values can be tried. */
+TEST(no_other_member_is_much_better)
+{
+    double found = error_of(
+               job_of("{'matrix': {'family': 'banded_inverse', 'bands': 2, 'optimize_for': 'job'}, %s}", TURNS), false),
+           least = INFINITY;
+    for (int i = 0; i <= 30; i++) {
+        struct eps_job job = job_of("{'matrix': {'family': 'banded_inverse', 'bands': 2}, %s}", TURNS);
+        const double inverse[] = {1, -0.03 * i};
+        job.mechanism.matrix.coefficients = inverse;
+        job.mechanism.matrix.coefficients_len = 2;
+        least = fmin(least, error_of(job, false));
+    }
+    if (!(found <= 1.002 * least && found >= 0.99 * least))
+        fail_msg("error %.6g, but %.6g", found, least);
+}
+
+/* Amplification needs entries >= 0: a C that has others has no price, wherever a search goes. Nor has one whose entries
+ * overflow. */
+TEST(what_cannot_be_amplified_has_no_price)
+{
+    static const double inverses[][2] = {{1, -0.5}, {1, 0.5}, {1, -1e90}};
+    struct eps_job job = full_job(0, "error");
+    struct eps_context context = {0};
+    struct eps__meter meter = {.expected = 1};
+    struct eps__meters meters = {.context = &context, .items = &meter, .len = 1, .stride = sizeof meter};
+    meter.all = &meters;
+    for (int i = 0; i < 3; i++) {
+        struct eps__pricing pricing = {
+            .context = &context, .job = job, .slopes = {-20, -20}, .expected = 1, .meter = &meter};
+        struct eps__price price, near;
+        struct eps_matrix matrix = job.mechanism.matrix;
+        matrix.bands = matrix.coefficients_len = 2;
+        matrix.coefficients = inverses[i];
+        assert_true(eps__price_first(&pricing, &price, &matrix));
+        assert_int_equal(isfinite(price.log_error), i == 0);
+        assert_true(eps__price_like(&pricing, &near, &price, &matrix));
+        assert_int_equal(isfinite(near.log_error), i == 0);
+    }
+}
+
+/* The table of members says which families have the member, the rows of families which of them are searched. */
+TEST(members_and_families_agree)
+{
+    for (int f = 0; f < EPS_FAMILY_COUNT; f++) {
+        const struct eps_matrix matrix = {.family = (enum eps_family)f};
+        assert_int_equal(eps__family_of(&matrix)->search != NULL,
+                         eps__members_has(&eps__matrix_object, offsetof(struct eps_matrix, optimize_for), (unsigned)f));
+    }
 }
 
 /* ------------------------------------------------------------ the guarantee */
@@ -196,6 +339,16 @@ TEST(a_column_serves_only_an_equal_job)
     const struct eps_context context = cache_context(&cache);
     char id[65], again[65], alone[65];
     struct eps_job job = job_of("{'matrix': {'family': 'banded', 'bands': 3, 'optimize_for': 'job'}, %s}", ROUNDS);
+    for (size_t i = 0; i < FULL; i++) { /* the same with and without a cache */
+        struct eps_job own = full_job(i, "job");
+        if (own.mechanism.sampling.scheme != EPS_SCHEME_B_MIN_SEP) /* the others take longer */
+            continue;
+        assert_int_equal(state_of(&context, &own, id), EPS_CACHE_MISS);
+        assert_int_equal(state_of(&context, &own, again), EPS_CACHE_HIT);
+        assert_int_equal(state_of(NULL, &own, alone), EPS_CACHE_UNUSED);
+        assert_string_equal(id, again);
+        assert_string_equal(id, alone);
+    }
     assert_int_equal(state_of(&context, &job, id), EPS_CACHE_MISS);
     assert_int_equal(state_of(&context, &job, again), EPS_CACHE_HIT);
     assert_int_equal(state_of(NULL, &job, alone), EPS_CACHE_UNUSED);
