@@ -167,6 +167,10 @@ const figure = (member, title = member) =>
 const FIGURES = [{title: 'noise', read: (one) => one.noise_multiplier, show: (one) => safe(one.noise_multiplier)},
                  {title: 'gain', read: (one) => one.gain, show: (one) => number(one.gain, 4)}];
 
+/* What the error would be without a proof; – where that is no less. */
+const ESTIMATE = {title: 'error by estimate', read: ({estimate}) => estimate?.noise_multiplier ? estimate.error : null,
+                  show: ({estimate}) => estimate?.noise_multiplier ? number(estimate.error) : '–'};
+
 /* objective: the error by which candidates are ranked. */
 const best = (objective) =>
   [plain('rank'), MECHANISM, figure(objective, 'error'), ...FIGURES, plain('buffers'), plain('n'), plain('batch_size')];
@@ -178,13 +182,13 @@ function columns(objective, fail) {
   const other = objective === 'max_squared' ? 'mean_squared' : 'max_squared';
   return [...best(objective), plain('accountant'),
           {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'}, figure(other),
-          plain('guarantee'),
+          ESTIMATE, plain('guarantee'),
           {title: 'status', read: (one) => one.status, show: (one) => badge(one.status)},
           {title: 'why not', read: (one) => one.reason, show: (one) => h('span', {class: 'why'}, one.reason ?? '')}];
 }
 
 /* The best candidate so far, and its gain. */
-function headline({best: [first], objective, status}) {
+function headline({best: [first], objective, status, hint}) {
   if (!first) {
     return h('section', {class: 'result', 'aria-label': 'Answer'},
              h('p', {class: 'quiet'}, 'No candidate has a result yet.'));
@@ -201,7 +205,8 @@ function headline({best: [first], objective, status}) {
     h('p', {},
       `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ` +
       `${number(first.buffers)} noise rows kept.`),
-    h('p', {id: 'gain'}, gain));
+    h('p', {id: 'gain'}, gain),
+    hint && h('p', {id: 'plan-hint'}, `By its estimate, ${hint}.`));
 }
 
 /* The fixed values. */

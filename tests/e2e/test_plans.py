@@ -82,6 +82,29 @@ def test_what_is_skipped_is_no_better(server, small):
         assert any(c["error"]["mean_squared"] <= error and c["buffers"] <= candidate["buffers"] for c in answered)
 
 
+def test_estimates_stand_beside_what_is_proven(server):
+    """The rank is by proof; an estimate promises less error than its candidate's proof, and the hint names the best."""
+    done = ended(server, plan(server, {"n": 64, "batch_size": 10, "dataset_size": 160, "epsilon": 2, "delta": 1e-5,
+                                       "schemes": ["b_min_sep"], "families": ["square_root"], "max_bands": 4}))
+    answered = [c for c in done["candidates"] if c["rank"]]
+    assert [c["error"]["mean_squared"] for c in answered] == sorted(c["error"]["mean_squared"] for c in answered)
+    assert sorted(c["estimate"]["rank"] for c in answered) == list(range(1, len(answered) + 1))
+    estimated = [c for c in answered if c["estimate"]["noise_multiplier"]]
+    assert estimated
+    for candidate in answered:
+        result = server.solve(candidate["job"])["result"]
+        value = result.get("unproven_estimate", {}).get("value", float("inf"))
+        share = min(1, value / candidate["noise_multiplier"])
+        assert candidate["estimate"]["noise_multiplier"] == (value if share < 1 else None)
+        assert candidate["estimate"]["error"] == pytest.approx(candidate["error"]["mean_squared"] * share**2)
+    least = min(answered, key=lambda c: c["estimate"]["error"])
+    assert least["estimate"]["rank"] == 1
+    promises = least["estimate"]["error"] < 0.98 * answered[0]["error"]["mean_squared"]
+    assert (done["hint"] is not None) == promises
+    if promises:
+        assert done["hint"].startswith(f"{least['family']} of {least['bands']} bands under {least['scheme']} would")
+
+
 def test_the_ten_best_and_their_gain_over_dp_sgd(server, small):
     answered = [c for c in small["candidates"] if c["rank"]]
     (reference,) = [c for c in answered if (c["family"], c["scheme"]) == ("identity", "poisson")]
@@ -202,8 +225,8 @@ def test_events_tell_each_candidate_with_its_rank_so_far(server):
         else:
             assert candidate["rank"] is None
     by_job = {str(c["job"]): c for c in done["candidates"]}
-    later = {"rank": 0, "gain": 0}
-    assert all(by_job[str(c["job"])] | later == c | later for c in told)
+    later = lambda c: c | {"rank": 0, "gain": 0, "estimate": c["estimate"] and {**c["estimate"], "rank": 0}}
+    assert all(later(by_job[str(c["job"])]) == later(c) for c in told)
     assert all(c["gain"] in (None, by_job[str(c["job"])]["gain"]) for c in told)
     (reference,) = [i for i, c in enumerate(told) if (c["family"], c["scheme"]) == ("identity", "poisson")]
     assert all((c["gain"] is None) == (i < reference or c["rank"] is None) for i, c in enumerate(told))

@@ -1,5 +1,6 @@
 /*
- * Ranks candidates and writes them.
+ * Ranks candidates and writes them. The rank is by what is proven, because that is what a trainer pays today: the best
+ * candidate by an estimate may be worse by its proof. The estimates and the order by them stand beside.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,14 +20,17 @@
 #define DETAIL_BYTES 640 /* limit on the reason of a candidate */
 #define BEST 10          /* number of candidates in a summary */
 #define NO_REFERENCE SIZE_MAX
+#define WORTH_SAYING 0.02 /* an estimated error is mentioned if it is lower by this share than the least proven one */
 
-/* The constant parts of a candidate are three texts, which hold consecutive members of its object. */
+/* The constant parts of a candidate are its name in a sentence, and three texts, which hold consecutive members of its
+ * object. */
 struct candidate {
-    size_t about, buffers, job; /* positions in texts */
+    size_t name, about, buffers, job; /* positions in texts */
     double batch;
     size_t reference;        /* the candidate that is DP-SGD with the same sizes, or NO_REFERENCE */
     struct child_record row; /* as of the last read; `detail` is owned */
     bool answered;           /* and it can be ranked */
+    double estimate;         /* the noise multiplier without a proof; NAN: none, or the proven one is not larger */
 };
 
 struct ranking {
@@ -37,7 +41,8 @@ struct ranking {
     size_t len;
     pthread_mutex_t mutex; /* for the following members and the rows */
     struct candidate *candidates;
-    size_t *order; /* the candidates with a result, by rank */
+    size_t *order; /* the candidates with a result, by rank, */
+    size_t *hopes; /* and by the error that their estimates promise */
     size_t answered;
     bool read;    /* whether the rows have been read, */
     size_t ended; /* up to this end of a child */
@@ -54,6 +59,7 @@ static void ranking_free(struct ranking *ranking)
     text_clear(&ranking->texts);
     free(ranking->candidates);
     free(ranking->order);
+    free(ranking->hopes);
     free(ranking);
 }
 
@@ -95,6 +101,13 @@ static void put_candidate(struct ranking *ranking, const struct api_plan *plan, 
     struct text *texts = &ranking->texts;
     candidate->row = child_record_new(i);
     candidate->batch = (double)json_integer_value(api_plan_member(plan, i, "batch_size"));
+    const json_t *bands = api_plan_member(plan, i, "bands");
+    candidate->name = texts->len;
+    text_puts(texts, json_string_value(api_plan_member(plan, i, "family")));
+    if (json_is_integer(bands))
+        text_printf(texts, " of %lld bands", (long long)json_integer_value(bands));
+    text_printf(texts, " under %s", json_string_value(api_plan_member(plan, i, "scheme")));
+    text_append(texts, "", 1);
     candidate->about = texts->len;
     for (size_t k = 0; k < sizeof about / sizeof *about; k++) {
         text_puts(texts, k ? "," : "");
@@ -142,7 +155,8 @@ static struct ranking *make(const char *request)
     ranking->asked = api_json_text(plan->asked);
     ranking->candidates = calloc(ranking->len + 1, sizeof *ranking->candidates);
     ranking->order = calloc(ranking->len + 1, sizeof *ranking->order);
-    bool made = ranking->asked && ranking->candidates && ranking->order;
+    ranking->hopes = calloc(ranking->len + 1, sizeof *ranking->hopes);
+    bool made = ranking->asked && ranking->candidates && ranking->order && ranking->hopes;
     text_expect(&ranking->texts, strlen(request));
     find_references(references, plan);
     for (size_t i = 0; made && i < ranking->len; i++) {
@@ -163,7 +177,7 @@ struct ranking *ranking_open(struct server *server, const struct group_record *r
     struct ranking *ranking = memory_get(server->rankings, record->id);
     if (!ranking && (ranking = make(record->request)) != NULL) {
         size_t bytes = sizeof *ranking + strlen(ranking->asked) + ranking->texts.capacity +
-                       ranking->len * (sizeof(struct candidate) + sizeof(size_t) + DETAIL_BYTES);
+                       ranking->len * (sizeof(struct candidate) + 2 * sizeof(size_t) + DETAIL_BYTES);
         memory_put(server->rankings, record->id, ranking, bytes, mark);
     }
     return ranking;
@@ -177,22 +191,68 @@ static double key_of(const struct ranking *ranking, size_t i)
     return api_plan_error(ranking->objective, &candidate->row.figures) / (candidate->batch * candidate->batch);
 }
 
-/* Whether x ranks before y. Ties go to the candidate that was tried first. */
-static bool before(const struct ranking *ranking, size_t x, size_t y)
+/* What an error would be at the estimated noise multiplier; the error itself if there is no estimate. */
+static double hoped(const struct candidate *candidate, double error)
 {
-    double key_x = key_of(ranking, x), key_y = key_of(ranking, y);
-    return key_x < key_y || (key_x == key_y && x < y);
+    double share = candidate->estimate / candidate->row.figures.noise_multiplier;
+    return isnan(share) ? error : error * share * share;
+}
+
+static double hope_of(const struct ranking *ranking, size_t i)
+{
+    return hoped(&ranking->candidates[i], key_of(ranking, i));
+}
+
+/* Inserts candidate i into an order of `len` ones by ascending keys. Ties go to the candidate that was tried first. */
+static void insert(const struct ranking *ranking, size_t *order, size_t len, size_t i,
+                   double (*key)(const struct ranking *ranking, size_t i))
+{
+    double own = key(ranking, i);
+    size_t at = len;
+    for (; at > 0; at--) {
+        double other = key(ranking, order[at - 1]);
+        if (other < own || (other == own && order[at - 1] < i))
+            break;
+        order[at] = order[at - 1];
+    }
+    order[at] = i;
 }
 
 static void rank(struct ranking *ranking, size_t i)
 {
-    size_t at = ranking->answered++;
-    while (at > 0 && before(ranking, i, ranking->order[at - 1])) {
-        ranking->order[at] = ranking->order[at - 1];
-        at--;
-    }
-    ranking->order[at] = i;
+    insert(ranking, ranking->order, ranking->answered, i, key_of);
+    insert(ranking, ranking->hopes, ranking->answered, i, hope_of);
+    ranking->answered++;
     ranking->candidates[i].answered = true;
+}
+
+/* The estimate in the result of a child, if it is less than what is proven. A result that has been deleted has none. */
+static double read_estimate(struct server *server, const struct child_record *row)
+{
+    struct job_record job;
+    struct result_record *result = NULL;
+    char message[64];
+    json_t *core = NULL;
+    double estimate = NAN;
+    enum store_status status = store_read_job(server->store, row->job, &job);
+    if (status == STORE_OK)
+        status = store_read_result(server->store, job.hash, job.version, &result);
+    if (status == STORE_OK && result) { /* `core` lacks its closing brace, see records.h */
+        struct text text = {0};
+        text_puts(&text, result->core);
+        text_puts(&text, "}");
+        if (!text.failed)
+            core = api_json_parse(text.data, text.len, message, sizeof message);
+        text_clear(&text);
+    }
+    const json_t *value = json_object_get(json_object_get(core, "unproven_estimate"), "value");
+    if (json_is_number(value) && json_number_value(value) < row->figures.noise_multiplier)
+        estimate = json_number_value(value);
+    json_decref(core);
+    result_record_release(result);
+    if (status != STORE_NONE)
+        job_record_clear(&job);
+    return estimate;
 }
 
 struct reading {
@@ -215,8 +275,19 @@ static void take_row(void *user, const struct child_record *child)
     if (child->damaged)
         return;
     ranking->ended = child->ended > ranking->ended ? child->ended : ranking->ended;
-    if (child->status == JOB_SUCCEEDED && isfinite(key_of(ranking, child->number)))
-        rank(ranking, child->number);
+}
+
+/* Ranks the candidates whose rows have been read since. */
+static void rank_new(struct server *server, struct ranking *ranking)
+{
+    for (size_t i = 0; i < ranking->len; i++) {
+        struct candidate *candidate = &ranking->candidates[i];
+        if (candidate->answered || candidate->row.damaged || candidate->row.status != JOB_SUCCEEDED ||
+            !isfinite(key_of(ranking, i)))
+            continue;
+        candidate->estimate = read_estimate(server, &candidate->row);
+        rank(ranking, i);
+    }
 }
 
 /* Of the candidates of an ended plan, those without a row have lost it. */
@@ -251,6 +322,7 @@ static bool read_locked(struct server *server, struct ranking *ranking, const st
         take_absent(&reading, record);
         ranking->read = !reading.failed;
     }
+    rank_new(server, ranking);
     return ranking->read;
 }
 
@@ -285,6 +357,55 @@ static double gain_of(const struct ranking *ranking, size_t number, size_t until
     return key_of(ranking, reference) / key_of(ranking, number);
 }
 
+/* The place of a candidate in an order, among those that had ended by then; 0: it has none. */
+static size_t place_of(const struct ranking *ranking, const size_t *order, size_t number, size_t until)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < ranking->answered; i++) {
+        at += ranking->candidates[order[i]].row.ended <= until;
+        if (order[i] == number)
+            return at;
+    }
+    return 0;
+}
+
+/* What the candidate would have without a proof. */
+static void write_estimate(struct text *out, const struct ranking *ranking, size_t number, size_t until)
+{
+    const struct candidate *candidate = &ranking->candidates[number];
+    if (!candidate->answered) {
+        text_puts(out, ",\"estimate\":null");
+        return;
+    }
+    text_puts(out, ",\"estimate\":{\"noise_multiplier\":");
+    text_number(out, candidate->estimate);
+    text_puts(out, ",\"error\":");
+    text_number(out, hoped(candidate, api_plan_error(ranking->objective, &candidate->row.figures)));
+    text_printf(out, ",\"rank\":%zu}", place_of(ranking, ranking->hopes, number, until));
+}
+
+/* Names the candidate that is the best by its estimate, if that promises noticeably less than what is proven. */
+static void write_hint(struct text *out, const struct ranking *ranking)
+{
+    char hint[480];
+    text_puts(out, ",\"hint\":");
+    if (ranking->answered == 0 ||
+        hope_of(ranking, ranking->hopes[0]) > (1 - WORTH_SAYING) * key_of(ranking, ranking->order[0])) {
+        text_puts(out, "null");
+        return;
+    }
+    const struct candidate *hope = &ranking->candidates[ranking->hopes[0]];
+    double error = api_plan_error(ranking->objective, &hope->row.figures);
+    snprintf(
+        hint, sizeof hint,
+        "%s would have an error of about %.4g at a noise multiplier of about %.4g, where %.4g and %.4g are proven. "
+        "An estimate guarantees nothing: train with what is proven, or first post its job with the accountant "
+        "monte_carlo",
+        ranking->texts.data + hope->name, hoped(hope, error), hope->estimate, error,
+        hope->row.figures.noise_multiplier);
+    text_json(out, hint);
+}
+
 /* The members of every row of a ranking. at: 0: it has no rank, or none yet. */
 static void write_figures(struct text *out, const struct ranking *ranking, size_t number, size_t at, size_t until)
 {
@@ -294,6 +415,7 @@ static void write_figures(struct text *out, const struct ranking *ranking, size_
     figures_write(out, &candidate->row.figures, API_IN_BEST, ",");
     text_puts(out, ",\"error\":");
     write_error(out, &candidate->row);
+    write_estimate(out, ranking, number, until);
     text_puts(out, ",\"gain\":");
     text_number(out, gain_of(ranking, number, until));
     text_puts(out, ",");
@@ -364,6 +486,7 @@ void ranking_write(struct server *server, struct text *out, struct ranking *rank
 {
     pthread_mutex_lock(&ranking->mutex);
     out->failed = !read_locked(server, ranking, record) || out->failed;
+    write_hint(out, ranking);
     write_best(out, ranking);
     if (!brief)
         write_candidates(server, out, ranking, record);
@@ -373,19 +496,13 @@ void ranking_write(struct server *server, struct text *out, struct ranking *rank
 void ranking_write_ended(struct server *server, struct text *out, struct ranking *ranking,
                          const struct group_record *record, const struct child_record *child)
 {
-    size_t at = 0;
     pthread_mutex_lock(&ranking->mutex);
     bool known = child->number < ranking->len;
     if (known && ranking->candidates[child->number].row.ended < child->ended)
         known = read_locked(server, ranking, record);
-    for (size_t i = 0; known && i < ranking->answered; i++) {
-        at += ranking->candidates[ranking->order[i]].row.ended <= child->ended;
-        if (ranking->order[i] == child->number)
-            break;
-    }
     if (known) {
         write_candidate(server, out, ranking, record, child->number,
-                        ranking->candidates[child->number].answered ? at : 0, child->ended);
+                        place_of(ranking, ranking->order, child->number, child->ended), child->ended);
     } else {
         out->failed = true;
     }

@@ -56,13 +56,14 @@ static void landed(struct store_write *write, enum store_status status)
     sem_post(&((struct ended *)write)->done);
 }
 
-/* A candidate with an answer, or (NAN) a skipped one. */
-static void end(struct service *service, const struct group_record *plan, size_t number, double mean_squared)
+/* A candidate with an answer, or (NAN) a skipped one. core: of the result. */
+static void end_with(struct service *service, const struct group_record *plan, size_t number, double mean_squared,
+                     const char *core)
 {
     struct job_record job = {.status = JOB_SUCCEEDED, .version = EPS_ACCOUNTING_VERSION, .from_cache = true};
     struct result_record result = {
         .version = EPS_ACCOUNTING_VERSION,
-        .core = (char *)(uintptr_t) "{",
+        .core = (char *)(uintptr_t)core,
         .cache = (char *)(uintptr_t) "{}",
         .figures = {
             .mean_squared = mean_squared, .max_squared = 2 * mean_squared, .noise_multiplier = 1, .accountant = "pld"}};
@@ -73,8 +74,8 @@ static void end(struct service *service, const struct group_record *plan, size_t
         ended.insert.detail = "why not";
     } else {
         uuid_next(job.id);
-        memset(job.hash, 'a', HASH_SIZE - 1);
-        memset(result.hash, 'a', HASH_SIZE - 1);
+        memset(job.hash, 'a' + (int)number, HASH_SIZE - 1);
+        memset(result.hash, 'a' + (int)number, HASH_SIZE - 1);
         job.job = (char *)(uintptr_t) "{}";
         memcpy(job.parent, plan->id, UUID_SIZE);
         job.child = (int)number;
@@ -87,6 +88,11 @@ static void end(struct service *service, const struct group_record *plan, size_t
     store_insert_child(service->server.store, &ended.insert);
     sem_wait(&ended.done);
     sem_destroy(&ended.done);
+}
+
+static void end(struct service *service, const struct group_record *plan, size_t number, double mean_squared)
+{
+    end_with(service, plan, number, mean_squared, "{");
 }
 
 #define CANDIDATE(family, batch, reference)                                                                         \
@@ -249,6 +255,60 @@ TEST(a_gain_is_over_dp_sgd)
     json_array_foreach (json_object_get(json, "best"), i, best)
         assert_true(fabs(json_number_value(json_object_get(best, "gain")) - final[i]) < 1e-12);
     assert_int_equal(i, 4);
+    json_decref(json);
+    service_stop(service);
+}
+
+#define ESTIMATED(value) "{\"noise_multiplier\":1,\"unproven_estimate\":{\"value\":" value ",\"samples\":9}"
+
+static void assert_estimate(const json_t *json, size_t i, const char *family, double noise, double error,
+                            json_int_t rank)
+{
+    const json_t *one = json_array_get(json_object_get(json, "candidates"), i),
+                 *estimate = json_object_get(one, "estimate"), *found = json_object_get(estimate, "noise_multiplier");
+    assert_string_equal(json_string_value(json_object_get(one, "family")), family);
+    assert_true(isnan(noise) ? json_is_null(found) : json_number_value(found) == noise);
+    assert_true(fabs(json_number_value(json_object_get(estimate, "error")) - error) <= 1e-12 * error);
+    assert_int_equal(json_integer_value(json_object_get(estimate, "rank")), rank);
+}
+
+/* What is proven decides the rank; the order by estimates stands beside, and a hint where it promises less. */
+TEST(an_estimate_promises_and_does_not_rank)
+{
+    struct service *service = service_start();
+    struct group_record record;
+    plan(service, &record, "mean_squared");
+    end(service, &record, 0, 7);
+    json_t *json = written(service, &record, false);
+    assert_true(json_is_null(json_object_get(json, "hint")));
+    assert_true(json_is_null(json_object_get(json_array_get(json_object_get(json, "candidates"), 1), "estimate")));
+    json_decref(json);
+    end_with(service, &record, 2, 8, ESTIMATED("0.5"));
+    end_with(service, &record, 3, 9, ESTIMATED("1.5")); /* more than is proven: no news */
+    end_with(service, &record, 4, 10, ESTIMATED("\"x\""));
+    shown(service, &record, "a1s c2s d3s e4s b-q");
+    json = written(service, &record, false);
+    assert_estimate(json, 0, "a", NAN, 7, 2);
+    assert_estimate(json, 1, "c", 0.5, 2, 1);
+    assert_estimate(json, 2, "d", NAN, 9, 3);
+    assert_estimate(json, 3, "e", NAN, 10, 4);
+    const char *hint = json_string_value(json_object_get(json, "hint"));
+    assert_non_null(strstr(hint, "c under none would have an error of about 2 at a noise multiplier of about 0.5"));
+    assert_non_null(strstr(hint, "guarantees nothing"));
+    json_decref(json);
+    service_stop(service);
+}
+
+/* A share of 2% less is not worth a hint. */
+TEST(what_promises_little_is_not_said)
+{
+    struct service *service = service_start();
+    struct group_record record;
+    plan(service, &record, "mean_squared");
+    end_with(service, &record, 0, 7, ESTIMATED("0.995"));
+    json_t *json = written(service, &record, false);
+    assert_estimate(json, 0, "a", 0.995, 7 * 0.995 * 0.995, 1);
+    assert_true(json_is_null(json_object_get(json, "hint")));
     json_decref(json);
     service_stop(service);
 }
