@@ -19,7 +19,7 @@ static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 #define LENGTH_MAX 0x1p24         /* length of a transform, at most */
 #define REFINED_LENGTH_MAX 0x1p22 /* the same if it only narrows a bracket */
 #define FLAT 1e-3                 /* least slope of ln delta in ln epsilon */
-#define ROUNDING_SHARE 0.02       /* of the tolerance, for the rounding of a flat panel */
+#define ROUNDING_SHARE 0.002      /* of the tolerance, for the rounding of a flat panel */
 #define ROUNDINGS 20.0            /* outputs whose errors add up, in units of the inverse of the mean modulus */
 #define FLAT_STEP 0.5             /* between the tilts that are tried for it */
 #define BOUNDED_LENGTH_MAX 0x1p21 /* the same, and cells of a step, if delta is already bounded within a factor of 2 */
