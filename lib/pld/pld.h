@@ -55,10 +55,8 @@ struct eps__pld_plan {
 /* ln of the importance of a loss, from the logarithm of its density. */
 static inline double eps__pld_importance(const struct eps__pld_plan *plan, double log_density, double loss)
 {
-    double tilted = plan->tilt * loss - plan->log_norm, boosted = tilted + plan->log_boost;
-    if (boosted > plan->log_jump)
-        boosted = plan->log_jump;
-    return log_density + (boosted > tilted ? boosted : tilted);
+    double boosted = plan->tilt * loss - plan->log_norm + plan->log_boost;
+    return log_density + (boosted < plan->log_jump ? boosted : plan->log_jump);
 }
 
 /*

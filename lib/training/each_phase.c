@@ -67,7 +67,7 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     one.count = phase->count;
     struct eps_job own = eps__phase_job(&job, &one);
     struct eps__training *runs = NULL;
-    const struct eps__occasion occasion = {.upper_alone = many, .of_phases = true};
+    const struct eps__occasion occasion = {.upper_alone = true, .of_phases = true};
     enum eps_status status = eps__mechanism_solve(context, alone, error, &own, &occasion);
     if (status != EPS_OK || one.count == 1)
         return status == EPS_OK ? status : eps__phase_error(error, phase, status);
@@ -78,7 +78,7 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     result->candidates_len = 0;
     status = eps__training_open(&runs, error, context, &job, false);
     if (status == EPS_OK)
-        status = eps__whole_solve(result, error, runs, &cache_use, many);
+        status = eps__whole_solve(result, error, runs, &cache_use, true);
     if (status == EPS_OK && !assume_composed(result, &runs->phases[0]))
         status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
     eps__training_close(runs);

@@ -2,7 +2,7 @@
 
     costs.py --objects build/release
 
-The jobs are in costs.jsonl; a ratio beyond 4 either way is marked, because estimates decide what is left out,
+The jobs are in costs.jsonl; a ratio beyond 2 either way is marked, because estimates decide what is left out,
 refused or run first. The largest job takes about a minute.
 
 SPDX-License-Identifier: GPL-3.0-or-later
@@ -38,11 +38,11 @@ def main():
             done = subprocess.run([program], input=line, text=True, check=True, stdout=subprocess.PIPE)
             cost = json.loads(done.stdout)
             ratio = cost["predicted"] / cost["measured"]
-            far = not 0.25 <= ratio <= 4
+            far = not 0.5 <= ratio <= 2
             beyond += far
             print(f"{describe(json.loads(line)):72}{cost['predicted']:9.3g} s{cost['measured']:9.3g} s{ratio:8.2f}"
-                  f"{'  beyond 4' if far else ''}", flush=True)
-    print(f"{beyond} beyond a factor of 4")
+                  f"{'  beyond 2' if far else ''}", flush=True)
+    print(f"{beyond} beyond a factor of 2")
 
 
 if __name__ == "__main__":

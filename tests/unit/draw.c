@@ -127,7 +127,8 @@ void plan_for(struct eps__pld_plan *plan, const struct eps__pair *pair, double t
     struct exact_power power = {pair, 1};
     struct exact_saddle step = exact_moments(&power, 1, tilt);
     double reach = largest_shift(&pair->numerator), z = reach, peak = -INFINITY, value, tail;
-    *plan = (struct eps__pld_plan){.tilt = tilt, .log_norm = step.log_moment, .widest = 1, .cut = INFINITY};
+    *plan = (struct eps__pld_plan){
+        .tilt = tilt, .log_norm = step.log_moment, .log_jump = INFINITY, .widest = 1, .cut = INFINITY};
     plan->spacing = fmin(fraction * step.deviation, 0.5 / (1 + tilt));
     plan->log_reference = log(0.4 / step.deviation);
     plan->log_small = -45 - log(total);

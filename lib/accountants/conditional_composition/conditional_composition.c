@@ -388,7 +388,7 @@ static struct work work_of(const struct eps__setting *setting)
 {
     struct size size = size_of(setting);
     /* If classes can be formed whose bins do not overlap, they usually are, and few bounds are needed. */
-    double bounds = size.width * (4 * size.width <= size.bins && size.width > 1 ? 0.1 : 1);
+    double bounds = size.width * (4 * size.width <= size.bins && size.width > 1 ? 0.05 : size.width > 1 ? 0.4 : 1);
     double sampled = fmin(size.rows, SAMPLED), walk = size.rows * (size.width * size.width + 10 * size.bins);
     return (struct work){.once = size.read + 2 * walk,
                          .sample = walk + sampled * size.width * QUICK_LAWS * size.law,

@@ -254,8 +254,8 @@ static struct size size_of_rows(const struct eps__setting *setting)
         return (struct size){100, TRIAL + (wide * wide <= FULL_TABLE ? 40 : 4) * wide * (12 * wide + bands),
                              fmin(2 * wide, rounds), wide, wide * wide + 200 * wide};
     if (blocks.shape == EPS__SHAPE_TREE && groups == 1)
-        return (struct size){100, TRIAL + 1e5 * n + 1e6 * (double)(blocks.height + 1), 2 * (double)blocks.height + 2,
-                             64, 1e4};
+        return (struct size){100, 0.25 * TRIAL + 6e4 * n + 3e5 * (double)(blocks.height + 1),
+                             2 * (double)blocks.height + 2, 64, 1e4};
     double parts = (double)groups, columns = blocks.block % groups ? ceil(n / (double)groups) : rounds;
     double pairs = parts * columns * wide, products = fmin(0.5 * pairs * wide, 2e6 * parts);
     double reading = parts * n * n, gram = parts * n * wide * wide;
@@ -265,7 +265,7 @@ static struct size size_of_rows(const struct eps__setting *setting)
 
 /* For cost(), as measured (tests/bench/bench_costs.c): the trials of delta_1 in a profile if its share is not given,
  * and the profiles that a search for sigma opens, of which only the last one is proven. */
-enum { TRIALS = 12, OPENED = 8 };
+enum { TRIALS = 12, OPENED = 16 };
 
 /* The operations of mixtures, of pairs on a grid, and of transforms. *grid is the length of the grid. */
 static double proven_operations(const struct eps__setting *setting, const struct size *size, double *grid)
@@ -282,7 +282,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double opened = query->noise_multiplier > 0 ? 1 : OPENED, grid;
     double trials = isnan(query->accountant.bad_event_share) ? TRIALS : 1;
     double proven = proven_operations(setting, &size, &grid);
-    *operations = 2 * (opened * (size.once + trials * size.trial) + proven);
+    *operations = opened * (size.once + trials * size.trial) + proven;
     *bytes = 2 * (8 * size.numbers + size.rows * 4e4 + 64 * grid) + 1e6;
 }
 

@@ -277,15 +277,16 @@ void eps__pld_balls_in_bins_cost(const struct eps__setting *setting, double *ope
     size_t least = classes.bins / classes.len;
     double size = (double)least, tolerance = setting->job->query.accountant.tolerance;
     double parts = classes.bins % classes.len ? 2 : 1, n = (double)setting->job->mechanism.n;
-    double grid = pow(size, 0.55) / sqrt(tolerance * 1e3);
+    double grid = pow(size, 0.55) / pow(tolerance * 1e3, 0.69);
     bool given = setting->job->query.noise_multiplier > 0;
-    double part = (given ? 1e6 : 2e6) * fmin(grid, 2e4) + 2.5e3 * size + (given ? 8e6 : 1.4e7);
-    *operations = parts * part + (given ? 150 : 1200) * n;
+    double part = (given ? 3.5e5 : 7e5) * fmin(grid, 2e4) + 1e3 * size + (given ? 3e6 : 5e6);
+    *operations = parts * part + (given ? 150 : 600) * n;
     *bytes = parts * 1.2e5 * fmin(grid, 7e3) + 1e7;
     double matrix;
     if (!eps__strategy_is_diagonal(setting->strategy) && eps__shared_bins_serve(setting, &matrix)) {
         double width = 1 + pow((double)classes.bins, 0.6) / 15;
-        *operations += (given ? 1 : 5) * (2 * 1e8 * width / pow(tolerance * 1e3, 0.25) + matrix);
+        bool all = eps_strategy_bands(setting->strategy) >= classes.bins;
+        *operations += (given ? 1 : 4.5) * ((all ? 5e7 : 1.5e7) * width + 0.2 * matrix);
         *bytes += 1e8 + 32 * (double)classes.bins * (double)classes.bins;
     }
 }

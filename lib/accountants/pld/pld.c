@@ -260,16 +260,16 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
     /* A window of 12 standard deviations, with a spacing of sqrt(0.6 tolerance) times one step's standard deviation. */
     double steps = step_count(setting), grid = 12 * sqrt(steps) / sqrt(0.6 * tolerance) + 4096;
-    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 6, pairs = 1;
-    /* Truncation composes several numbers of full batches, with two pairs for each branch; under replace_one both laws
-     * of a pair are mixtures. */
+    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 1.8, pairs = 1;
+    /* Truncation composes several numbers of full batches, with two pairs for each branch. */
     if (mechanism->sampling.truncation)
-        pairs = hardly_ever_full(setting) ? 2 : 12;
-    else if (mechanism->adjacency == EPS_ADJACENCY_REPLACE_ONE)
-        pairs = 2;
-    /* A model of measured costs (tests/bench/bench_costs.c). Many atoms have few cells; one step has a closed form. */
-    double step = 1e6 * (2 + 0.1 * atoms) / sqrt(tolerance * 1e3);
-    *operations = steps > 1 ? searches * pairs * (2e7 + 4 * (grid * 200 + step)) : searches * (3e6 + 1e4 * atoms);
+        pairs = hardly_ever_full(setting) ? 1.5 : 3;
+    /* A model of measured costs (tests/bench/bench_costs.c). Levels make it depend on the number of steps hardly at
+     * all, and little on the tolerance. Many atoms have few cells; one step has a closed form. */
+    if (steps > 1)
+        *operations = searches * pairs * (1.8e7 + 1e4 * atoms) / pow(tolerance * 1e3, 0.22);
+    else
+        *operations = searches * (eps__sampling_random(mechanism) ? 1e6 + 2.7e3 * atoms : 3e5);
     *bytes = 2 * 64 * grid + 1e6;
 }
 

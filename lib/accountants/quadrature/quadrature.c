@@ -210,12 +210,50 @@ static bool tight(const struct eps__setting *setting)
     return axes_of(setting) <= 2;
 }
 
+/* The width of the cells with which a profile begins. */
+static double first_width(size_t axes, double tolerance)
+{
+    return fmax(widths[axes] * sqrt(tolerance / 1e-3), FINEST);
+}
+
+/* The cells of the grids with which a profile at this noise multiplier begins; as many as a grid may have if that is
+ * not known. */
+static double first_cells(const struct eps__setting *setting, double sigma, double log_delta)
+{
+    size_t axes = axes_of(setting);
+    double width = first_width(axes, setting->job->query.accountant.tolerance), cells = 0;
+    struct eps__bin_gram bins;
+    struct eps__bin_points points;
+    if (eps__merged_bins(&bins, setting, sigma, 1) != EPS_OK)
+        return EPS_DIRECTIONS * cells_most[axes];
+    bool placed = eps__bin_points_make(&points, &bins, EPS__UPPER);
+    eps__bin_gram_clear(&bins);
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
+        struct eps__bin_grid grid;
+        if (!placed ||
+            !eps__bin_grid_make(&grid, &points, direction, log_delta + LEFT_OUT, width, cells_most[points.axes]))
+            return EPS_DIRECTIONS * cells_most[axes];
+        cells += eps__bin_grid_cells(&grid);
+        eps__bin_grid_clear(&grid);
+    }
+    return cells;
+}
+
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    static const double by_axes[] = {1e5, 2e7, 2e8, 3e9}; /* as measured */
-    double n = (double)setting->job->mechanism.n;
+    /* By dimensions of the grid, as measured (tests/bench/bench_costs.c): operations for each of its cells if epsilon
+     * is unknown, and if it is given. */
+    static const double unknown[] = {0, 1.7e4, 2.6e4, 2.9e5}, given[] = {0, 2.7e3, 2.1e3, 5.3e4};
+    const struct eps_query *query = &setting->job->query;
+    size_t axes = axes_of(setting);
+    double n = (double)setting->job->mechanism.n, sigma = query->noise_multiplier;
     double bands = fmin((double)eps_strategy_bands(setting->strategy), n);
-    *operations = by_axes[axes_of(setting)] + 8 * n * bands;
+    double log_delta = query->delta > 0 ? fmax(log(query->delta), SHARE_MOST - LEFT_OUT) : FIRST_LOG_DELTA;
+    if (isnan(sigma)) /* about that of the unamplified Gaussian, without what sampling saves */
+        sigma = fmax(setting->sensitivity.value * sqrt(2 * (query->epsilon - log_delta)) / (1.4 * query->epsilon),
+                     least_sigma(setting));
+    double cells = first_cells(setting, sigma, log_delta);
+    *operations = 1e5 + (isnan(query->epsilon) ? unknown : given)[axes] * cells + 8 * n * bands;
     *bytes = 1e6 + 8 * 64 * cells_most[1];
 }
 
@@ -249,9 +287,8 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     size_t axes = quadrature->upper.axes;
     double known = isnan(accuracy->log_delta) ? FIRST_LOG_DELTA : accuracy->log_delta;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
-        quadrature->sides[direction] =
-            (struct side){.width = fmax(widths[axes] * sqrt(accuracy->tolerance / 1e-3), FINEST),
-                          .log_outside = fmax(fmin(known, 0) + LEFT_OUT, SHARE_MOST)};
+        quadrature->sides[direction] = (struct side){.width = first_width(axes, accuracy->tolerance),
+                                                     .log_outside = fmax(fmin(known, 0) + LEFT_OUT, SHARE_MOST)};
     *profile = &quadrature->base;
     return EPS_OK;
 }

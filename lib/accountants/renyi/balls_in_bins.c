@@ -60,7 +60,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double bands = fmin((double)eps_strategy_bands(setting->strategy), bins);
     bool diagonal = eps__strategy_is_diagonal(setting->strategy);
     double opened = diagonal || setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
-    double numbers = diagonal ? bins : bins * bins, known = diagonal ? 2 : 7; /* multiples of EFFORT, as measured */
+    double numbers = diagonal ? bins : bins * bins,
+           known = diagonal ? 1.05 : 3.2; /* multiples of EFFORT, as measured */
     *operations = 2 * opened * (0.25 * n * bands * bands + 300 * numbers + known * EFFORT);
     *bytes = 2 * (8 * 6 * numbers) + 8e8;
 }

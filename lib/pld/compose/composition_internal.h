@@ -58,8 +58,9 @@ void eps__plan_common(struct eps__pld_plan *plan, const struct eps__composition 
 /* Fills in the range of z of one branch, and the part of it that matters. */
 void eps__plan_range(struct eps__pld_plan *plan, const struct eps__quadrature *quadrature,
                      const struct eps__saddle *saddle);
-/* Adapts the plan to an expansion. The importance of a jump is at most n f / delta: the cores can turn it into 1 at
- * most. The tilted density is raised so that it reaches this at the cut, which is enough for the losses below. */
+/* Adapts the plan to an expansion. The importance of a jump is at most f / delta: the other steps can turn it into 1 at
+ * most. The tilted density is raised so that it reaches this at the cut, which is enough for the losses below. The
+ * density of the cores decides where a cell is one spacing wide. */
 void eps__plan_expansion(struct eps__pld_plan *plan, const struct eps__composition *c,
                          const struct eps__expansion *expansion);
 /* The tilted mass that may lie outside the window at each end: small compared with delta in the same units. */
@@ -68,6 +69,10 @@ double eps__tail_mass(const struct eps__saddle *saddle, double tolerance);
 /* As eps__choose_spacing(), for the panels of an expansion. */
 double eps__expansion_spacing(const struct eps__composition *c, const struct eps__expansion *expansion, double eps,
                               enum eps__estimate estimate);
+/* The least tilt at which one panel for the whole composition, instead of one for each term of an expansion, keeps the
+ * digits of delta despite its rounding. Out: *saddle, at that tilt. Returns false if there is none. */
+bool eps__flat_tilt(const struct eps__composition *c, const struct eps__expansion *expansion, double eps,
+                    struct eps__saddle *saddle);
 /* The longest transform allowed. */
 size_t eps__max_length(const struct eps__composition *c);
 

@@ -1,6 +1,7 @@
 /*
  * Proven answers by an expansion: the step PLDs are split at the cut into cores and jumps, each term is a product of
- * their powers, and the terms are added. More jumps than the terms have are bounded by their probability.
+ * their powers, and the terms are added. More jumps than the terms have are bounded by their probability. If delta is
+ * not so small that its digits are lost at a small tilt, the expansion only chooses the grid, and one panel has it all.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -86,6 +87,21 @@ static enum eps_status compose_term(const struct eps__composition *c, struct eps
     return eps__compose(c->context, &slot->panels[at], powers, len, &plan);
 }
 
+/* Composes all terms at once, where a small tilt is enough for the digits of delta: one panel in place of many, and no
+ * bound on more jumps. */
+static enum eps_status compose_flat(const struct eps__composition *c, struct eps__panel_slot *slot,
+                                    const struct eps__pld *built, const struct eps__saddle *saddle)
+{
+    struct eps__pld_power powers[EPS__STEP_CLASSES_MAX];
+    struct eps__compose_plan plan = {.tilt = saddle->tilt,
+                                     .tail_mass = eps__tail_mass(saddle, c->accuracy.tolerance),
+                                     .log_infinity = INFINITY,
+                                     .max_len = eps__max_length(c)};
+    for (size_t k = 0; k < c->steps.len; k++)
+        powers[k] = (struct eps__pld_power){&built[k], c->steps.items[k].count};
+    return eps__compose(c->context, slot->panels, powers, c->steps.len, &plan);
+}
+
 /* Adapts the cut to the grid: the mass of an atom below the cut may have been rounded up beyond it. */
 static double grid_cut(const struct eps__composition *c, const struct eps__pld *built,
                        const struct eps__expansion *expansion, double spacing)
@@ -108,7 +124,9 @@ static enum eps_status compose_expansion(const struct eps__composition *c, struc
 {
     size_t classes = c->steps.len;
     struct eps__pld *built = calloc(3 * classes, sizeof *built), *cores = built + classes, *jumps = cores + classes;
-    if (!built || !eps__slot_reserve(slot, expansion->terms_len)) {
+    struct eps__saddle whole;
+    bool flat = eps__flat_tilt(c, expansion, slot->centre, &whole);
+    if (!built || !eps__slot_reserve(slot, flat ? 1 : expansion->terms_len)) {
         free(built);
         return EPS_NO_MEMORY;
     }
@@ -116,6 +134,10 @@ static enum eps_status compose_expansion(const struct eps__composition *c, struc
     core.log_delta = expansion->log_delta;
     core.z_excess = eps__cut_excess(&c->steps, expansion->log_delta, c->accuracy.tolerance);
     enum eps_status status = eps__build_steps(c, built, slot->estimate, &core, expansion, spacing);
+    if (flat) {
+        status = status == EPS_OK ? compose_flat(c, slot, built, &whole) : status;
+        goto out;
+    }
     double cut = status == EPS_OK ? grid_cut(c, built, expansion, spacing) : 0;
     for (size_t k = 0; k < classes && status == EPS_OK; k++)
         status = eps__pld_split(&built[k], cut, &cores[k], &jumps[k]);
@@ -123,6 +145,7 @@ static enum eps_status compose_expansion(const struct eps__composition *c, struc
         slot->remainder = more_jumps(c, built, cores, jumps, expansion->most);
     for (size_t i = 0; i < expansion->terms_len && status == EPS_OK; i++)
         status = compose_term(c, slot, i, cores, jumps, expansion);
+out:
     for (size_t k = 0; k < 3 * classes; k++)
         eps__pld_clear(&built[k]);
     free(built);
@@ -180,7 +203,9 @@ static void learn(struct eps__expansion *expansion, const struct eps__panel_slot
 {
     double log_deltas[EPS__TERMS_MAX];
     for (size_t i = 0; i < expansion->terms_len; i++)
-        log_deltas[i] = slot->panels[i].len ? eps__panel_log_delta(&slot->panels[i], eps) + slot->log_counts[i] : NAN;
+        log_deltas[i] = slot->panels_len > 1 && slot->panels[i].len
+                            ? eps__panel_log_delta(&slot->panels[i], eps) + slot->log_counts[i]
+                            : NAN;
     double log_delta = eps__slot_log_delta(slot, eps), apart = SLOPE_STEP * eps;
     double slope = (log_delta - eps__slot_log_delta(slot, eps + apart)) / apart;
     eps__expansion_learn(expansion, log_deltas, log_delta, fmax(slope, 0));

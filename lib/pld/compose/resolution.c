@@ -19,6 +19,9 @@ static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 #define LENGTH_MAX 0x1p24         /* length of a transform, at most */
 #define REFINED_LENGTH_MAX 0x1p22 /* the same if it only narrows a bracket */
 #define FLAT 1e-3                 /* least slope of ln delta in ln epsilon */
+#define ROUNDING_SHARE 0.002      /* of the tolerance, for the rounding of a flat panel */
+#define ROUNDINGS 20.0            /* outputs whose errors add up, in units of the inverse of the mean modulus */
+#define FLAT_STEP 0.5             /* between the tilts that are tried for it */
 #define BOUNDED_LENGTH_MAX 0x1p21 /* the same, and cells of a step, if delta is already bounded within a factor of 2 */
 
 static double on_scale(double value, double steps_per_octave)
@@ -112,8 +115,9 @@ void eps__plan_expansion(struct eps__pld_plan *plan, const struct eps__compositi
 {
     const struct eps__saddle *core = &expansion->terms[0].saddle;
     plan->log_norm = core->log_moment / c->steps.total;
-    plan->log_jump = ceil(log(c->steps.total) - expansion->log_delta);
+    plan->log_jump = ceil(-expansion->log_delta);
     plan->log_boost = fmax(ceil(plan->log_jump - (core->tilt * expansion->cut - plan->log_norm)), 0);
+    plan->log_reference = log(0.4 / sqrt(core->variance / c->steps.total));
     plan->cut = expansion->cut;
     plan->cut_tilt = fmin(expansion->jump_tilt, plan->tilt);
     plan->log_flat = log((1 + plan->tilt) * (1 + plan->tilt) / ((1 + plan->cut_tilt) * (1 + plan->cut_tilt)));
@@ -125,19 +129,43 @@ double eps__tail_mass(const struct eps__saddle *saddle, double tolerance)
     return fmax(fmin(3e-3 * tolerance * share, 1e-4), 1e-40);
 }
 
+/* The relative error of delta that this share of the tolerance allows. */
+static double allowed_error(const struct eps__composition *c, const struct eps__expansion *expansion, double eps,
+                            double share)
+{
+    share *= c->accuracy.tolerance / (c->finer * c->finer);
+    /* Where delta hardly depends on epsilon, no grid resolves epsilon. */
+    double for_epsilon = share * fmax(fmax(eps, 1e-6) * expansion->slope, FLAT);
+    return c->accuracy.unknown == EPS_SOLVE_EPSILON            ? for_epsilon
+           : c->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? fmax(share, for_epsilon)
+                                                               : share;
+}
+
 double eps__expansion_spacing(const struct eps__composition *c, const struct eps__expansion *expansion, double eps,
                               enum eps__estimate estimate)
 {
-    double share = budget[estimate] * c->accuracy.tolerance / (c->finer * c->finer);
-    /* Where delta hardly depends on epsilon, no grid resolves epsilon. */
-    double for_epsilon = share * fmax(fmax(eps, 1e-6) * expansion->slope, FLAT);
-    double allowed = c->accuracy.unknown == EPS_SOLVE_EPSILON            ? for_epsilon
-                     : c->accuracy.unknown == EPS_SOLVE_NOISE_MULTIPLIER ? fmax(share, for_epsilon)
-                                                                         : share;
+    double allowed = allowed_error(c, expansion, eps, budget[estimate]);
     double spacing = fmin(0.25, 0.5 / (1 + expansion->steepest)) / c->finer;
     while (spacing > 1e-9 && eps__expansion_effect(&c->steps, expansion, spacing) > allowed)
         spacing *= 0.5;
     return on_scale(fmax(spacing, least_spacing(eps)), 4);
+}
+
+bool eps__flat_tilt(const struct eps__composition *c, const struct eps__expansion *expansion, double eps,
+                    struct eps__saddle *saddle)
+{
+    double z_excess = eps__cut_excess(&c->steps, expansion->log_delta, c->accuracy.tolerance);
+    /* Each output of the transform is off by 4 u for each step, times the mean modulus. */
+    double rounding = ROUNDINGS * 4 * EPS__UNIT_ROUNDOFF * c->steps.total;
+    double most = log(allowed_error(c, expansion, eps, ROUNDING_SHARE) / rounding);
+    for (double tilt = 0; tilt <= expansion->terms[0].saddle.tilt; tilt += FLAT_STEP) {
+        eps__saddle_moments(&c->steps, tilt, z_excess, saddle);
+        saddle->eps = eps;
+        saddle->log_delta = expansion->log_delta;
+        if (saddle->log_moment - tilt * eps - expansion->log_delta <= most)
+            return true;
+    }
+    return false;
 }
 
 size_t eps__max_length(const struct eps__composition *c)

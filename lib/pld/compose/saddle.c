@@ -15,7 +15,10 @@
 
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/numerics/lanes/lanes.h"
 #include "lib/numerics/normal.h"
+
+enum { AT_ONCE = 8 * EPS__LANES }; /* points of a quadrature */
 
 #define Z_FIRST (-10.0)
 #define POLL_AFTER (1u << 18) /* poll after evaluating this many atoms */
@@ -107,15 +110,20 @@ void eps__saddle_moments(const struct eps__steps *steps, double tilt, double z_e
         double largest = largest_exponent(step, tilt, z_excess), total = 0, mean = 0, square = 0, cube = 0;
         for (size_t b = 0; b < step->len; b++) {
             const struct eps__quadrature *quadrature = &step->quadratures[b];
-            for (size_t i = 0, len = eps__quadrature_len(quadrature, z_excess); i < len; i++) {
-                double exponent = quadrature->log_mass[i] + tilt * quadrature->loss[i] - largest;
-                if (exponent < -80)
-                    continue;
-                double weight = exp(exponent), loss = quadrature->loss[i];
-                total += weight;
-                mean += weight * loss;
-                square += weight * loss * loss;
-                cube += weight * loss * loss * loss;
+            size_t len = eps__quadrature_len(quadrature, z_excess);
+            for (size_t from = 0; from < len; from += AT_ONCE) {
+                double weight[AT_ONCE];
+                const double *loss = &quadrature->loss[from];
+                size_t some = len - from < AT_ONCE ? len - from : AT_ONCE;
+                for (size_t i = 0; i < AT_ONCE; i++)
+                    weight[i] = i < some ? quadrature->log_mass[from + i] + tilt * loss[i] - largest : -INFINITY;
+                eps__exp_lanes(weight, AT_ONCE / EPS__LANES);
+                for (size_t i = 0; i < some; i++) {
+                    total += weight[i];
+                    mean += weight[i] * loss[i];
+                    square += weight[i] * loss[i] * loss[i];
+                    cube += weight[i] * loss[i] * loss[i] * loss[i];
+                }
             }
         }
         mean /= total;
