@@ -64,7 +64,7 @@ def answer(server, document, get=None):
     # A candidate may have been skipped because a better one was faster.
     answered = [candidate for candidate in document["candidates"] if candidate["status"] == "succeeded"]
     rows = {str([candidate[name] for name in ("family", "bands", "scheme")]):
-            json.dumps({**candidate, "rank": None}) for candidate in answered}
+            json.dumps({**candidate, "rank": None, "estimate": None}) for candidate in answered}
     return {"best": json.dumps(answered[0]["error"]), **rows}
 
 

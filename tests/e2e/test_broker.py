@@ -100,7 +100,8 @@ def all_answers(server, paths):
 def candidates_of(answers):
     """Those of the plan that were computed, without their rank: the more are under way at a time, the fewer are skipped
     because another one is better."""
-    return {(each["family"], each["scheme"], each["bands"]): {**each, "rank": None} for each in answers[2]
+    return {(each["family"], each["scheme"], each["bands"]): {**each, "rank": None, "estimate": None}
+            for each in answers[2]
             if each["status"] == "succeeded"}
 
 

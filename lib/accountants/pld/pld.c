@@ -265,9 +265,10 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     if (mechanism->sampling.truncation)
         pairs = hardly_ever_full(setting) ? 1.5 : 3;
     /* A model of measured costs (tests/bench/bench_costs.c). Levels make it depend on the number of steps hardly at
-     * all, and little on the tolerance. Many atoms have few cells; one step has a closed form. */
+     * all, and on the tolerance little down to 1e-6. Many atoms have few cells; one step has a closed form. */
+    double finer = pow(1e-3 / tolerance, 0.22) + 4 * pow(1e-6 / tolerance, 0.8);
     if (steps > 1)
-        *operations = searches * pairs * (1.8e7 + 1e4 * atoms) / pow(tolerance * 1e3, 0.22);
+        *operations = searches * pairs * (1.8e7 + 1e4 * atoms) * finer;
     else
         *operations = searches * (eps__sampling_random(mechanism) ? 1e6 + 2.7e3 * atoms : 3e5);
     *bytes = 2 * 64 * grid + 1e6;

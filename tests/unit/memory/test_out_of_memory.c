@@ -699,6 +699,25 @@ static bool ask_plan(double *out)
     return status == EPS_OK;
 }
 
+/* What expansions whose terms need panels of their own split. */
+static bool ask_split(double *out)
+{
+    int64_t index[] = {-1, 0, 3};
+    double mass[] = {0.5, 0.25, 0.125};
+    const struct eps__pld whole = {.spacing = 1, .len = 3, .index = index, .mass = mass};
+    struct eps__pld core, jump;
+    enum eps_status status = eps__pld_split(&whole, 1, &core, &jump);
+    assert_true(status == EPS_OK || status == EPS_NO_MEMORY);
+    if (status == EPS_OK) {
+        assert_true(core.len == 2 && jump.len == 1);
+        out[0] = core.mass[1];
+        out[1] = jump.mass[0];
+        eps__pld_clear(&core);
+        eps__pld_clear(&jump);
+    }
+    return status == EPS_OK;
+}
+
 static void ask_direct(void *user)
 {
     struct direct *direct = user;
@@ -729,6 +748,7 @@ TEST(every_allocation_of_a_long_series_may_fail)
                              {.ask = ask_spectrum, .len = 4},
                              {.ask = ask_eigenvectors, .len = 2},
                              {.ask = ask_plan, .len = 2},
+                             {.ask = ask_split, .len = 2},
                              {.ask = ask_spend, .len = 2}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asked[i].whole = whole;
