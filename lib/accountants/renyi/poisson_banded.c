@@ -77,11 +77,20 @@ static bool few_of(const struct eps__setting *setting, struct eps__banded_gram *
     return fits(setting, EPS_REMOVE, &spent) < EXACT_ORDERS && few->operations(few->law, 2) <= FEW;
 }
 
+/* The most copies of which the sum over few participations is feasible, at least 2 where few_of() holds. */
+static unsigned most_copies(const struct eps__copies *few)
+{
+    unsigned copies = 2;
+    while (copies < FEW_COPIES && isfinite(few->operations(few->law, copies + 1)))
+        copies++;
+    return copies;
+}
+
 /* The operations of all sums over copies with few participations at one sigma. */
 static double few_operations(const struct eps__copies *few, const struct eps__setting *setting)
 {
     double sum = 0;
-    for (unsigned copies = 2; copies <= FEW_COPIES; copies++)
+    for (unsigned copies = 2, most = most_copies(few); copies <= most; copies++)
         sum += few->operations(few->law, copies) +
                eps__groups_operations(few, copies, FEW_GROUPS, setting->job->query.accountant.max_order);
     return sum;
@@ -104,7 +113,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (fits(setting, EPS_REMOVE, &spent) < 2 && !few_of(setting, &sizes, &few))
         return eps__decline(error, "/matrix/bands",
                             "renyi under poisson serves only strategies with few bands, about 30 if Toeplitz and 10 if "
-                            "not: use fewer bands");
+                            "not, and fewer where p is large: use fewer bands or a smaller p");
     return true;
 }
 
@@ -251,8 +260,9 @@ static enum eps_status know_groups(const struct eps__renyi_law *base, const stru
             eps__meter_add(law->setting->meter, spent);
         return status;
     }
-    status = know_few(law, known, FEW_COPIES, orders);
-    if (status != EPS_OK)
+    unsigned copies_most = most_copies(&few);
+    status = know_few(law, known, copies_most, orders);
+    if (status != EPS_OK || copies_most == 2)
         return status;
     status = know_few(law, known, 2, &pairs);
     if (status == EPS_OK) {

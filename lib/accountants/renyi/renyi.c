@@ -277,6 +277,7 @@ static enum eps_status add_cut(struct least *least, struct renyi_profile *renyi,
 {
     const struct eps__renyi_law *law = renyi->law;
     double more = law->cut;
+    assert(law->cut_add >= law->cut); /* log_2(1 + x) >= min(x, 1), and x >= p (A46) */
     if (direction == EPS_REMOVE) {
         struct least before = {0};
         enum eps_status status = eps >= CUT_BACK ? ask_whole(&before, renyi, direction, eps - CUT_BACK) : EPS_OK;

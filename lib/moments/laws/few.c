@@ -34,10 +34,13 @@ enum {
 #define SPAN_MOST 0x1p600  /* of the numbers of one step */
 #define LARGE 0x1p300      /* numbers above are scaled */
 #define SETTLED 1e-9       /* what a run of equal steps may gain by taking the largest growth for all of them */
-#define WEIGHED 12.0       /* operations to weigh a draw, for each participation, */
-#define WEIGHTED 4.0       /* beside these, */
-#define STEPPED 3.0        /* in a step, */
-#define BUILT 150.0        /* and to build it */
+
+/* Measured costs of a draw, in operations: to build it, to weigh it, for each participation that its state holds on top
+ * of that, and in each step. */
+#define BUILT 150.0
+#define WEIGHED 4.0
+#define WEIGHED_EACH 12.0
+#define STEPPED 3.0
 
 /* ------------------------------------------------------------ states */
 
@@ -174,7 +177,7 @@ static double operations_at(const struct eps__banded_gram *banded, unsigned copi
     double width = (double)banded->width, len = (double)banded->len, runs = fmin((double)banded->changes, len);
     double draws = ldexp(states_of(banded->width, copies, held), (int)copies);
     double steps = fmin(len, runs + SETTLING * fmax(runs, width));
-    return draws * (BUILT + runs * (WEIGHED * held / ldexp(1, (int)copies) + WEIGHTED) + steps * STEPPED);
+    return draws * (BUILT + runs * (WEIGHED_EACH * held / ldexp(1, (int)copies) + WEIGHED) + steps * STEPPED);
 }
 
 unsigned eps__few_most(const struct eps__banded_gram *banded, unsigned copies)

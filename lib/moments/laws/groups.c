@@ -12,8 +12,8 @@
 
 enum { NARROW = 8, WIDE = 2 }; /* the `gap` of a ladder */
 
-#define BEYOND 100.0
-#define DEAREST 1e9 /* operations, at most, where pairs take more than was asked for */
+#define BEYOND 100.0 /* a divergence */
+#define DEAREST 1e9  /* operations, at most, where pairs take more than was asked for */
 
 /* ------------------------------------------------------------ the ladder */
 
@@ -67,6 +67,11 @@ struct eps__ladder eps__ladder_of(const struct eps__copies *copies, unsigned fro
 
 /* ------------------------------------------------------------ bounds */
 
+bool eps__order_of_use(double log_moment, unsigned a, double log_second)
+{
+    return isfinite(log_moment) && log_moment / (a - 1.0) <= BEYOND + 2 * a * log_second;
+}
+
 /* An upper bound on ln E X^a by groups of at most `largest` copies (M22). */
 static enum eps_status grouped(const struct eps_context *context, eps__quad *log_moment, double *units,
                                const struct eps__copies *copies, unsigned a, unsigned largest)
@@ -107,19 +112,13 @@ static void set_between(struct eps__orders *orders, unsigned from, unsigned to)
     }
 }
 
-/* Whether orders above a may be of use: order a is known, and its divergence is below BEYOND or grows less than four
- * times as fast as that of a Gaussian. */
-static bool of_use(const struct eps__orders *orders, unsigned a)
-{
-    return orders->log_upper[a] / (a - 1.0) <= BEYOND + 2 * a * orders->log_upper[2];
-}
-
 enum eps_status eps__ladder_climb(const struct eps_context *context, struct eps__orders *orders,
                                   const struct eps__copies *copies, const struct eps__ladder *ladder, size_t stamps)
 {
     enum eps_status status = EPS_OK;
     assert(orders->len >= ladder->to);
-    for (unsigned a = ladder->from; status == EPS_OK && a < ladder->to && of_use(orders, a);) {
+    for (unsigned a = ladder->from;
+         status == EPS_OK && a < ladder->to && eps__order_of_use(orders->log_upper[a], a, orders->log_upper[2]);) {
         unsigned next = climb(ladder, a);
         eps__quad log_moment = 0;
         double units = 0;

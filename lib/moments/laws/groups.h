@@ -31,6 +31,10 @@ struct eps__ladder {
 struct eps__ladder eps__ladder_of(const struct eps__copies *copies, unsigned from, unsigned to, double operations);
 double eps__ladder_operations(const struct eps__copies *copies, const struct eps__ladder *ladder);
 
+/* Whether orders above a may be of use, by ln E X^a and ln E X^2: the divergence of order a is moderate, or grows less
+ * than four times as fast as that of a Gaussian. False if ln E X^a is not finite. */
+bool eps__order_of_use(double log_moment, unsigned a, double log_second);
+
 /* Puts the bound on ln E X^a of `stamps` independent laws side by side into *orders. What is not finite stays
  * unknown. */
 void eps__orders_set(struct eps__orders *orders, unsigned a, eps__quad log_moment, double units, size_t stamps);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/error.h"
+#include "lib/moments/laws/groups.h"
 #include "lib/moments/laws/histories.h"
 #include "lib/moments/laws/raw.h"
 #include "lib/numerics/bound.h"
@@ -20,7 +21,6 @@ enum { ORDERS_MOST = 64 };
 #define LOST 1e-280     /* an upper bound on what products of entries of C lose to underflow */
 #define NUMBERS 1e6     /* transitions, at most */
 #define SMALLEST 7000.0 /* every number on the way is 0 or at least e^-SMALLEST */
-#define BEYOND 100.0    /* orders end where the divergence exceeds this and grows four times as fast as a Gaussian's */
 
 #define EXACT 1e7 /* an order that takes more operations in quadruple precision is computed in long double */
 
@@ -162,7 +162,7 @@ unsigned eps__poisson_tilted_most(const struct eps__banded_gram *banded, size_t 
 static enum eps_status raw_of(const struct eps_context *context, eps__quad *raw, double *units,
                               const struct eps__banded_gram *banded, unsigned *most)
 {
-    double first = 0;
+    double log_second = 0;
     raw[0] = raw[1] = 1;
     units[0] = units[1] = 0;
     for (unsigned a = 2; a <= *most; a++) {
@@ -170,9 +170,9 @@ static enum eps_status raw_of(const struct eps_context *context, eps__quad *raw,
         enum eps_status status = eps__poisson_raw(context, &raw[a], &units[a], banded, NULL, a, exact);
         if (status != EPS_OK)
             return status;
-        double divergence = finiteq(raw[a]) ? (double)logq(raw[a]) / (a - 1) : INFINITY;
-        first = a == 2 ? divergence : first;
-        if (!(divergence <= BEYOND + 2 * a * first))
+        double log_moment = finiteq(raw[a]) ? (double)logq(raw[a]) : INFINITY;
+        log_second = a == 2 ? log_moment : log_second;
+        if (!eps__order_of_use(log_moment, a, log_second))
             *most = a;
     }
     return EPS_OK;

@@ -5,6 +5,7 @@
  */
 #include "lib/pld/compose/composition_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -208,6 +209,7 @@ double eps__slot_log_delta(const struct eps__panel_slot *slot, double eps)
     double sum = 0;
     if (slot->single)
         return eps__pld_log_delta(&slot->pld, eps);
+    assert(slot->panels_len != 1 || slot->remainder == 0); /* an expansion has terms with and without jumps */
     if (slot->panels_len == 1 && !(slot->decisive_gain > 0))
         return eps__panel_log_delta(slot->panels, eps);
     for (size_t i = 0; i < slot->panels_len; i++) {

@@ -246,16 +246,6 @@ static enum eps_status search_read(double *column, const struct eps_matrix *matr
     return EPS_OK;
 }
 
-static bool search_move(double *column, const struct eps_matrix *matrix, const double *start, const double *changes)
-{
-    if (!eps__between_anchors(column, matrix->bands, changes))
-        return false;
-    column[0] = 1;
-    for (size_t k = 1; k < matrix->bands; k++)
-        column[k] = start[k] * exp(column[k]);
-    return true;
-}
-
 static void search_scale(double *column, const struct eps_matrix *matrix)
 {
     double square = 0;
@@ -289,7 +279,7 @@ static const struct eps__family_search search = {
     .variables = eps__search_bands_anchors,
     .start = search_start,
     .read = search_read,
-    .move = search_move,
+    .move = eps__search_bands_move,
     .scale = search_scale,
     .holds = search_holds,
     .given = search_given,

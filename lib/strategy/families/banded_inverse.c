@@ -217,16 +217,6 @@ static enum eps_status search_read(double *inverse, const struct eps_matrix *mat
     return EPS_OK;
 }
 
-static bool search_move(double *inverse, const struct eps_matrix *matrix, const double *start, const double *changes)
-{
-    if (!eps__between_anchors(inverse, matrix->bands, changes))
-        return false;
-    inverse[0] = 1;
-    for (size_t k = 1; k < matrix->bands; k++)
-        inverse[k] = start[k] * exp(inverse[k]);
-    return true;
-}
-
 static bool search_holds(const double *inverse, const struct eps_matrix *matrix)
 {
     bool holds = inverse[0] > 0 && inverse[0] <= 1;
@@ -256,7 +246,7 @@ static const struct eps__family_search search = {
     .variables = eps__search_bands_anchors,
     .start = search_start,
     .read = search_read,
-    .move = search_move,
+    .move = eps__search_bands_move,
     .holds = search_holds,
     .given = search_given,
     .planned = search_planned,

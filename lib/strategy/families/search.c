@@ -23,13 +23,9 @@ static size_t place(size_t anchors[EPS__SEARCH_VARIABLES_MAX], size_t len)
     return count;
 }
 
-size_t eps__anchors(size_t len)
-{
-    size_t anchors[EPS__SEARCH_VARIABLES_MAX];
-    return place(anchors, len);
-}
-
-bool eps__between_anchors(double *out, size_t len, const double *values)
+/* Writes the function that is linear in ln(1 + k) between the anchors, where it has these values, and 0 at k = 0.
+ * False: a value is too large. */
+static bool between_anchors(double *out, size_t len, const double *values)
 {
     size_t anchors[EPS__SEARCH_VARIABLES_MAX], count = place(anchors, len), k = 0;
     for (size_t i = 0; i < count; i++)
@@ -55,5 +51,16 @@ size_t eps__search_bands(const struct eps_matrix *matrix)
 
 size_t eps__search_bands_anchors(const struct eps_matrix *matrix)
 {
-    return eps__anchors(matrix->bands);
+    size_t anchors[EPS__SEARCH_VARIABLES_MAX];
+    return place(anchors, matrix->bands);
+}
+
+bool eps__search_bands_move(double *numbers, const struct eps_matrix *matrix, const double *start,
+                            const double *changes)
+{
+    if (!between_anchors(numbers, matrix->bands, changes))
+        return false;
+    for (size_t k = 0; k < matrix->bands; k++)
+        numbers[k] = start[k] * exp(numbers[k]);
+    return true;
 }

@@ -40,15 +40,12 @@ struct eps__family_search {
 
 /* ---- shared by several families (search.c) ---- */
 
-/* The variables of a sequence of len numbers, the first of which is fixed: values at 1, 2, 3... and then at places ever
- * further apart, up to the last. */
-size_t eps__anchors(size_t len);
-/* Writes the function that is linear in ln(1 + k) between the anchors, where it has these values, and 0 at k = 0.
- * False: a value is too large. */
-bool eps__between_anchors(double *out, size_t len, const double *values);
-
-/* The number of bands, and the anchors of as many numbers. */
+/* For as many numbers as bands, the first of which is fixed and none of which is 0: how many; their variables, which
+ * belong to 1, 2, 3... and then to places ever further apart, up to the last; and the numbers with the logarithms of
+ * their sizes changed by a function that is linear in ln(1 + k) between these places. */
 size_t eps__search_bands(const struct eps_matrix *matrix);
 size_t eps__search_bands_anchors(const struct eps_matrix *matrix);
+bool eps__search_bands_move(double *numbers, const struct eps_matrix *matrix, const double *start,
+                            const double *changes);
 
 #endif
