@@ -502,6 +502,28 @@ TEST(tails_are_sound)
     }
 }
 
+/* Whatever sums over few participations are feasible: a job is declined, or has a finite estimate and an answer. */
+TEST(many_bands_are_served_at_a_finite_cost)
+{
+    unsigned served = 0;
+    for (size_t bands = 8; bands <= 40; bands += 8)
+        for (double p = 1e-4; p < 0.1; p *= 6) {
+            double operations = INFINITY, bytes, found[EPS_DIRECTIONS];
+            struct eps_error error;
+            struct eps_job job = job_of("{'n':1024,'matrix':{'family':'square_root','bands':%zu},'sampling':{'scheme':"
+                                        "'poisson','p':%.17g},'accountant':{'method':'renyi','max_order':2},"
+                                        "'noise_multiplier':4,'epsilon':1}",
+                                        bands, p);
+            if (eps_job_serves(NULL, &error, &job, &operations, &bytes) == EPS_UNSUPPORTED)
+                continue;
+            served++;
+            assert_true(operations > 0 && operations < 1e12);
+            solved_deltas(found, job, 4, 1);
+            assert_true(found[EPS_REMOVE] > 0 && found[EPS_REMOVE] < 1);
+        }
+    assert_true(served >= 10);
+}
+
 TEST(what_nobody_derived_is_declined)
 {
     static const double negative[] = {1, -0.5};
