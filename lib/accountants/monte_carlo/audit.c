@@ -43,7 +43,8 @@ static enum eps_status open_law(struct eps__mc_law **law, const struct eps__mc_l
                                 const struct eps__setting *setting, enum eps_direction direction, double sigma,
                                 double eps, double *most)
 {
-    struct eps__mc_aim aim = {.sigma = sigma, .direction = direction, .tilted = true, .eps = eps};
+    struct eps__mc_aim aim = {
+        .sigma = sigma, .direction = direction, .tilted = true, .eps = eps, .least = eps, .exact = true};
     enum eps_status status = class->open(law, setting, &aim);
     *most = 1;
     if (status == EPS_OK && (*law)->class->log_most)

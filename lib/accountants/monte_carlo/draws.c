@@ -101,7 +101,8 @@ static void hash_run(uint8_t digest[EPS__HASH_BYTES], const struct eps__mc_run *
     const struct eps__mc_grid *grid = &estimator->grid;
     const struct eps__mc_law *law = run->law;
     struct eps__hash hash;
-    double numbers[] = {run->sigma, law->loss_error, law->log_weight_error, grid->first, grid->step};
+    double most = law->class->log_most ? law->class->log_most(law, grid->first) : 0;
+    double numbers[] = {run->sigma, law->loss_error, law->log_weight_error, grid->first, grid->step, most};
     uint64_t counts[] = {EPS_ACCOUNTING_VERSION, run->seed,   run->candidate, estimator->estimate,
                          law->direction,         law->tilted, law->order,     grid->len};
     eps__hash_init(&hash, "epsilond draws");
@@ -321,6 +322,7 @@ enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete
     struct wave wave = {.run = run, .chunks = eps__mc_whole(run->samples) / EPS__MC_CHUNK};
     enum eps_status status = EPS_OK;
     assert(run->samples > 0 && estimator->count == 0);
+    assert(!run->law->dominated || estimator->grid.first == run->law->least);
     wave.block = block_of(run->law, wave.chunks);
     hash_run(wave.key, run, estimator);
     memcpy(wave.stream.key, wave.key, sizeof wave.stream.key);

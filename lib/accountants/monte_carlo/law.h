@@ -6,8 +6,8 @@
  * A draw is a loss l and the logarithm of a weight w >= 0 such that, for every epsilon,
  *     delta(epsilon) <= E [w (1 - e^(epsilon - l))_+].
  * Plain draws come from P (remove: l = ln P/Q) or from Q (add: l = ln Q/P), with w = 1. Tilted draws come from another
- * law, and w is the likelihood ratio of P or Q to it. A value is w (1 - e^(epsilon - l))_+; every value is at most
- * e^(log_most(epsilon)).
+ * law, and w is the likelihood ratio of P or Q to it, or a bound on it. A value is w (1 - e^(epsilon - l))_+; every
+ * value is at most e^(log_most(epsilon)).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -19,11 +19,15 @@
 
 struct eps__mc_law_class;
 
+#define EPS__MC_CERTAIN 1e9 /* the loss of a draw whose value is its weight at every epsilon in range */
+
 /* Immutable: any number of threads may draw from one law. */
 struct eps__mc_law {
     const struct eps__mc_law_class *class;
     enum eps_direction direction;
     bool tilted;
+    bool dominated;          /* w is a bound on the likelihood ratio, so values are within log_most at `least` alone */
+    double least;            /* that of the aim */
     unsigned order;          /* the Renyi order a of a tilt by P^a Q^(1-a); 0: plain, or another tilt */
     double loss_error;       /* absolute error bound of a computed loss */
     double log_weight_error; /* absolute error bound of a computed ln w */
@@ -39,6 +43,8 @@ struct eps__mc_aim {
     double eps;  /* for tilted laws: the epsilon at which log_most should be least */
     /* What opening the law may take, about: then a tilt may be one that is quicker to prepare. 0: no limit */
     double operations;
+    double least; /* the least epsilon at which values are used */
+    bool exact;   /* losses have to be exact, where exact() says that they can be */
 };
 
 struct eps__mc_law_class {
@@ -46,7 +52,7 @@ struct eps__mc_law_class {
     bool (*concerns)(const struct eps_mechanism *mechanism);
     /* Whether it serves the setting; if not, it returns false and sets the error. */
     bool (*serves)(const struct eps__setting *setting, struct eps_error *error);
-    /* Whether losses are ln P/Q itself, and not a bound on it. An audit needs this. */
+    /* Whether losses can be ln P/Q itself, and not a bound on it. An audit needs this. */
     bool (*exact)(const struct eps__setting *setting);
     /* Estimates the operations of one plain draw, and the bytes of a law with its scratch space. */
     void (*cost)(const struct eps__setting *setting, double *operations, double *bytes);
@@ -62,7 +68,8 @@ struct eps__mc_law_class {
      * undefined. */
     void (*draw)(const struct eps__mc_law *law, const struct eps__stream *stream, uint32_t first, double *scratch,
                  double *loss, double *log_weight);
-    /* ln of an upper bound on all values at eps, which falls with eps. NULL: the bound is 1. */
+    /* ln of an upper bound on all values at eps, which falls with eps; of a dominated law an estimate of it at an eps
+     * above the least. NULL: the bound is 1. */
     double (*log_most)(const struct eps__mc_law *law, double eps);
     void (*destroy)(struct eps__mc_law *law);
 };

@@ -21,6 +21,8 @@ enum { CELLS = 1024 }; /* points of a grid of epsilons */
 
 #define PILOT_SHARE 0.05     /* estimated share of a pilot in the work */
 #define SAMPLES_GUESS 0x1p19 /* estimated number of samples, at most, where a tilt may reduce them */
+#define TILTED_FROM 0.97     /* a grid begins at so much of the estimated answer: of tilted draws, */
+#define PLAIN_FROM 0.5       /* and of plain ones */
 #define PACE 1e9             /* estimated operations that max_seconds allows in a second */
 
 /* ------------------------------------------------------------ epsilon */
@@ -73,7 +75,7 @@ static enum eps_status pilot_epsilon(struct eps__mc_search *search, double sigma
     struct eps__mc_estimator estimator = {0};
     struct eps__mc_law *law;
     bool complete, over;
-    enum eps_status status = eps__mc_open_law(&law, search, sigma, 0.8 * proven);
+    enum eps_status status = eps__mc_open_law(&law, search, sigma, 0.8 * proven, grid.first);
     if (status != EPS_OK)
         return status;
     eps__mc_begin_share(search, PILOT_SHARE);
@@ -99,10 +101,10 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct eps__mc_
     bool complete, over;
     enum eps_status status = pilot_epsilon(search, sigma, delta, proven, &eps);
     if (status == EPS_OK)
-        status = eps__mc_open_law(&law, search, sigma, eps);
+        status = eps__mc_open_law(&law, search, sigma, eps, TILTED_FROM * eps);
     if (status != EPS_OK)
         return status;
-    double least = (law->tilted ? 0.97 : 0.5) * eps;
+    double least = (law->tilted ? TILTED_FROM : PLAIN_FROM) * eps;
     struct eps__mc_grid grid = {least, (proven - least) / (CELLS - 1), CELLS};
     if (!(grid.step > 0))
         grid = (struct eps__mc_grid){proven, 0, 1};
@@ -144,7 +146,7 @@ static enum eps_status solve_delta(struct eps__answer *answer, struct eps__mc_se
     struct eps__mc_estimator estimator;
     struct eps__mc_law *law;
     bool complete, over;
-    enum eps_status status = eps__mc_open_law(&law, search, sigma, eps);
+    enum eps_status status = eps__mc_open_law(&law, search, sigma, eps, eps);
     if (status != EPS_OK)
         return status;
     double most = eps__mc_most_at(law, eps), share = search->tuning->threshold_share, failure;

@@ -11,9 +11,11 @@
 #include "lib/base/error.h"
 
 enum {
-    PILOTS = 24,      /* places at which the pilot draws, at most */
-    CANDIDATES = 256, /* that are verified, at most */
-    PARTS = 2         /* plain draws of a pilot: 1/PARTS of those of a candidate */
+    PILOTS = 24,          /* places at which the pilot draws, at most */
+    CANDIDATES = 256,     /* that are verified, at most */
+    PARTS = 2,            /* plain draws of a pilot: 1/PARTS of those of a candidate */
+    SAMPLES_LEAST = 4096, /* tilted draws at a place of the pilot, about, at first, */
+    SAMPLES_TIMES = 4     /* and so many times as many while they do not tell */
 };
 
 #define RATIO 1.01      /* of successive candidates */
@@ -21,6 +23,7 @@ enum {
 #define SHOWN 32.0      /* of the largest value: what tilted draws of a pilot add up to, at least, at the threshold */
 #define NEAR 0.004      /* the pilot ends if ln of the noise multiplier is known this well, */
 #define CLEAR 0.05      /* or if ln of its estimate is below that of the threshold by less than this */
+#define UNSEEN (-6.0)   /* ln of an estimate over the threshold, at most, where hardly any draw has a value: a guess */
 #define FIRST 0.05      /* of ln(proven/noise multiplier), at the pilot's first place */
 #define STEP_LEAST 0.02 /* of the same, as long as no place is too low */
 #define STEP_MOST 0.4
@@ -47,7 +50,7 @@ static enum eps_status open_place(struct place *place, const struct eps__mc_sear
 {
     const struct eps__mc_promise promise = promise_of(search);
     double eps = search->setting->job->query.epsilon;
-    enum eps_status status = eps__mc_open_law(&place->law, search, sigma, eps);
+    enum eps_status status = eps__mc_open_law(&place->law, search, sigma, eps, eps);
     if (status != EPS_OK)
         return status;
     place->most = eps__mc_most_at(place->law, eps);
@@ -59,38 +62,58 @@ static enum eps_status open_place(struct place *place, const struct eps__mc_sear
 
 /* ------------------------------------------------------------ the pilot */
 
-/* *excess: ln of the estimate, with its margin, over the threshold; the estimate passes if it is at most 0. */
-static enum eps_status estimate(double *excess, bool *complete, struct eps__mc_search *search, double sigma,
-                                uint64_t index)
+/* Draws at a place. *clear: the mean is so far from the threshold that more draws would not help. */
+static enum eps_status sample(double *excess, bool *clear, bool *complete, struct eps__mc_search *search,
+                              const struct place *place, struct eps__mc_run run)
 {
     struct eps__mc_grid grid = {search->setting->job->query.epsilon, 0, 1};
     struct eps__mc_estimator estimator = {0};
-    struct place place;
     bool over = false;
-    enum eps_status status = open_place(&place, search, sigma);
-    if (status != EPS_OK)
-        return status;
-    bool tilted = place.law->tilted && place.samples > EPS__MC_PILOT_TILTED &&
-                  EPS__MC_PILOT_TILTED * place.threshold >= SHOWN * place.most;
     double begun = eps__mc_now();
-    eps__mc_begin_share(search, PILOT_WORK);
-    status = eps__mc_make(
-        &estimator, complete, &over, search, &grid,
-        (struct eps__mc_run){.law = place.law,
-                             .sigma = sigma,
-                             .candidate = (uint64_t)EPS__MC_PILOT << 32 | index,
-                             .whole = true,
-                             .samples = tilted ? EPS__MC_PILOT_TILTED : eps__mc_whole(place.samples / PARTS),
-                             .enough = tilted ? INFINITY : place.threshold});
+    enum eps_status status = eps__mc_make(&estimator, complete, &over, search, &grid, run);
     *complete |= over;
     if (status == EPS_OK && *complete) {
-        double spare = SURE * eps__mc_estimator_error(&estimator, 0);
-        *excess = log(fmax((eps__mc_estimator_mean(&estimator, 0) + spare) / place.threshold, DBL_MIN));
-        if (over)
+        double mean = eps__mc_estimator_mean(&estimator, 0);
+        double error = fmax(eps__mc_estimator_error(&estimator, 0), place->most / (double)estimator.count);
+        bool above = over || mean - SURE * error > place->threshold;
+        *clear = above || mean + SURE * error < place->threshold;
+        *excess = log((above ? mean : mean + SURE * error) / place->threshold);
+        if (above)
             *excess = fmax(*excess, CLEAR);
+        else if (mean <= error)
+            *excess = fmin(*excess, UNSEEN);
         search->rate = (double)estimator.count / fmax(eps__mc_now() - begun, 1e-6);
     }
     eps__mc_estimator_clear(&estimator);
+    return status;
+}
+
+/* *excess: ln of the estimate, with its margin, over the threshold; the estimate passes if it is at most 0. Few draws
+ * tell it where it is far from 0. */
+static enum eps_status estimate(double *excess, bool *complete, struct eps__mc_search *search, double sigma,
+                                uint64_t index)
+{
+    struct place place;
+    bool clear = false;
+    enum eps_status status = open_place(&place, search, sigma);
+    if (status != EPS_OK)
+        return status;
+    bool shown = place.law->tilted && place.samples > EPS__MC_PILOT_TILTED &&
+                 EPS__MC_PILOT_TILTED * place.threshold >= SHOWN * place.most;
+    uint64_t most = shown ? EPS__MC_PILOT_TILTED : eps__mc_whole(place.samples / PARTS), samples = most;
+    while (place.law->tilted && samples > SAMPLES_LEAST)
+        samples /= SAMPLES_TIMES;
+    eps__mc_begin_share(search, PILOT_WORK);
+    for (*complete = true; status == EPS_OK && *complete && !clear; samples *= SAMPLES_TIMES) {
+        struct eps__mc_run run = {.law = place.law,
+                                  .sigma = sigma,
+                                  .candidate = (uint64_t)EPS__MC_PILOT << 32 | index,
+                                  .whole = true,
+                                  .samples = samples < most ? eps__mc_whole(samples) : most,
+                                  .enough = shown ? INFINITY : place.threshold};
+        status = sample(excess, &clear, complete, search, &place, run);
+        clear |= samples >= most;
+    }
     search->class->destroy(place.law);
     return status;
 }

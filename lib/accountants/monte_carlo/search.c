@@ -27,10 +27,14 @@ double eps__mc_most_at(const struct eps__mc_law *law, double eps)
 }
 
 enum eps_status eps__mc_open_law(struct eps__mc_law **law, const struct eps__mc_search *search, double sigma,
-                                 double eps)
+                                 double eps, double least)
 {
-    struct eps__mc_aim aim = {
-        .sigma = sigma, .direction = search->direction, .tilted = true, .eps = eps, .operations = search->opening};
+    struct eps__mc_aim aim = {.sigma = sigma,
+                              .direction = search->direction,
+                              .tilted = true,
+                              .eps = eps,
+                              .operations = search->opening,
+                              .least = least};
     enum eps_estimator estimator = search->tuning->estimator;
     enum eps_status status = EPS_UNSUPPORTED;
     *law = NULL;

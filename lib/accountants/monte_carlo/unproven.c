@@ -93,7 +93,7 @@ static enum eps_status draw(struct eps__mc_estimator *estimator, bool *drawn, st
     if (quest->laws >= quest->plan->laws)
         return EPS_OK;
     eps__mc_begin_share(&quest->search, 1.0 / (quest->plan->laws - quest->laws++));
-    enum eps_status status = eps__mc_open_law(&law, &quest->search, sigma, eps);
+    enum eps_status status = eps__mc_open_law(&law, &quest->search, sigma, eps, grid->first);
     if (status != EPS_OK)
         return status == EPS_UNSUPPORTED || status == EPS_TOO_COSTLY ? EPS_OK : status;
     if (law->tilted || (double)quest->samples * quest->delta >= HITS) {

@@ -87,6 +87,16 @@ static inline vec whole_53(words low, words up)
     return (double)((up << 32 | (low & UINT32_MAX)) >> 11);
 }
 
+static inline vec lesser(vec a, vec b)
+{
+    return a < b ? a : b;
+}
+
+static inline vec greater(vec a, vec b)
+{
+    return a > b ? a : b;
+}
+
 static inline int outside(vec x, double least, double most)
 {
     return !(x >= least && x <= most);
@@ -173,6 +183,12 @@ void eps__coins_lanes(double *now, const double *after, const double *weight, si
                       const double *own)
 {
     eps__lanes_variant(0)->coins(now, after, weight, states, keep, own);
+}
+
+void eps__moves_lanes(double *now, const double *after, const struct eps__lanes_moves *moves, const double *own,
+                      double *range)
+{
+    eps__lanes_variant(0)->moves(now, after, moves, own, range);
 }
 
 void eps__correlate_by_spectrum(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows,

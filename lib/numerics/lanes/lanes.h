@@ -115,4 +115,19 @@ size_t eps__recur_lanes(double *ring, size_t separation, const double *factor, d
 void eps__coins_lanes(double *now, const double *after, const double *weight, size_t states, double keep,
                       const double *own);
 
+/* The states of a recursion over the last few participations: state s becomes none[s] after a step without one, and
+ * taken[s] after a step with one, which weighs weight[s]. */
+struct eps__lanes_moves {
+    const uint32_t *none, *taken;
+    const double *weight;
+    size_t states;
+    double keep;
+};
+
+/* One step of it: for each state, now[s] = keep after[none[s]] + weight[s] (own after[taken[s]]). Fuses nothing. The
+ * numbers of `after` are above 0 and finite; `now` does not overlap them. own: one row. range: two rows, which become
+ * the least and the largest number of `now` in each lane. */
+void eps__moves_lanes(double *now, const double *after, const struct eps__lanes_moves *moves, const double *own,
+                      double *range);
+
 #endif

@@ -99,6 +99,16 @@ static inline vec whole_53(words low, words up)
     return number(_mm256_srli_epi64(together(low, up), 11));
 }
 
+static inline vec lesser(vec a, vec b)
+{
+    return _mm256_min_pd(a, b);
+}
+
+static inline vec greater(vec a, vec b)
+{
+    return _mm256_max_pd(a, b);
+}
+
 static inline int outside(vec x, double least, double most)
 {
     return _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(x, splat(least), _CMP_NGE_UQ),

@@ -91,6 +91,16 @@ static inline vec whole_53(words low, words up)
     return _mm512_cvtepu64_pd(_mm512_srli_epi64(together(low, up), 11));
 }
 
+static inline vec lesser(vec a, vec b)
+{
+    return _mm512_min_pd(a, b);
+}
+
+static inline vec greater(vec a, vec b)
+{
+    return _mm512_max_pd(a, b);
+}
+
 static inline int outside(vec x, double least, double most)
 {
     return (_mm512_cmp_pd_mask(x, splat(least), _CMP_NGE_UQ) | _mm512_cmp_pd_mask(x, splat(most), _CMP_NLE_UQ)) != 0;

@@ -18,6 +18,7 @@
 #define EPS_NUMERICS_LANES_LANES_OF_H
 
 #include <assert.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -236,6 +237,39 @@ static void coins(double *now, const double *after, const double *weight, size_t
     }
 }
 
+/* ------------------------------------------------------------ a recursion over the last few participations */
+
+/* Two vectors at a time, so that their ranges stay in registers. */
+static void follow(double *now, const double *after, const struct eps__lanes_moves *moves, const double *own,
+                   double *range)
+{
+    const uint32_t *none = moves->none, *taken = moves->taken;
+    const double *weights = moves->weight;
+    const size_t states = moves->states;
+    const vec stay = splat(moves->keep);
+    for (size_t lane = 0; lane < EPS__LANES; lane += 2 * WIDTH) {
+        const vec own_a = load(own + lane), own_b = load(own + lane + WIDTH);
+        vec least_a = splat(INFINITY), least_b = least_a, most_a = splat(0), most_b = most_a;
+        for (size_t s = 0; s < states; s++) {
+            const double *left = after + (size_t)none[s] * EPS__LANES + lane;
+            const double *right = after + (size_t)taken[s] * EPS__LANES + lane;
+            const vec weight = splat(weights[s]);
+            const vec a = stay * load(left) + weight * (own_a * load(right));
+            const vec b = stay * load(left + WIDTH) + weight * (own_b * load(right + WIDTH));
+            store(now + s * EPS__LANES + lane, a);
+            store(now + s * EPS__LANES + lane + WIDTH, b);
+            least_a = lesser(a, least_a);
+            least_b = lesser(b, least_b);
+            most_a = greater(a, most_a);
+            most_b = greater(b, most_b);
+        }
+        store(range + lane, least_a);
+        store(range + lane + WIDTH, least_b);
+        store(range + EPS__LANES + lane, most_a);
+        store(range + EPS__LANES + lane + WIDTH, most_b);
+    }
+}
+
 /* ------------------------------------------------------------ correlation by FFT */
 
 /* Two draws, lane l and lane l + HALF, make one complex number. */
@@ -384,9 +418,9 @@ static void by_spectrum(double *out, const double *y, const struct eps__spectrum
     stage_back(out, work, spectrum, len, len, rows);
 }
 
-#define LANES_VARIANT(text)                                                                                   \
-    {                                                                                                         \
-        text, normals, turn_rows, uniforms, exp_rows, log_rows, correlate, mixture, recur, coins, by_spectrum \
+#define LANES_VARIANT(text)                                                                                           \
+    {                                                                                                                 \
+        text, normals, turn_rows, uniforms, exp_rows, log_rows, correlate, mixture, recur, coins, follow, by_spectrum \
     }
 
 #endif

@@ -21,6 +21,8 @@ struct eps__lanes_variant {
     size_t (*recur)(double *ring, size_t separation, const double *factor, double keep, size_t from, size_t end);
     void (*coins)(double *now, const double *after, const double *weight, size_t states, double keep,
                   const double *own);
+    void (*moves)(double *now, const double *after, const struct eps__lanes_moves *moves, const double *own,
+                  double *range);
     void (*by_spectrum)(double *out, const double *y, const struct eps__spectrum *spectrum, size_t rows, double *work);
 };
 

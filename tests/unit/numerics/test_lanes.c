@@ -391,6 +391,47 @@ TEST(coins_are_those_of_the_plain_loop)
     }
 }
 
+TEST(moves_are_those_of_the_plain_loop)
+{
+    enum { MOST = 40 };
+    static double after[MOST * EPS__LANES], now[MOST * EPS__LANES], expected[MOST * EPS__LANES];
+    double own[EPS__LANES], weight[MOST], range[2 * EPS__LANES];
+    uint32_t none[MOST], taken[MOST];
+    uint64_t state = 141421;
+    for (int trial = 0; trial < 40; trial++) {
+        const struct eps__lanes_moves moves = {none, taken, weight, 1 + draw_below(&state, MOST), draw_unit(&state)};
+        double ends[2 * EPS__LANES];
+        for (size_t i = 0; i < MOST * EPS__LANES; i++)
+            after[i] = draw_between(&state, 0.1, 3);
+        for (size_t lane = 0; lane < EPS__LANES; lane++) {
+            own[lane] = draw_between(&state, 0.1, 3);
+            ends[lane] = INFINITY;
+            ends[EPS__LANES + lane] = 0;
+        }
+        for (size_t s = 0; s < moves.states; s++) {
+            weight[s] = draw_unit(&state);
+            none[s] = (uint32_t)draw_below(&state, MOST);
+            taken[s] = (uint32_t)draw_below(&state, MOST);
+            for (size_t lane = 0; lane < EPS__LANES; lane++) {
+                double left = moves.keep * after[none[s] * EPS__LANES + lane];
+                double term = own[lane] * after[taken[s] * EPS__LANES + lane], value = left + weight[s] * term;
+                expected[s * EPS__LANES + lane] = value;
+                ends[lane] = fmin(ends[lane], value);
+                ends[EPS__LANES + lane] = fmax(ends[EPS__LANES + lane], value);
+            }
+        }
+        for (size_t i = 0; eps__lanes_variant(i); i++) {
+            const char *name = eps__lanes_variant(i)->name;
+            memset(now, 0, sizeof now);
+            eps__lanes_variant(i)->moves(now, after, &moves, own, range);
+            for (size_t s = 0; s < moves.states; s++)
+                assert_bits("moves", name, now + s * EPS__LANES, expected + s * EPS__LANES, EPS__LANES);
+            assert_bits("least", name, range, ends, EPS__LANES);
+            assert_bits("most", name, range + EPS__LANES, ends + EPS__LANES, EPS__LANES);
+        }
+    }
+}
+
 /* The recursion without a ring, with all of f. Returns where it stops. */
 static size_t plain_recursion(double *f, size_t separation, const double *factor, double keep, size_t from, size_t end)
 {

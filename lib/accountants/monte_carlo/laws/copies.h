@@ -25,4 +25,12 @@ double eps__mc_copies_error(const struct eps__mc_copies *copies, double loss_err
 /* ln of an upper bound on every value at eps, rounded up. */
 double eps__mc_copies_most(const struct eps__mc_copies *copies, double eps, double loss_error);
 
+/*
+ * Sets a loss and ln of a weight whose value bounds that of every loss from `low` to `high` at every epsilon from
+ * `least` on, and at `least` is at most e^(eps__mc_copies_log_value(least)), before rounding (A53). low may be
+ * -INFINITY and high INFINITY.
+ */
+void eps__mc_copies_between(double *loss, double *log_weight, const struct eps__mc_copies *copies, double least,
+                            double low, double high);
+
 #endif

@@ -1,5 +1,6 @@
 /*
- * Draws under Poisson sampling. The shape of the strategy decides: poisson.c serves few bands, poisson_tree.c trees.
+ * Draws under Poisson sampling. The shape of the strategy decides which law is opened: poisson_banded.c serves few
+ * bands exactly, poisson_few.c more bands by bounds on P/Q, poisson_tree.c trees.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -8,16 +9,25 @@
 
 #include "lib/accountants/monte_carlo/law.h"
 
-enum { EPS__MC_HEIGHT_MAX = 48 };
+enum {
+    EPS__MC_HEIGHT_MAX = 48,
+    EPS__MC_POISSON_MEMORY_MAX = 11, /* earlier rounds that share rows with a round, of poisson_banded.c */
+    EPS__MC_POISSON_MEMORY_FEW = 7   /* from so many on, poisson_few.c has better tilts */
+};
 
 #define EPS__MC_TREE_RARE 45.0 /* patterns left out have a total probability below e^-45 */
-#define EPS__MC_CERTAIN 1e9    /* the loss of a draw whose value is 1 at every epsilon in range */
 
-/* The part of the class in poisson.c for trees, which have no groups. The opened law's class is
- * eps__mc_poisson_tree. */
-extern const struct eps__mc_law_class eps__mc_poisson_tree;
-bool eps__mc_poisson_tree_exact(const struct eps__setting *setting);
-void eps__mc_poisson_tree_cost(const struct eps__setting *setting, double *operations, double *bytes);
+/* For each shape cost(), exact() and open(), as eps__mc_poisson, and the class of the opened laws. */
+extern const struct eps__mc_law_class eps__mc_poisson_banded, eps__mc_poisson_few, eps__mc_poisson_tree;
+
+/* Whether there are not too many bands. If there are, returns false and sets the error. */
+bool eps__mc_poisson_few_serves(const struct eps__setting *setting, struct eps_error *error);
+/* The most participations that a state of its recursion holds, at least 2; 0: too many bands. *crowds: about how often a
+ * draw that matters has more. */
+unsigned eps__mc_poisson_few_held(double *crowds, size_t rounds, size_t memory, double p);
+/* Whether its bounds are tight. */
+bool eps__mc_poisson_few_suits(size_t rounds, size_t memory, double p);
+
 /* Opens a plain law, or one tilted for add. rare: as in eps__mc_poisson_tree_caps(). EPS_OK, EPS_NO_MEMORY,
  * EPS_UNSUPPORTED (no tilt is better than plain draws). */
 enum eps_status eps__mc_poisson_tree_open(struct eps__mc_law **law, const struct eps__setting *setting,

@@ -406,7 +406,7 @@ void eps__mc_poisson_tree_caps(size_t *cap, size_t leaves, size_t height, size_t
     }
 }
 
-bool eps__mc_poisson_tree_exact(const struct eps__setting *setting)
+static bool exact(const struct eps__setting *setting)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     size_t cap[EPS__MC_HEIGHT_MAX + 1];
@@ -417,7 +417,7 @@ bool eps__mc_poisson_tree_exact(const struct eps__setting *setting)
     return true;
 }
 
-void eps__mc_poisson_tree_cost(const struct eps__setting *setting, double *operations, double *bytes)
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     size_t cap[EPS__MC_HEIGHT_MAX + 1];
@@ -509,10 +509,17 @@ enum eps_status eps__mc_poisson_tree_open(struct eps__mc_law **out, const struct
         free(law);
         return status;
     }
-    eps__mc_poisson_tree_cost(setting, &law->base.operations, &unused);
+    cost(setting, &law->base.operations, &unused);
     law->base.operations *= EPS__LANES;
     *out = &law->base;
     return EPS_OK;
+}
+
+static enum eps_status open_law(struct eps__mc_law **law, const struct eps__setting *setting,
+                                const struct eps__mc_aim *aim)
+{
+    bool copies = aim->tilted && aim->direction == EPS_REMOVE;
+    return copies ? EPS_UNSUPPORTED : eps__mc_poisson_tree_open(law, setting, aim, EPS__MC_TREE_RARE);
 }
 
 static void destroy(struct eps__mc_law *law)
@@ -521,4 +528,5 @@ static void destroy(struct eps__mc_law *law)
 }
 
 /* Not a row of the table: poisson.c opens this law if the strategy is a tree. */
-const struct eps__mc_law_class eps__mc_poisson_tree = {.draw = draw, .log_most = log_most, .destroy = destroy};
+const struct eps__mc_law_class eps__mc_poisson_tree = {
+    .exact = exact, .cost = cost, .open = open_law, .draw = draw, .log_most = log_most, .destroy = destroy};

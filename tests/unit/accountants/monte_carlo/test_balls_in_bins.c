@@ -181,7 +181,7 @@ static struct mean drawn(const struct eps__mc_law *law, double eps, size_t sampl
 static struct eps__mc_law *law_of(const struct eps__setting *setting, double sigma, enum eps_direction direction,
                                   bool tilted, double eps)
 {
-    struct eps__mc_aim aim = {sigma, direction, tilted, eps, 0};
+    struct eps__mc_aim aim = {.sigma = sigma, .direction = direction, .tilted = tilted, .eps = eps, .least = eps};
     struct eps__mc_law *law = NULL;
     assert_int_equal(eps__mc_balls_in_bins.open(&law, setting, &aim), EPS_OK);
     assert_true(law->direction == direction && law->tilted == tilted && law->class == &eps__mc_balls_in_bins);

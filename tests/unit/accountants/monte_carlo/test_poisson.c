@@ -49,7 +49,7 @@ static struct eps_job new_job(enum eps_family family, size_t n, double p)
 static void open_law(struct opened *opened, const struct eps_job *job, double sigma, enum eps_direction direction)
 {
     struct eps_error error = {0};
-    struct eps__mc_aim aim = {.sigma = sigma, .direction = direction};
+    struct eps__mc_aim aim = {.sigma = sigma, .direction = direction, .exact = true};
     opened->job = *job;
     eps_job_defaults(&opened->job);
     if (eps__setting_open(&opened->setting, &error, NULL, &opened->job) != EPS_OK)
@@ -506,7 +506,7 @@ static void check_tilted(const struct eps_job *job, enum eps_direction direction
                          double exact)
 {
     struct opened opened;
-    struct eps__mc_aim tilted = {.sigma = sigma, .direction = direction, .tilted = true, .eps = aim};
+    struct eps__mc_aim tilted = {.sigma = sigma, .direction = direction, .tilted = true, .eps = aim, .exact = true};
     double sum = 0, square = 0, largest = 0, draws = (direction == EPS_REMOVE ? 64.0 : 16.0) * CHUNK, loss[EPS__LANES],
            log_weight[EPS__LANES];
     open_law(&opened, job, sigma, direction);
@@ -677,15 +677,13 @@ TEST(small_deltas_are_those_of_pld)
 
 TEST(what_is_not_derived_is_declined)
 {
-    static double coefficients[] = {1, 0.5, 0.4, 0.3, 0.3, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1};
+    static double coefficients[] = {1, 0.5, 0.4};
     struct eps_job job = new_job(EPS_FAMILY_TOEPLITZ, 40, 0.1);
     job.mechanism.matrix.coefficients = coefficients;
-    job.mechanism.matrix.coefficients_len = 13;
-    assert_declined(job, "/matrix/bands");
+    job.mechanism.matrix.coefficients_len = 3;
     job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
     job.mechanism.sampling.groups = 2;
     job.mechanism.matrix.stamps = 2;
-    job.mechanism.matrix.coefficients_len = 3;
     assert_declined(job, "/matrix");
     job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
     job.mechanism.sampling.groups = 0;
