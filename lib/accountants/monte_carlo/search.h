@@ -39,7 +39,8 @@ bool eps__mc_serves(const struct eps__setting *setting, struct eps_error *error)
 double eps__mc_most_at(const struct eps__mc_law *law, double eps);
 
 /* Opens the law at sigma that needs the fewest draws for epsilons near eps, of those that the job allows. Values are
- * used from epsilon `least` on. Statuses are those of struct eps__mc_law_class's open(); EPS_UNSUPPORTED: tilted draws were asked for, and there are none. */
+ * used from epsilon `least` on. Statuses are those of struct eps__mc_law_class's open(); EPS_UNSUPPORTED: tilted draws
+ * were asked for, and there are none. */
 enum eps_status eps__mc_open_law(struct eps__mc_law **law, const struct eps__mc_search *search, double sigma,
                                  double eps, double least);
 

@@ -27,7 +27,7 @@ double eps__mc_copies_most(const struct eps__mc_copies *copies, double eps, doub
 
 /*
  * Sets a loss and ln of a weight whose value bounds that of every loss from `low` to `high` at every epsilon from
- * `least` on, and at `least` is at most e^(eps__mc_copies_log_value(least)), before rounding (A53). low may be
+ * `least` on, and at `least` is at most e^(eps__mc_copies_log_value(least)), before rounding (A54). low may be
  * -INFINITY and high INFINITY.
  */
 void eps__mc_copies_between(double *loss, double *log_weight, const struct eps__mc_copies *copies, double least,

@@ -1,6 +1,6 @@
 /*
  * The tilt by copies, for remove, under Poisson sampling with more bands than histories fit: copies are drawn in
- * groups, by laws that dominate the exact one (A53, M32).
+ * groups, by laws that dominate the exact one (A54, M32).
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */

@@ -11,7 +11,7 @@
 
 enum {
     EPS__MC_HEIGHT_MAX = 48,
-    EPS__MC_POISSON_MEMORY_MAX = 11, /* earlier rounds that share rows with a round, of poisson_banded.c */
+    EPS__MC_POISSON_MEMORY_MAX = 11, /* earlier rounds that share rows with one, of poisson_banded.c; */
     EPS__MC_POISSON_MEMORY_FEW = 7   /* from so many on, poisson_few.c has better tilts */
 };
 

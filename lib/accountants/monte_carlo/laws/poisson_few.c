@@ -3,7 +3,7 @@
  * recursion has a state for each subset of the last m rounds. Here a state holds the last few participations; if there
  * are more, the oldest is forgotten. Forgetting it raises P/Q. It lowers P/Q if the example is taken to meet what is
  * forgotten in every later round that shares a row with it. So the same states give an upper and a lower bound on P/Q
- * (A53):
+ * (A54):
  * - for remove, plain draws have the upper bound as their loss;
  * - for add, the lower bound, or that of Jensen's inequality where it is larger (A45);
  * - tilted draws for remove come from copies that dominate P^a Q^(1-a), and have the worst loss between the two bounds.

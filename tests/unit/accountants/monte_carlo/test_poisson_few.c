@@ -198,7 +198,7 @@ TEST(tilted_means_are_close_above_exact_ones)
     }
 }
 
-/* A53: the value of any loss between two bounds, at any epsilon from the least on. */
+/* A54: the value of any loss between two bounds, at any epsilon from the least on. */
 TEST(a_loss_between_two_bounds_has_no_larger_value)
 {
     uint64_t state = seed + 1;
