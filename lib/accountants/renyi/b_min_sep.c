@@ -32,7 +32,8 @@ enum {
 #define DRAFT_RESIDUAL 1e8   /* and for a residual */
 #define GROUPS 1e7           /* the most for orders by groups of copies */
 #define PACE 3.0             /* nanoseconds per operation, */
-#define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
+#define PACE_RESIDUAL 1.2    /* the same for a residual, which is seldom computed anew in quadruple precision, */
+#define PACE_FURTHER 0.3     /* and of an order beyond those that are computed at once, of which not all are */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
 #define ALIKE 1e-12    /* probabilities of waiting that differ by no more than this, relatively, are made equal */
@@ -146,7 +147,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
             *operations += opened * PACE *
                            eps__groups_operations(&copies, plan.most, GROUPS, setting->job->query.accountant.max_order);
         plan = eps__b_min_sep_plan_of(&b_min_sep, residual_of(setting), 0, 0);
-        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE * plan.at_once;
+        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE_RESIDUAL * plan.at_once;
     }
 }
 
@@ -423,7 +424,7 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     status = eps__residual_moments_of(law->setting->context, &known, &sums, &mean, t);
     residual->laws = known.laws;
     residual->log_mean = known.log_mean;
-    eps__meter_add(law->setting->meter, PACE * known.spent);
+    eps__meter_add(law->setting->meter, PACE_RESIDUAL * known.spent);
     eps__mean_clear(&mean);
     return status;
 }
