@@ -32,6 +32,7 @@ struct eps__setting {
     struct eps__cache_use *cache_use; /* the PLD cache */
     struct eps__meter *meter; /* the current task's meter, to which accountants report work; NULL disables reporting */
     bool upper_alone;         /* the lower end of epsilon is not needed and may be 0 */
+    bool draft;               /* bounds are only compared: what takes long and hardly lowers them may be left out */
     bool of_phases;           /* the job is one phase of several: accountants without a profile are refused */
     struct eps__training *training; /* of a job with phases (lib/training), which has no strategy; else NULL */
 };

@@ -124,6 +124,7 @@ struct eps__compose_plan {
     double tail_mass;    /* in (0, 1): the tilted mass that may lie outside the window on each side */
     double log_infinity; /* for upper estimates by eps__pld_compose(): ln of the P-mass that may become infinite loss */
     size_t max_len;      /* a longer transform gives EPS_TOO_COSTLY */
+    bool seldom;         /* few transforms are made, so their lengths are those that are planned quickly */
 };
 
 /*

@@ -81,6 +81,7 @@ static bool open_priced(struct eps__pricing *pricing, struct eps__setting *setti
             *pricing->error = error;
         return stop(pricing, status);
     }
+    setting->draft = true;
     if (eps__strategy_nonnegative(setting->strategy))
         status = measure(log_error, setting, pricing->job.mechanism.matrix.objective);
     if (status == EPS_OK && isfinite(*log_error))

@@ -23,10 +23,11 @@
 #include "lib/tuned/price.h"
 #include "lib/tuned/tuned.h"
 
-enum { STARTS_MAX = 2, ITERATIONS_MAX = 8 };
+enum { STARTS_MAX = 2, ITERATIONS_MAX = 20 };
 
 #define DIFFERENCE 4e-3     /* of a variable, for a derivative */
 #define GAP_LEAST 1e-4      /* differences are not more accurate */
+#define CURVATURE 0.1       /* of ln price along a variable, about */
 #define BUDGET 1e11         /* operations of a search: well under a minute */
 #define PROFILES_START 30.0 /* to choose a start */
 #define PROFILES_LEAST 32.0
@@ -55,8 +56,8 @@ static struct eps_matrix given(const struct search *search)
     return search->family->given(search->matrix, search->numbers);
 }
 
-/* The derivative of ln price along variable i of `changes`, which is changed and restored; 0 if no step along it is
- * allowed. */
+/* The derivative of the objective along variable i of `changes`, which is changed and restored; 0 if no step along it
+ * is allowed. */
 static bool derivative(struct search *search, double *gradient, double *changes, size_t i,
                        const struct eps__price *price)
 {
@@ -71,15 +72,16 @@ static bool derivative(struct search *search, double *gradient, double *changes,
         if (allowed && !eps__price_like(&search->pricing, &near, price, &matrix))
             return false;
         if (isfinite(near.log_error)) {
-            *gradient =
-                sign * (eps__price_log(&search->pricing, &near) - eps__price_log(&search->pricing, price)) / DIFFERENCE;
+            *gradient = (eps__price_log(&search->pricing, &near) - eps__price_log(&search->pricing, price)) /
+                        (sign * DIFFERENCE * CURVATURE);
             return true;
         }
     }
     return true;
 }
 
-/* ln price and its gradient. Stops when all profiles are spent. */
+/* ln price in units of CURVATURE, so that a step of the size of the gradient is about the right one, and its gradient.
+ * Stops when all profiles are spent. */
 static bool objective(void *user, double *value, double *gradient, const double *changes)
 {
     struct search *search = user;
@@ -94,7 +96,7 @@ static bool objective(void *user, double *value, double *gradient, const double 
     struct eps_matrix matrix = given(search);
     if (!eps__price(pricing, &price, &matrix))
         return false;
-    *value = eps__price_log(pricing, &price);
+    *value = eps__price_log(pricing, &price) / CURVATURE;
     memcpy(moved, changes, search->variables * sizeof *moved);
     for (size_t i = 0; i < search->variables && isfinite(*value); i++)
         if (!derivative(search, &gradient[i], moved, i, &price))
@@ -205,14 +207,15 @@ static enum eps_status minimise(struct eps__tuned *tuned, double *log_price, con
                                 double *scratch)
 {
     const struct eps_matrix *matrix = &start->pricing.job.mechanism.matrix;
-    double changes[EPS__SEARCH_VARIABLES_MAX] = {0}, value = start->log_price;
+    double changes[EPS__SEARCH_VARIABLES_MAX] = {0}, value = start->log_price / CURVATURE;
     struct search search = {.pricing = start->pricing,
                             .family = search_of(matrix),
                             .matrix = matrix,
                             .start = start->numbers,
                             .variables = search_of(matrix)->variables(matrix),
                             .numbers = scratch};
-    const struct eps__lbfgs options = {.max_iterations = ITERATIONS_MAX, .tolerance = fmax(matrix->gap, GAP_LEAST)};
+    const struct eps__lbfgs options = {.max_iterations = ITERATIONS_MAX,
+                                       .tolerance = fmax(matrix->gap, GAP_LEAST) / CURVATURE};
     size_t iterations = 0;
     search.most = search.pricing.profiles + share * profiles_of(search.pricing.operations);
     assert(search.variables <= EPS__SEARCH_VARIABLES_MAX);
@@ -222,6 +225,7 @@ static enum eps_status minimise(struct eps__tuned *tuned, double *log_price, con
     if (search.pricing.status != EPS_OK)
         return search.pricing.status;
     tuned->iterations += iterations;
+    value *= CURVATURE;
     if (!(value < *log_price))
         return EPS_OK;
     *log_price = value;
@@ -343,6 +347,7 @@ static enum eps_status operations_of(const struct eps_context *context, double *
     *operations = 0;
     if (status != EPS_OK)
         return status;
+    setting.draft = true;
     *operations = eps__price_operations(&setting);
     eps__setting_close(&setting);
     return EPS_OK;

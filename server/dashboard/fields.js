@@ -156,7 +156,7 @@ const layout = [
      help: 'The error that the optimiser minimises.'},
     {pointer: '/matrix/optimize_for', label: 'Optimise for',
      texts: {error: 'the error at a fixed sensitivity', job: 'the error at the noise that this job needs'},
-     help: 'The job: takes up to a few minutes, and needs sampling, epsilon and delta.'},
+     help: 'The job: takes up to a minute, and needs sampling, epsilon and delta.'},
     {pointer: '/matrix/gap', label: 'Gap', when: aimed, advanced: true,
      help: 'The relative gap in the loss at which the optimiser stops.'},
     {pointer: '/matrix/epochs', label: 'Participations to optimise for', when: aimed, advanced: true,

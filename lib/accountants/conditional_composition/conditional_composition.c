@@ -377,9 +377,9 @@ static struct size size_of(const struct eps__setting *setting)
     struct size size = {.bins = bins, .rows = all, .width = fmin(bands, bins)};
     if (blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.stamps == 1)
         size.rows = fmin(n / draws, bins + bands);
-    size.law = bins * (0.6 * fmin(2 * size.width, bins) + 60);
+    size.law = bins * (0.25 * fmin(2 * size.width, bins) + 25);
     double grid = 12 * sqrt(size.rows * draws) / sqrt(0.6 * tolerance) + 4096;
-    size.pairs = grid * (30 + 10 * fmin(size.width, 48)) + 2e6 / sqrt(tolerance * 1e3);
+    size.pairs = grid * (12 + 4 * fmin(size.width, 48)) + 8e5 / sqrt(tolerance * 1e3);
     size.read = all * (blocks.shape == EPS__SHAPE_TREE ? n : bins + bands) + all * size.rows;
     return size;
 }
@@ -392,7 +392,7 @@ static struct work work_of(const struct eps__setting *setting)
     double sampled = fmin(size.rows, SAMPLED), walk = size.rows * (size.width * size.width + 10 * size.bins);
     return (struct work){.once = size.read + 2 * walk,
                          .sample = walk + sampled * size.width * QUICK_LAWS * size.law,
-                         .trial = sampled * (size.width * 1e4 + 1e5),
+                         .trial = sampled * (size.width * 4e3 + 4e4),
                          .proven = walk + size.rows * (bounds * LAWS * size.law + size.pairs)};
 }
 

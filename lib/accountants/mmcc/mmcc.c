@@ -242,7 +242,7 @@ struct size {
 
 enum { FULL_TABLE = 1 << 14 }; /* the most tail bounds for which slower methods are used, too */
 
-#define TRIAL 8e6 /* the operations of a trial that do not depend on the rows */
+#define TRIAL 5e6 /* the operations of a trial that do not depend on the rows */
 
 static struct size size_of_rows(const struct eps__setting *setting)
 {
@@ -272,7 +272,7 @@ static double proven_operations(const struct eps__setting *setting, const struct
 {
     double tolerance = setting->job->query.accountant.tolerance;
     *grid = 12 * sqrt((double)setting->job->mechanism.n) / sqrt(0.6 * tolerance) + 4096;
-    return size->rows * (1000 * size->width + 2e6 / sqrt(tolerance * 1e3) + 60 * *grid);
+    return size->rows * (600 * size->width + 2e6 / sqrt(tolerance * 1e3) + 60 * *grid);
 }
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)

@@ -286,7 +286,7 @@ void eps__pld_balls_in_bins_cost(const struct eps__setting *setting, double *ope
     if (!eps__strategy_is_diagonal(setting->strategy) && eps__shared_bins_serve(setting, &matrix)) {
         double width = 1 + pow((double)classes.bins, 0.6) / 15;
         bool all = eps_strategy_bands(setting->strategy) >= classes.bins;
-        *operations += (given ? 1 : 4.5) * ((all ? 5e7 : 1.5e7) * width + 0.2 * matrix);
+        *operations += (given ? 1 : 2) * ((all ? 5e7 : 5e6) * width + 0.2 * matrix);
         *bytes += 1e8 + 32 * (double)classes.bins * (double)classes.bins;
     }
 }

@@ -27,9 +27,13 @@ enum {
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
 #define FURTHER 2e9          /* the most for all orders */
 #define RESIDUAL 2e8         /* the most for the moments of a residual at one tilt */
+#define DRAFT 1e7            /* in a draft, the most for all orders that are computed at once, */
+#define DRAFT_FURTHER 5e8    /* for all orders, */
+#define DRAFT_RESIDUAL 1e8   /* and for a residual */
 #define GROUPS 1e7           /* the most for orders by groups of copies */
 #define PACE 3.0             /* nanoseconds per operation, */
-#define PACE_FURTHER 2.0     /* and of an order beyond those that are computed at once */
+#define PACE_RESIDUAL 1.2    /* the same for a residual, which is seldom computed anew in quadruple precision, */
+#define PACE_FURTHER 0.3     /* and of an order beyond those that are computed at once, of which not all are */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
 #define ALIKE 1e-12    /* probabilities of waiting that differ by no more than this, relatively, are made equal */
@@ -78,6 +82,14 @@ static struct eps__b_min_sep_plan plan_of(const struct eps__setting *setting, en
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
     unsigned max_order = setting->job->query.accountant.max_order;
     bool remove = direction == EPS_REMOVE;
+    if (setting->draft) { /* long doubles tell as much as quadruple precision */
+        struct eps__b_min_sep_plan draft =
+            eps__b_min_sep_plan_of(&b_min_sep, DRAFT, remove ? DRAFT_FURTHER : 0, max_order);
+        draft.exact = 1;
+        draft.spent = draft.at_once;
+        if (draft.most >= 2)
+            return draft;
+    }
     double at_once = remove ? AT_ONCE : AT_ONCE / 4;
     struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&b_min_sep, at_once, remove ? FURTHER : 0, max_order);
     double low = !remove ? AT_ONCE : is_wide(&b_min_sep) ? LOW_WIDE : LOW;
@@ -110,6 +122,11 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     return true;
 }
 
+static double residual_of(const struct eps__setting *setting)
+{
+    return setting->draft ? DRAFT_RESIDUAL : RESIDUAL;
+}
+
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
@@ -129,8 +146,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         if (direction == EPS_REMOVE)
             *operations += opened * PACE *
                            eps__groups_operations(&copies, plan.most, GROUPS, setting->job->query.accountant.max_order);
-        plan = eps__b_min_sep_plan_of(&b_min_sep, RESIDUAL, 0, 0);
-        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE * plan.at_once;
+        plan = eps__b_min_sep_plan_of(&b_min_sep, residual_of(setting), 0, 0);
+        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE_RESIDUAL * plan.at_once;
     }
 }
 
@@ -386,9 +403,10 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     const struct b_min_sep_law *law = (const struct b_min_sep_law *)base;
     const struct eps__b_min_sep *b_min_sep = &law->b_min_sep;
     unsigned max_order = law->setting->job->query.accountant.max_order;
+    double operations = residual_of(law->setting);
     *residual = (struct eps__residual_law){.t = t};
     if (t >= 0 && !is_wide(b_min_sep) &&
-        eps__b_min_sep_residual_sums(b_min_sep, NULL, RESIDUAL, max_order).most < OF_USE)
+        eps__b_min_sep_residual_sums(b_min_sep, NULL, operations, max_order).most < OF_USE)
         return EPS_OK;
     struct eps__mean mean;
     double error, *a = mean_of(b_min_sep, law->mean_p[index], &error);
@@ -402,11 +420,11 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
                                            .square = {eps__lower(square, rounding), eps__raise(square, rounding)},
                                            .least = eps__shift(EPS__LOWER, -0.5 * trace, eps__raise(beyond, 16))};
     struct eps__residual_moments known;
-    const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(b_min_sep, &mean, RESIDUAL, max_order);
+    const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(b_min_sep, &mean, operations, max_order);
     status = eps__residual_moments_of(law->setting->context, &known, &sums, &mean, t);
     residual->laws = known.laws;
     residual->log_mean = known.log_mean;
-    eps__meter_add(law->setting->meter, PACE * known.spent);
+    eps__meter_add(law->setting->meter, PACE_RESIDUAL * known.spent);
     eps__mean_clear(&mean);
     return status;
 }

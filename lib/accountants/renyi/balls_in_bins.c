@@ -17,6 +17,7 @@
 enum { OPENED = 4 }; /* the number of profiles that a search for a noise multiplier opens, for cost() */
 
 #define EFFORT 1e8       /* the most operations for the moments at one sigma, in either direction */
+#define DRAFT_EFFORT 1e7 /* the same in a draft */
 #define QUICK_EFFORT 2e6 /* the same for a starting point */
 
 struct bins_law {
@@ -54,6 +55,11 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     return true;
 }
 
+static double effort_of(const struct eps__setting *setting)
+{
+    return setting->draft ? DRAFT_EFFORT : EFFORT;
+}
+
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     double bins = (double)eps__sampling_bins(&setting->job->mechanism), n = (double)setting->job->mechanism.n;
@@ -61,8 +67,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     bool diagonal = eps__strategy_is_diagonal(setting->strategy);
     double opened = diagonal || setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
     double numbers = diagonal ? bins : bins * bins,
-           known = diagonal ? 1.05 : 3.2; /* multiples of EFFORT, as measured */
-    *operations = 2 * opened * (0.25 * n * bands * bands + 300 * numbers + known * EFFORT);
+           known = diagonal ? 1.05 : 3.2; /* multiples of the effort, as measured */
+    *operations = 2 * opened * (0.25 * n * bands * bands + 300 * numbers + known * effort_of(setting));
     *bytes = 2 * (8 * 6 * numbers) + 8e8;
 }
 
@@ -87,7 +93,7 @@ static enum eps_status open_law(struct eps__renyi_law **out, const struct eps__s
     law->base.class = &eps__renyi_balls_in_bins;
     law->setting = setting;
     law->draws = draws_of(setting);
-    law->effort = (struct eps__effort){EFFORT, tuning->max_order, tuning->bandwidth};
+    law->effort = (struct eps__effort){effort_of(setting), tuning->max_order, tuning->bandwidth};
     law->quick_effort = (struct eps__effort){QUICK_EFFORT, tuning->max_order, 0};
     enum eps_status status = eps__merged_bins(&law->bins, setting, sigma, law->draws);
     if (status == EPS_OK && law->draws == 1)

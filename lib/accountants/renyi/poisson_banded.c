@@ -23,7 +23,7 @@ enum {
     EXACT_ORDERS = 3, /* with fewer exact moments, sums over copies with few participations prove more, */
     FEW_COPIES = 3,   /* of at most so many copies; */
     GUESS_HELD = 2,   /* and for a starting point with so few participations */
-    FEW_OPENED = 10   /* their bounds rise steeply at some noise, which a search approaches in many steps */
+    FEW_OPENED = 4    /* their bounds rise steeply at some noise, which a search approaches in many steps */
 };
 
 #define SECOND 1.2e8     /* the most operations for E X^2 at one sigma, in either direction */

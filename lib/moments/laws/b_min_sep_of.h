@@ -15,10 +15,12 @@ struct OF(sums) {
     bool based;      /* base is set */
     NUMBER *own;     /* [drawing]: its weight without other copies */
     NUMBER *powers;  /* [d][t], t <= examples: e^{g t}, g the entry at distance d */
+    NUMBER *meets;   /* [stage]: the factor of a copy in it, for one example that is drawn */
     NUMBER *met;     /* [state]: e to the tilt and the sum over copies that sit out, for one example that is drawn */
     NUMBER *power;   /* [t], t <= reach: powers of met */
     NUMBER *ring;    /* [slot][state]: the sums from a step on, of the last `slots` steps */
     NUMBER *before;  /* the ring before the last step */
+    NUMBER **ahead;  /* [jump], jump < slots: the sums from so many steps after the current one on */
     size_t slots;    /* separation + 1 */
     size_t shift;    /* step i is in slot (i + shift) mod slots */
 };
@@ -29,10 +31,12 @@ static void OF(clear)(struct OF(sums) *sums)
     free(sums->base);
     free(sums->own);
     free(sums->powers);
+    free(sums->meets);
     free(sums->met);
     free(sums->power);
     free(sums->ring);
     free(sums->before);
+    free((void *)sums->ahead);
 }
 
 static enum eps_status OF(make)(struct OF(sums) *sums, const struct eps__b_min_sep_layout *layout)
@@ -44,12 +48,14 @@ static enum eps_status OF(make)(struct OF(sums) *sums, const struct eps__b_min_s
     sums->base = malloc(layout->drawings_len * sizeof *sums->base);
     sums->own = malloc(layout->drawings_len * sizeof *sums->own);
     sums->powers = malloc(b_min_sep->banded.width * (b_min_sep->examples + 1) * sizeof *sums->powers);
+    sums->meets = malloc(layout->stages.len * sizeof *sums->meets);
     sums->met = malloc(layout->states * sizeof *sums->met);
     sums->power = malloc((layout->reach + 1) * sizeof *sums->power);
     sums->ring = malloc(numbers * sizeof *sums->ring);
     sums->before = malloc(numbers * sizeof *sums->before);
-    if (!sums->row || !sums->base || !sums->own || !sums->powers || !sums->met || !sums->power || !sums->ring ||
-        !sums->before)
+    sums->ahead = (NUMBER **)malloc(sums->slots * sizeof *sums->ahead);
+    if (!sums->row || !sums->base || !sums->own || !sums->powers || !sums->meets || !sums->met || !sums->power ||
+        !sums->ring || !sums->before || !sums->ahead)
         return EPS_NO_MEMORY;
     for (size_t s = 0; s < numbers; s++)
         sums->ring[s] = 1;
@@ -84,13 +90,16 @@ static void OF(weigh)(struct OF(sums) *sums, size_t i)
     for (size_t at = 0; at < layout->drawings_len; at++)
         sums->own[at] = (NUMBER)sums->base[at] * OF(raise)(sums->powers[1], layout->drawings[at].together);
     NUMBER tilted = EXP((NUMBER)eps__b_min_sep_tilt(layout, i));
+    for (uint32_t stage = 0; stage < layout->stages.len; stage++) {
+        size_t distance, examples = eps__b_min_sep_last(&layout->stages, stage, &distance);
+        sums->meets[stage] = sums->powers[distance * terms + examples];
+    }
     for (size_t s = 0; s < layout->states; s++) {
         const uint32_t *others = layout->others + s * (layout->copies - 1);
-        sums->met[s] = tilted;
-        for (unsigned c = layout->waiting[s]; c < layout->copies; c++) {
-            size_t distance, examples = eps__b_min_sep_last(&layout->stages, *others++, &distance);
-            sums->met[s] *= sums->powers[distance * terms + examples];
-        }
+        NUMBER met = tilted;
+        for (unsigned c = layout->waiting[s]; c < layout->copies; c++)
+            met *= sums->meets[*others++];
+        sums->met[s] = met;
     }
 }
 
@@ -104,21 +113,29 @@ static NUMBER *OF(at)(const struct OF(sums) *sums, size_t i)
 static void OF(step)(struct OF(sums) *sums, size_t i)
 {
     const struct eps__b_min_sep_layout *layout = sums->layout;
-    size_t slot = (i + sums->shift) % sums->slots, states = layout->states, slots = sums->slots;
     const struct eps__b_min_sep_transition *item = layout->items;
-    NUMBER *now = sums->ring + slot * states, *power = sums->power;
+    NUMBER *now = OF(at)(sums, i), *power = sums->power;
+    bool one = layout->stages.examples == 1; /* a copy that waits alone has two drawings: none and its example */
+    const size_t alone = layout->drawings_at[1];
+    const NUMBER stays = sums->own[alone], leaves = sums->own[alone + 1];
+    for (size_t jump = 0; jump < sums->slots; jump++)
+        sums->ahead[jump] = OF(at)(sums, i + jump);
     power[0] = 1;
-    for (size_t s = 0; s < states; s++) {
+    for (size_t s = 0; s < layout->states; s++) {
         unsigned waiting = layout->waiting[s];
         size_t at = layout->drawings_at[waiting], end = layout->drawings_at[waiting + 1];
         NUMBER sum = 0;
+        if (one && waiting == 1) { /* what the loop below would do, for most states */
+            sum = stays * sums->ahead[item[0].jump][item[0].to];
+            sum += leaves * sums->met[s] * sums->ahead[item[1].jump][item[1].to];
+            item += 2;
+            now[s] = sum;
+            continue;
+        }
         for (size_t t = 1; t <= waiting * layout->stages.examples; t++)
             power[t] = power[t - 1] * sums->met[s];
-        for (; at < end; at++, item++) {
-            size_t to = slot + item->jump;
-            to -= to >= slots ? slots : 0;
-            sum += sums->own[at] * power[layout->drawings[at].all] * sums->ring[to * states + item->to];
-        }
+        for (; at < end; at++, item++)
+            sum += sums->own[at] * power[layout->drawings[at].all] * sums->ahead[item->jump][item->to];
         now[s] = sum;
     }
 }

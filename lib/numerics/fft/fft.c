@@ -18,7 +18,10 @@
 
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 
-enum { PLANS_MAX = 256 };
+enum {
+    PLANS_MAX = 256,
+    SHORT = 1 << 16 /* up to here a plan takes as long as ten transforms or more */
+};
 
 static struct plan_pair {
     size_t n;
@@ -37,11 +40,12 @@ void eps__fftw_unlock(void)
     pthread_mutex_unlock(&planner);
 }
 
-size_t eps__fft_length(size_t n)
+/* The least length >= n that is a power of 2 times one of the first `len` odd numbers. */
+static size_t length_of(size_t n, size_t len)
 {
     static const size_t odd[] = {1, 3, 5};
     size_t best = 0;
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    for (size_t i = 0; i < len; i++) {
         size_t length = 2 * odd[i];
         while (length < n)
             length *= 2;
@@ -49,6 +53,16 @@ size_t eps__fft_length(size_t n)
             best = length;
     }
     return best;
+}
+
+size_t eps__fft_length(size_t n)
+{
+    return length_of(n, 3);
+}
+
+size_t eps__fft_length_seldom(size_t n)
+{
+    return length_of(n, n <= SHORT ? 1 : 3);
 }
 
 double *eps__fft_alloc_real(size_t n)

@@ -18,6 +18,10 @@ void eps__fftw_unlock(void);
  * that eps__fft_error() is finite. There are few of them, because planning a new length costs more than a transform. */
 size_t eps__fft_length(size_t n);
 
+/* The same for a length that a computation uses a few times: a power of 2 where planning takes longer than the
+ * transforms, so that plans are fewer and quickly made. */
+size_t eps__fft_length_seldom(size_t n);
+
 /* Allocate aligned arrays of n numbers for the transforms; NULL if out of memory. Release with eps__fft_free(). */
 double *eps__fft_alloc_real(size_t n);
 double complex *eps__fft_alloc_complex(size_t n);

@@ -394,7 +394,7 @@ static enum eps_status compose_circle(const struct eps_context *context, struct 
         status = EPS_TOO_COSTLY;
         goto out;
     }
-    circle->len = eps__fft_length((size_t)needed);
+    circle->len = plan->seldom ? eps__fft_length_seldom((size_t)needed) : eps__fft_length((size_t)needed);
     circle->first = (int64_t)first;
     circle->mass = eps__fft_alloc_real(circle->len);
     status = EPS_NO_MEMORY;

@@ -75,6 +75,8 @@ bool eps__flat_tilt(const struct eps__composition *c, const struct eps__expansio
                     struct eps__saddle *saddle);
 /* The longest transform allowed. */
 size_t eps__max_length(const struct eps__composition *c);
+/* The plan of the composition of all steps on one grid. */
+struct eps__compose_plan eps__plan_compose(const struct eps__composition *c, const struct eps__saddle *saddle);
 
 /* ---- panels.c ---- */
 

@@ -64,10 +64,7 @@ static enum eps_status compose_term(const struct eps__composition *c, struct eps
     size_t len = 0;
     struct eps__saddle whole = term->saddle;
     whole.log_delta = expansion->log_delta - log((double)expansion->terms_len);
-    struct eps__compose_plan plan = {.tilt = whole.tilt,
-                                     .tail_mass = eps__tail_mass(&whole, c->accuracy.tolerance),
-                                     .log_infinity = INFINITY,
-                                     .max_len = eps__max_length(c)};
+    struct eps__compose_plan plan = eps__plan_compose(c, &whole);
     slot->bound_moments[at] = -INFINITY;
     for (size_t k = 0; k < c->steps.len; k++) {
         uint64_t jumped = term->jumps[k], rest = c->steps.items[k].count - jumped;
@@ -93,10 +90,7 @@ static enum eps_status compose_flat(const struct eps__composition *c, struct eps
                                     const struct eps__pld *built, const struct eps__saddle *saddle)
 {
     struct eps__pld_power powers[EPS__STEP_CLASSES_MAX];
-    struct eps__compose_plan plan = {.tilt = saddle->tilt,
-                                     .tail_mass = eps__tail_mass(saddle, c->accuracy.tolerance),
-                                     .log_infinity = INFINITY,
-                                     .max_len = eps__max_length(c)};
+    struct eps__compose_plan plan = eps__plan_compose(c, saddle);
     for (size_t k = 0; k < c->steps.len; k++)
         powers[k] = (struct eps__pld_power){&built[k], c->steps.items[k].count};
     return eps__compose(c->context, slot->panels, powers, c->steps.len, &plan);

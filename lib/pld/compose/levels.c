@@ -21,6 +21,8 @@
 #define UNRESOLVED_SHARE 0.1 /* of the added variance, from classes whose losses lie within a spacing */
 #define WIDE 8.0             /* in spacings: spread of the losses of a step that may begin above the first level */
 
+#define STEPS_PER_GROUP 4.0 /* at least: the next level's grid is coarser by a factor of 2 or more */
+
 enum { LEVELS_MAX = 3 };
 
 /* The units of one class: equal compositions of its steps. */
@@ -272,10 +274,20 @@ static enum eps_status compose_units(const struct levels *levels, struct eps__pa
 
 /* ------------------------------------------------------------ all levels */
 
+/* The number of steps of which a group of the first of two levels consists, on average. Groups hold steps of one
+ * class. */
+static double steps_per_group(const struct eps__composition *c)
+{
+    double target = sqrt(c->steps.total), groups = 0;
+    for (size_t k = 0; k < c->steps.len; k++)
+        groups += fmax((double)c->steps.items[k].count / target, 1);
+    return c->steps.total / groups;
+}
+
 size_t eps__levels(const struct eps__composition *c, const struct eps__saddle *saddle, double spacing)
 {
     const double two = 64, three = 0x1p20; /* steps from which on two, or three, levels are cheapest */
-    if (c->steps.total < two || !resolved(c, saddle, spacing))
+    if (c->steps.total < two || steps_per_group(c) < STEPS_PER_GROUP || !resolved(c, saddle, spacing))
         return 1;
     return c->steps.total < three ? 2 : LEVELS_MAX;
 }

@@ -113,7 +113,7 @@ static double chernoff_tilt(const struct eps__steps *steps, double eps, double e
 {
     eps__saddle_moments(steps, 0, EPS__TAIL_REACH, saddle);
     double low = eps > saddle->mean ? enough / (saddle->mean - eps) : 0;
-    eps__find_tilt(steps, eps, EPS__TAIL_REACH, saddle);
+    eps__find_tilt(steps, eps, EPS__TAIL_REACH, 0, saddle);
     double high = saddle->tilt;
     if (saddle->log_moment - high * eps > enough)
         return high;
@@ -162,10 +162,7 @@ enum eps_status eps__compose_slot(const struct eps__composition *c, struct eps__
                                   const struct eps__saddle *saddle, double spacing)
 {
     const struct eps__steps *steps = &c->steps;
-    struct eps__compose_plan plan = {.tilt = saddle->tilt,
-                                     .tail_mass = eps__tail_mass(saddle, c->accuracy.tolerance),
-                                     .log_infinity = INFINITY,
-                                     .max_len = eps__max_length(c)};
+    struct eps__compose_plan plan = eps__plan_compose(c, saddle);
     if (steps->total == 1) {
         slot->single = true;
         return eps__build_steps(c, &slot->pld, slot->estimate, saddle, NULL, spacing);

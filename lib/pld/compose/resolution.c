@@ -18,6 +18,7 @@ static const double budget[2] = {[EPS__UPPER] = 0.15, [EPS__LOWER] = 0.6};
 
 #define LENGTH_MAX 0x1p24         /* length of a transform, at most */
 #define REFINED_LENGTH_MAX 0x1p22 /* the same if it only narrows a bracket */
+#define FEW_CLASSES 16            /* of steps, each of which is transformed a few times */
 #define FLAT 1e-3                 /* least slope of ln delta in ln epsilon */
 #define ROUNDING_SHARE 0.002      /* of the tolerance, for the rounding of a flat panel */
 #define ROUNDINGS 20.0            /* outputs whose errors add up, in units of the inverse of the mean modulus */
@@ -166,6 +167,15 @@ bool eps__flat_tilt(const struct eps__composition *c, const struct eps__expansio
             return true;
     }
     return false;
+}
+
+struct eps__compose_plan eps__plan_compose(const struct eps__composition *c, const struct eps__saddle *saddle)
+{
+    return (struct eps__compose_plan){.tilt = saddle->tilt,
+                                      .tail_mass = eps__tail_mass(saddle, c->accuracy.tolerance),
+                                      .log_infinity = INFINITY,
+                                      .max_len = eps__max_length(c),
+                                      .seldom = c->steps.len <= FEW_CLASSES};
 }
 
 size_t eps__max_length(const struct eps__composition *c)

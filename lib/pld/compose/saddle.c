@@ -158,13 +158,29 @@ bool eps__is_skew(const struct eps__saddle *saddle)
     return saddle->tilt > 0 && saddle->third > 0.5 * saddle->variance * sqrt(saddle->variance);
 }
 
-void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess, struct eps__saddle *saddle)
+/* How far the tilt at which the mean is eps lies ahead: by Newton's method for the power of the mean whose second
+ * derivative vanishes here. With heavy tails the mean grows exponentially, where plain steps are far too short. */
+static double ahead(const struct eps__saddle *saddle, double eps)
 {
-    eps__saddle_moments(steps, 0, z_excess, saddle);
-    if (saddle->mean >= eps)
-        return;
-    double low = 0, high = INFINITY, tilt = (eps - saddle->mean) / saddle->variance;
+    double mean = saddle->mean, variance = saddle->variance;
+    if (!(mean > 0 && eps > 0))
+        return (eps - mean) / variance;
+    double power = fmin(fmax(1 - saddle->third * mean / (variance * variance), -2), 2), grown = log(eps / mean);
+    return mean / variance * (fabs(power) > 1e-6 ? expm1(power * grown) / power : grown);
+}
+
+void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess, double start,
+                    struct eps__saddle *saddle)
+{
+    double low = 0, high = INFINITY, tilt = start;
     for (int i = 0; i < 60; i++) {
+        if (tilt == 0 || (i > 0 && high == start && low == 0)) { /* is there a tilt above 0? */
+            eps__saddle_moments(steps, 0, z_excess, saddle);
+            if (saddle->mean >= eps)
+                return;
+            if (tilt == 0)
+                tilt = (eps - saddle->mean) / saddle->variance;
+        }
         eps__saddle_moments(steps, tilt, z_excess, saddle);
         double residual = eps - saddle->mean;
         if (fabs(residual) < 0.02 * sqrt(saddle->variance))
@@ -173,7 +189,7 @@ void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess,
             low = tilt;
         else
             high = tilt;
-        double next = tilt + residual / saddle->variance;
+        double next = tilt + ahead(saddle, eps);
         if (!(next > low && next < high) || (isinf(high) && next > 4 * tilt))
             next = isinf(high) ? 4 * tilt : low > 0 ? 0.5 * (low + high) : 0.1 * high;
         if (high - low < 1e-6 * high) { /* the mean jumps over eps at this tilt */
@@ -255,49 +271,58 @@ double eps__cut_excess(const struct eps__steps *steps, double least, double tole
     return fmin(ceil(2 * eps__normal_tail_quantile(tail)) / 2, EPS__TAIL_REACH);
 }
 
-/* The saddle point's ln delta(eps) with the steps cut for delta = e^least. */
-static double cut_log_delta(const struct eps__steps *steps, double eps, double least, double tolerance,
+/* The saddle point's ln delta(eps) with the steps cut for delta = e^least. start: as in eps__find_tilt(). */
+static double cut_log_delta(const struct eps__steps *steps, double eps, double least, double tolerance, double start,
                             struct eps__saddle *saddle)
 {
-    eps__find_tilt(steps, eps, eps__cut_excess(steps, least, tolerance), saddle);
+    eps__find_tilt(steps, eps, eps__cut_excess(steps, least, tolerance), start, saddle);
     return eps__saddle_log_delta(saddle, eps);
 }
 
 /* Searches for the cut whose delta requires this very cut. delta is at least the jump's. */
-void eps__aim(const struct eps__steps *steps, double eps, double known, double tolerance, struct eps__saddle *saddle)
+static void aim_from(const struct eps__steps *steps, double eps, double known, double tolerance, double start,
+                     struct eps__saddle *saddle)
 {
     double jump = eps__jump_log_delta(steps, eps), log_delta = known;
     if (isnan(known)) {
-        log_delta = cut_log_delta(steps, eps, jump, tolerance, saddle);
+        log_delta = cut_log_delta(steps, eps, jump, tolerance, start, saddle);
         if (eps__is_skew(saddle)) {
             double low = jump, high = 0;
             for (int i = 0; i < 16 && high - low > 2; i++) {
                 double middle = 0.5 * (low + high);
-                *(cut_log_delta(steps, eps, middle, tolerance, saddle) < middle ? &high : &low) = middle;
+                *(cut_log_delta(steps, eps, middle, tolerance, saddle->tilt, saddle) < middle ? &high : &low) = middle;
             }
             log_delta = low;
         }
+        start = saddle->tilt;
     }
-    cut_log_delta(steps, eps, fmax(log_delta - 25, jump), tolerance, saddle);
+    cut_log_delta(steps, eps, fmax(log_delta - 25, jump), tolerance, start, saddle);
     if (eps__is_skew(saddle))
-        cut_log_delta(steps, eps, fmax(log_delta - 2, jump), tolerance, saddle);
+        cut_log_delta(steps, eps, fmax(log_delta - 2, jump), tolerance, saddle->tilt, saddle);
     saddle->eps = eps;
     saddle->log_delta = fmin(fmax(log_delta, jump), 0);
 }
 
-/* The eps at which the aimed saddle point gives log_delta, for heavy tails. */
-static double skew_epsilon(const struct eps__steps *steps, double log_delta, double tolerance, double start)
+void eps__aim(const struct eps__steps *steps, double eps, double known, double tolerance, struct eps__saddle *saddle)
+{
+    aim_from(steps, eps, known, tolerance, 0, saddle);
+}
+
+/* The eps at which the aimed saddle point gives log_delta, for heavy tails. `from`: near it. */
+static double skew_epsilon(const struct eps__steps *steps, double log_delta, double tolerance,
+                           const struct eps__saddle *from)
 {
     struct eps__saddle saddle;
-    double low = 0, high = fmax(start, 1e-9);
-    for (eps__aim(steps, high, NAN, tolerance, &saddle); saddle.log_delta > log_delta && high < EPS__EPSILON_MOST;
-         eps__aim(steps, high, NAN, tolerance, &saddle)) {
+    double low = 0, high = fmax(from->mean, 1e-9);
+    for (aim_from(steps, high, NAN, tolerance, from->tilt, &saddle);
+         saddle.log_delta > log_delta && high < EPS__EPSILON_MOST;
+         aim_from(steps, high, NAN, tolerance, saddle.tilt, &saddle)) {
         low = high;
         high *= 2;
     }
     for (int i = 0; i < 12 && high - low > 0.03 * high; i++) {
         double middle = low > 0 ? 0.5 * (low + high) : 0.25 * high;
-        eps__aim(steps, middle, NAN, tolerance, &saddle);
+        aim_from(steps, middle, NAN, tolerance, saddle.tilt, &saddle);
         *(saddle.log_delta > log_delta ? &low : &high) = middle;
     }
     return high;
@@ -330,7 +355,7 @@ double eps__saddle_epsilon(const struct eps__steps *steps, double log_delta, dou
         eps__saddle_moments(steps, middle, z_excess, &saddle);
         *(eps__saddle_log_delta(&saddle, saddle.mean) > log_delta ? &low : &high) = middle;
     }
-    return eps__is_skew(&saddle) ? skew_epsilon(steps, log_delta, tolerance, saddle.mean) : fmax(saddle.mean, 0);
+    return eps__is_skew(&saddle) ? skew_epsilon(steps, log_delta, tolerance, &saddle) : fmax(saddle.mean, 0);
 }
 
 /* width^2/6 for each step, 1.7 times that because cells are wider where the density is small; but at most |loss| width,

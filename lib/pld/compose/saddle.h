@@ -75,8 +75,10 @@ bool eps__one_loss_decides(const struct eps__steps *steps, double eps, double to
  * against it. */
 double eps__cut_excess(const struct eps__steps *steps, double least, double tolerance);
 
-/* Finds the tilt t >= 0 at which the tilted mean is eps, which minimises e^{K(t) - t eps}. */
-void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess, struct eps__saddle *saddle);
+/* Finds the tilt t >= 0 at which the tilted mean is eps, which minimises e^{K(t) - t eps}. start: a tilt near it; 0:
+ * none is known. */
+void eps__find_tilt(const struct eps__steps *steps, double eps, double z_excess, double start,
+                    struct eps__saddle *saddle);
 
 /* The saddle point for eps, given what is known of ln delta there (NAN: nothing). */
 void eps__aim(const struct eps__steps *steps, double eps, double known, double tolerance, struct eps__saddle *saddle);

@@ -27,8 +27,12 @@
 #include "lib/numerics/normal.h"
 #include "lib/pld/pairs/product_mixture.h"
 
-/* Most rows need few nodes, for which the remainder of the lower order is small enough. */
-enum { ORDER_LOW = 20, ORDER = 44, ORDER_CENTRED = 64, NODES_LOW = 6, NODES_MAX = 11, ROUGH_NODES = 5 };
+enum { ORDER = 44, ORDER_CENTRED = 64, NODES_MAX = 11, ROUGH_NODES = 5 };
+
+/* Most rows need few nodes, for which the remainder of a low order is small enough. */
+static const struct {
+    size_t order, nodes;
+} tries[] = {{14, 4}, {20, 6}, {ORDER, NODES_MAX}};
 
 #define CRAMER 1.0865L
 
@@ -278,13 +282,14 @@ bool eps__product_moments(struct eps__mixture *mixture, double *error, const str
             }
         return true;
     }
-    for (size_t order = ORDER_LOW; order <= ORDER; order += ORDER - ORDER_LOW) {
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        size_t order = tries[i].order;
         moments_of(mu, factors, len, order);
-        for (size_t n = 2; n <= (order < ORDER ? NODES_LOW : NODES_MAX); n++) {
+        for (size_t n = 2; n <= tries[i].nodes; n++) {
             if (!radau(node, weight, mu, n))
                 break;
-            for (size_t i = 0; i <= n; i++)
-                exact[i] = node[i];
+            for (size_t k = 0; k <= n; k++)
+                exact[k] = node[k];
             const struct quadrature found = {exact, weight, n + 1};
             double own = quadrature_error(&found, mu, mu, order, reach, participations);
             if (own <= budget) {

@@ -118,6 +118,9 @@ bool eps__optimal_model_init(struct eps__optimal_model *m, const struct eps__opt
 void eps__optimal_model_clear(struct eps__optimal_model *m);
 /* factors: the starting point, with U a multiple of the identity. */
 void eps__optimal_model_start(const struct eps__optimal_model *m, double *x);
+/* factors: the point that has the course of a point of the same problem with fewer steps. */
+void eps__optimal_model_refine(const struct eps__optimal_model *m, double *x, const struct eps__optimal_model *coarse,
+                               const double *coarse_x);
 /* entries: the starting point if there is none from the factors, with U diagonal. */
 void eps__optimal_model_identity(const struct eps__optimal_model *m, double *x);
 /* entries: starts at the point of the factors, which the model has taken over, moved below the pattern sums; each

@@ -18,6 +18,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,47 @@ void eps__optimal_model_start(const struct eps__optimal_model *m, double *x)
         x[i] = 1;
     for (size_t i = 0; i < m->o->n; i++)
         x[m->positive + i * m->o->epochs] = 1;
+}
+
+/* The place of item i of n among `coarse` items: *left, and *share of the one after it. */
+static void find_place(size_t i, size_t n, size_t coarse, size_t *left, double *share)
+{
+    double at = ((double)i + 0.5) * (double)coarse / (double)n - 0.5;
+    at = fmin(fmax(at, 0), (double)(coarse - 1));
+    *left = (size_t)at < coarse - 1 ? (size_t)at : coarse > 1 ? coarse - 2 : 0;
+    *share = coarse > 1 ? at - (double)*left : 0;
+}
+
+/* to[i stride] for i < n: between from[j stride], j < coarse. */
+static void interpolate(double *to, size_t n, const double *from, size_t coarse, size_t stride)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t left;
+        double share;
+        find_place(i, n, coarse, &left, &share);
+        to[i * stride] =
+            share > 0 ? (1 - share) * from[left * stride] + share * from[(left + 1) * stride] : from[left * stride];
+    }
+}
+
+void eps__optimal_model_refine(const struct eps__optimal_model *m, double *x, const struct eps__optimal_model *coarse,
+                               const double *coarse_x)
+{
+    const struct eps__optimal *o = m->o, *c = coarse->o;
+    size_t k = o->epochs, roots = roots_of(m);
+    assert(m->coordinates == EPS__OPTIMAL_FACTORS && coarse->coordinates == EPS__OPTIMAL_FACTORS && c->epochs == k);
+    if (roots > 0)
+        interpolate(x, o->n, coarse_x, c->n, 1);
+    interpolate(x + roots, o->starts, coarse_x + roots_of(coarse), c->starts, 1);
+    double *rows = x + m->positive;
+    const double *coarse_rows = coarse_x + coarse->positive;
+    for (size_t epoch = 0; epoch < k; epoch++) { /* the last epoch may be shorter */
+        size_t at = epoch * o->separation, coarse_at = epoch * c->separation;
+        size_t len = o->n - at < o->separation ? o->n - at : o->separation;
+        size_t coarse_len = c->n - coarse_at < c->separation ? c->n - coarse_at : c->separation;
+        for (size_t s = 0; s < k; s++)
+            interpolate(rows + at * k + s, len, coarse_rows + coarse_at * k + s, coarse_len, k);
+    }
 }
 
 /* ---------------------------------------------------------------- from coordinates to U */

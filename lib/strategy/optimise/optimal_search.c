@@ -25,6 +25,7 @@
 #include "lib/strategy/failures.h"
 #include "lib/strategy/optimise/optimal.h"
 
+enum { COARSER = 4, COARSEN_FROM = 256, COARSEST = 4 };
 enum { FIXED_POINTS = 6, FACTOR_MOVES = 300, PATH_MOVES = 2000, SMALL_GAINS = 20 };
 
 /* The fraction of the requested gap that the search aims at; the rest allows for rounding. */
@@ -36,6 +37,9 @@ static const double first_target = 0.1, target_ratio = 0.25;
 /* Over entries: the ratio of successive mu; the last mu n / T, as a fraction of the gap; and the gain of one step that
  * counts as small, as a fraction of mu n. */
 static const double path_ratio = 0.3, path_end = 0.05, small_gain = 5e-4;
+
+/* The least gap of a search with fewer steps. */
+#define COARSE_GAP 1e-4
 
 /* For progress: the shares of time of the approach and of the search; the rest is the proof. */
 static const double approach_share = 0.3, search_share = 0.6;
@@ -134,6 +138,19 @@ static enum eps_status ascend(struct eps__optimal_search *s, struct eps__optimal
     return status;
 }
 
+/* Allocates what a search holds. */
+static enum eps_status open_search(struct eps__optimal_search *s)
+{
+    size_t n = s->problem.n;
+    s->loss = INFINITY;
+    s->c = calloc(n * n, sizeof *s->c);
+    s->attempt = malloc(n * n * sizeof *s->attempt);
+    s->lower = calloc(n * n, sizeof *s->lower);
+    s->weights = calloc(n, sizeof *s->weights);
+    s->sums = calloc(s->problem.starts, sizeof *s->sums);
+    return s->c && s->attempt && s->lower && s->weights && s->sums ? EPS_OK : eps__strategy_no_memory(s->error);
+}
+
 /* Runs the fixed point from the identity to a few percent. */
 static enum eps_status approach(struct eps__optimal_search *s, struct eps__optimal_ascent *a)
 {
@@ -169,17 +186,82 @@ static enum eps_status singular(const struct eps__optimal_search *s)
                       "invertible one: change its coefficients, or choose another family");
 }
 
+static enum eps_status search_factors(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done);
+
+/* The same problem with COARSER times fewer steps. False: it is too small, or not smooth. */
+static bool coarsen(struct eps__optimal *coarse, struct eps__workload *workload, const struct eps__optimal *o)
+{
+    const size_t b = o->separation / COARSER, last = (o->n - (o->epochs - 1) * o->separation) / COARSER;
+    *coarse = *o;
+    if (o->n < COARSEN_FROM || b < COARSEST || last < 1 || o->overlapping || o->dense)
+        return false;
+    coarse->separation = coarse->starts = b;
+    coarse->n = (o->epochs - 1) * b + last;
+    *workload = *o->workload;
+    workload->n = coarse->n;
+    workload->momentum = pow(workload->momentum, COARSER);
+    workload->decay = pow(workload->decay, COARSER);
+    coarse->workload = workload;
+    return true;
+}
+
+/* Starts where a search with fewer steps has ended. *found: a holds such a point. */
+static enum eps_status start_coarse(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *found)
+{
+    struct eps__workload workload;
+    struct eps__optimal_model model = {0};
+    struct eps__optimal_ascent ascent = {0};
+    struct eps_error error = {0};
+    struct eps__optimal_search coarse = {.error = &error, .gap = fmax(s->gap / COARSER, COARSE_GAP)};
+    bool done;
+    *found = false;
+    if (!coarsen(&coarse.problem, &workload, &s->problem))
+        return EPS_OK;
+    enum eps_status status = open_search(&coarse);
+    if (status == EPS_OK && (!eps__optimal_model_init(&model, &coarse.problem, EPS__OPTIMAL_FACTORS, 0, NULL) ||
+                             !eps__optimal_ascent_init(&ascent, &model)))
+        status = eps__strategy_no_memory(&error);
+    if (status == EPS_OK)
+        status = search_factors(&coarse, &ascent, &done);
+    if (status == EPS_OK)
+        status = eps__optimal_poll(&s->problem, &error);
+    if (model.point.no_memory)
+        status = eps__strategy_no_memory(&error);
+    if (status == EPS_OK) {
+        a->model->floor = model.floor;
+        s->target = coarse.target;
+        eps__optimal_model_refine(a->model, a->x, &model, ascent.x);
+        *found = eps__optimal_value(a->model, a->x) > -INFINITY;
+    }
+    eps__optimal_ascent_clear(&ascent);
+    eps__optimal_model_clear(&model);
+    eps__optimal_search_clear(&coarse);
+    if (status == EPS_OK || status == EPS_INVALID) /* singular: perhaps the given problem is not */
+        return EPS_OK;
+    if (s->error)
+        *s->error = error;
+    return status;
+}
+
 static enum eps_status search_factors(struct eps__optimal_search *s, struct eps__optimal_ascent *a, bool *done)
 {
     struct eps__optimal_model *m = a->model;
-    bool stages = s->problem.max_squared;
-    s->target = stages ? first_target : s->gap;
-    m->floor = stages ? s->target / 4 : 0;
-    eps__optimal_model_start(m, a->x);
-    if (!(eps__optimal_value(m, a->x) > -INFINITY))
-        return singular(s);
-    eps__optimal_model_rescale(m, a->x);
-    enum eps_status status = approach(s, a);
+    bool stages = s->problem.max_squared, found;
+    enum eps_status status = start_coarse(s, a, &found);
+    if (status != EPS_OK)
+        return status;
+    if (found) {
+        s->target = fmax(s->target, s->gap);
+        eps__optimal_model_rescale(m, a->x);
+    } else {
+        s->target = stages ? first_target : s->gap;
+        m->floor = stages ? s->target / 4 : 0;
+        eps__optimal_model_start(m, a->x);
+        if (!(eps__optimal_value(m, a->x) > -INFINITY))
+            return singular(s);
+        eps__optimal_model_rescale(m, a->x);
+        status = approach(s, a);
+    }
     if (status == EPS_OK)
         status = ascend(s, a, done);
     /* If the cut to X >= 0 costs more than the target, finer targets gain nothing. */
@@ -269,20 +351,13 @@ static enum eps_status search_entries(struct eps__optimal_search *s, const struc
 
 enum eps_status eps__optimal_find(struct eps__optimal_search *s)
 {
-    size_t n = s->problem.n;
     struct eps__optimal_model factors = {0};
     struct eps__optimal_ascent ascent = {0};
     struct eps__optimal_point point = {0};
     bool done = false;
-    enum eps_status status = EPS_OK;
-    s->loss = INFINITY;
-    s->c = calloc(n * n, sizeof *s->c);
-    s->attempt = malloc(n * n * sizeof *s->attempt);
-    s->lower = calloc(n * n, sizeof *s->lower);
-    s->weights = calloc(n, sizeof *s->weights);
-    s->sums = calloc(s->problem.starts, sizeof *s->sums);
-    if (!s->c || !s->attempt || !s->lower || !s->weights || !s->sums)
-        return eps__strategy_no_memory(s->error);
+    enum eps_status status = open_search(s);
+    if (status != EPS_OK)
+        return status;
     /* For overlapping patterns, the factors' problem is far from the requested one. */
     if (s->problem.overlapping) {
         status = search_entries(s, NULL, NULL, &point);

@@ -361,5 +361,8 @@ TEST(lengths_are_short_and_smooth)
         while (rest % 2 == 0)
             rest /= 2;
         assert_true(rest == 1 || rest == 3 || rest == 5);
+        size_t seldom = eps__fft_length_seldom(n);
+        assert_true(seldom >= length && seldom < 2 * n + 2 && (seldom & (seldom - 1)) == 0);
     }
+    assert_int_equal(eps__fft_length_seldom(70000), 81920); /* a long transform takes longer than its plan */
 }

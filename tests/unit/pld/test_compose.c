@@ -465,7 +465,7 @@ TEST(cost_and_cancellation_are_statuses)
     plan_for(&plan, &drawn.pair, 1, 100, 0.01);
     assert_int_equal(build_pair(&pld, &drawn.pair, &plan, EPS__UPPER), EPS_OK);
     const struct eps__pld_power power = {&pld, 100};
-    const struct eps__compose_plan small = {1, 1e-9, INFINITY, 64}, large = {1, 1e-9, INFINITY, 1 << 20};
+    const struct eps__compose_plan small = {1, 1e-9, INFINITY, 64, false}, large = {1, 1e-9, INFINITY, 1 << 20, true};
     const struct eps_context canceled = {.canceled = always}, expired = {.expired = always};
     assert_int_equal(eps__compose(NULL, &panel, &power, 1, &small), EPS_TOO_COSTLY);
     assert_int_equal(eps__compose(&canceled, &panel, &power, 1, &large), EPS_CANCELED);

@@ -717,7 +717,7 @@ TEST(long_steps_are_left)
     struct eps_error error;
     assert_int_equal(eps_strategy_create(&context, &strategy, &error, &m), EPS_OK);
     size_t polls = w.polls, evaluations = eps_strategy_iterations(strategy);
-    assert_true(evaluations >= 1 && evaluations <= 10 && polls >= 40 * evaluations);
+    assert_true(evaluations <= 10 && polls >= 40 * (evaluations + 1));
     const double *inverse;
     w = (struct watcher){.cancel_after = 2};
     assert_int_equal(eps__strategy_inverse(&context, &inverse, &error, strategy), EPS_CANCELED);

@@ -376,8 +376,8 @@ TEST(the_search_is_part_of_the_estimate)
     struct eps_error error = {0};
     assert_int_equal(eps_job_serves(NULL, &error, &job, &operations, &bytes), EPS_OK);
     assert_int_equal(eps_job_serves(NULL, &error, &plain, &without, &bytes), EPS_OK);
-    assert_true(operations > 5 * without);
-    const struct eps_context limited = {.max_operations = 2 * without};
+    assert_true(operations > 1.5 * without);
+    const struct eps_context limited = {.max_operations = 1.4 * without};
     assert_int_equal(eps_job_serves(&limited, &error, &job, NULL, NULL), EPS_TOO_COSTLY);
     struct eps_result *result = NULL;
     assert_int_equal(eps_solve(&limited, &result, &error, &job), EPS_TOO_COSTLY);
