@@ -22,8 +22,8 @@ extern const struct eps__mc_law_class eps__mc_poisson_banded, eps__mc_poisson_fe
 
 /* Whether there are not too many bands. If there are, returns false and sets the error. */
 bool eps__mc_poisson_few_serves(const struct eps__setting *setting, struct eps_error *error);
-/* The most participations that a state of its recursion holds, at least 2; 0: too many bands. *crowds: about how often a
- * draw that matters has more. */
+/* The most participations that a state of its recursion holds, at least 2; 0: too many bands. *crowds: about how often
+ * a draw that matters has more. */
 unsigned eps__mc_poisson_few_held(double *crowds, size_t rounds, size_t memory, double p);
 /* Whether its bounds are tight. */
 bool eps__mc_poisson_few_suits(size_t rounds, size_t memory, double p);
