@@ -676,8 +676,7 @@ def test_a_plan_of_several_batch_sizes_is_drawn_as_it_is_ranked(browser, host):
     browser.open("#/plans")
     for member, value in (("epochs", "4,"), ("batch_size", "50, 100"), ("dataset_size", "500"), ("max_bands", "")):
         browser.enter(member, value)
-    for name in ("none", "poisson"):
-        browser.one(f'#plan-form input[value="{name}"]').click()
+    browser.one('#plan-form input[value="none"]').click()
     browser.one("#plan-submit").click()
     browser.wait(lambda: "succeeded" in browser.text("#state"))
     plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
