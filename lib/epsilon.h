@@ -615,6 +615,10 @@ struct eps_plan {
     size_t max_bands;  /* number of noise rows that fit in memory, the current row included; 0: any number */
     uint32_t schemes;  /* bits 1u << enum eps_scheme: schemes that the data loader supports; 0: all */
     uint32_t families; /* bits 1u << enum eps_family; 0: all families that need no given coefficients */
+    /* How many candidates are verified by draws once all are solved (eps_plan_verification()), at most
+     * EPS_PLAN_VERIFIED_MOST; 0: none. The jobs of candidates then have a smaller delta than the plan, so that the best
+     * one keeps the plan's although it was chosen after the draws. */
+    unsigned verified;
 };
 
 /* A candidate of a plan, or the reason why it cannot be tried. */
@@ -630,7 +634,8 @@ struct eps_plan_candidate {
     char reason[480];       /* "" with EPS_OK */
 };
 
-enum { EPS_PLAN_PAIRS_MAX = 8 }; /* batch sizes times lengths */
+enum { EPS_PLAN_PAIRS_MAX = 8 };     /* batch sizes times lengths */
+enum { EPS_PLAN_VERIFIED_MOST = 3 }; /* candidates that a plan verifies by draws */
 
 /* Sets *plan to its defaults: prefix sums, zero_out, mean_squared, all schemes and families. Lists are empty and
  * numbers are NAN or 0. */
@@ -657,12 +662,17 @@ EPS_API size_t eps_plan_check(const struct eps_plan *plan, size_t max_n, eps_rep
  *
  * In: max_n as for eps_job_check(). context may be NULL; its limits also decide what is too costly.
  * Returns EPS_OK and *candidates, malloc'ed, which the caller frees; EPS_INVALID (the first violation of
- * eps_plan_check()), EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY. Cost: O(n) per candidate.
+ * eps_plan_check()), EPS_UNSUPPORTED (candidates are to be verified, but draws can prove nothing for any of them),
+ * EPS_CANCELED, EPS_TIMEOUT, EPS_NO_MEMORY. Cost: O(n) per candidate.
  */
 EPS_API EPS_MUST_USE enum eps_status eps_plan_candidates(const struct eps_context *context,
                                                          struct eps_plan_candidate **candidates, size_t *len,
                                                          struct eps_error *error, const struct eps_plan *plan,
                                                          size_t max_n);
+
+/* Turns the job of a candidate into the one that verifies it: the same question to monte_carlo, with this limit on the
+ * time of the draws, in [1e-3, 1e9]. */
+EPS_API void eps_plan_verification(struct eps_job *job, double max_seconds);
 
 /*
  * Computes a lower bound on a candidate's error in the given objective that holds for every accountant, or 0 if nothing

@@ -17,15 +17,18 @@
 #define WHERE_MAX 96
 enum { NAMES_MAX = 32 }; /* as many as there are bits */
 
-const char *const api__plan_members[] = {"n",        "epochs",    "batch_size", "dataset_size", "epsilon", "delta",
-                                         "workload", "objective", "adjacency",  "max_bands",    "schemes", "families",
-                                         "label",    NULL};
+#define SECONDS_DEFAULT 60 /* of a verification */
+
+const char *const api__plan_members[] = {
+    "n",         "epochs",    "batch_size", "dataset_size", "epsilon", "delta",       "workload", "objective",
+    "adjacency", "max_bands", "schemes",    "families",     "verify",  "max_seconds", "label",    NULL};
 
 struct reading {
     struct api_errors *errors;
     const json_t *json;
     size_t max_n;
     struct eps_plan plan;
+    double max_seconds;  /* NAN: nothing is verified */
     struct api_job *job; /* the job of the first pair; the plan uses its arrays */
     size_t n[EPS_PLAN_PAIRS_MAX];
     double epochs[EPS_PLAN_PAIRS_MAX];
@@ -245,6 +248,32 @@ static void read_max_bands(struct reading *reading)
         api__read_integer(&decoder, "/max_bands", value, &field, &reading->plan.max_bands);
 }
 
+/* Reads how candidates are verified, and how long that may take for each of them. */
+static void read_verify(struct reading *reading)
+{
+    const json_t *verify = member(reading->json, "verify"), *seconds = member(reading->json, "max_seconds");
+    struct api_decoder decoder = {.errors = reading->errors, .max_n = reading->max_n};
+    double value = SECONDS_DEFAULT;
+    bool draws = verify && api__is_word(verify, "draws");
+    if (verify && !draws)
+        api_errors_add(reading->errors, "/verify",
+                       "must be \"draws\": the noise of the best candidates by estimate is verified by monte_carlo; "
+                       "leave it out for a plan by proofs");
+    if (seconds && !verify)
+        api_errors_add(reading->errors, "/max_seconds",
+                       "is the time of a verification: add \"verify\": \"draws\", or leave it out");
+    if (seconds && verify) {
+        size_t before = reading->errors->len;
+        api__read_real(&decoder, "/max_seconds", seconds, "a number", &value);
+        if (reading->errors->len == before && !(value >= 1e-3 && value <= 1e9))
+            api_errors_add(reading->errors, "/max_seconds", "must lie in [0.001, 1e9]");
+    }
+    if (draws) {
+        reading->plan.verified = EPS_PLAN_VERIFIED_MOST;
+        reading->max_seconds = value;
+    }
+}
+
 static void refuse_unknown(struct reading *reading)
 {
     const char *name;
@@ -260,7 +289,7 @@ static void refuse_unknown(struct reading *reading)
         const char *meant = api_meant(name, api__plan_members, i);
         api_errors_add(reading->errors, where,
                        "unknown field%s%s%s: n, epochs, batch_size, dataset_size, epsilon, delta, workload, objective, "
-                       "adjacency, max_bands, schemes, families, label",
+                       "adjacency, max_bands, schemes, families, verify, max_seconds, label",
                        meant ? "; did you mean " : "", meant ? meant : "", meant ? "? Allowed" : "; allowed");
     }
 }
@@ -298,7 +327,8 @@ static struct api_plan *make(struct reading *reading, const struct eps_context *
             api_errors_add(reading->errors, error.pointer, "%s", error.message);
         return NULL;
     }
-    struct api_plan *plan = api__plan_write(reading->json, reading->plan.objective, candidates, len);
+    struct api_plan *plan =
+        api__plan_write(reading->json, reading->plan.objective, reading->max_seconds, candidates, len);
     if (!plan)
         reading->errors->out_of_memory = true;
     free(candidates);
@@ -308,7 +338,7 @@ static struct api_plan *make(struct reading *reading, const struct eps_context *
 struct api_plan *api_plan_decode(struct api_errors *errors, const struct eps_context *context, const json_t *json,
                                  size_t max_n)
 {
-    struct reading reading = {.errors = errors, .json = json, .max_n = max_n};
+    struct reading reading = {.errors = errors, .json = json, .max_n = max_n, .max_seconds = NAN};
     struct api_plan *plan = NULL;
     eps_plan_init(&reading.plan);
     if (!json_is_object(json)) {
@@ -318,6 +348,7 @@ struct api_plan *api_plan_decode(struct api_errors *errors, const struct eps_con
     refuse_unknown(&reading);
     read_objective(&reading);
     read_max_bands(&reading);
+    read_verify(&reading);
     reading.plan.schemes = read_names(&reading, "schemes", scheme_at, EPS_SCHEME_COUNT);
     reading.plan.families = read_names(&reading, "families", family_at, EPS_FAMILY_COUNT);
     char *label = api__group_label(errors, json_object_get(json, "label"));

@@ -7,6 +7,8 @@
 #ifndef API_REQUESTS_PLAN_H
 #define API_REQUESTS_PLAN_H
 
+#include <math.h>
+
 #include "api/codec/codec.h"
 #include "api/codec/figures.h"
 
@@ -18,8 +20,9 @@ struct api_plan {
     /* An array of objects: family, bands, scheme, n, batch_size, pair, buffers, bounded, reference, reason, job. */
     json_t *candidates;
     enum eps_objective objective;
-    char *label;   /* UTF-8, or NULL; not part of the request's identity */
-    char *request; /* {"asked":...,"candidates":[...]} as text, for api_plan_read() */
+    double max_seconds; /* of each verification; NAN: none is asked for */
+    char *label;        /* UTF-8, or NULL; not part of the request's identity */
+    char *request;      /* {"asked":...,"candidates":[...]} as text, for api_plan_read() */
 };
 
 /*
@@ -35,6 +38,13 @@ void api_plan_destroy(struct api_plan *plan);
 static inline size_t api_plan_len(const struct api_plan *plan)
 {
     return json_array_size(plan->candidates);
+}
+
+/* How many candidates are verified at most, once all have been solved. */
+static inline size_t api_plan_verified(const struct api_plan *plan)
+{
+    size_t len = api_plan_len(plan);
+    return isnan(plan->max_seconds) ? 0 : len < EPS_PLAN_VERIFIED_MOST ? len : EPS_PLAN_VERIFIED_MOST;
 }
 
 /* A member of a candidate; borrowed. */

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +36,9 @@ static json_t *encode_candidates(const struct eps_plan_candidate *candidates, si
     return api__built(&build, array);
 }
 
-/* The request without the label and without nulls. The objective is always present. */
-static json_t *encode_asked(const json_t *json, enum eps_objective objective)
+/* The request without the label and without nulls. The objective is always present, and what is verified has its
+ * time. */
+static json_t *encode_asked(const json_t *json, enum eps_objective objective, double max_seconds)
 {
     struct api_build build = {0};
     json_t *asked = json_object();
@@ -46,10 +48,12 @@ static json_t *encode_asked(const json_t *json, enum eps_objective objective)
             api__set(&build, asked, api__plan_members[i], json_incref(value));
     }
     api__set(&build, asked, "objective", json_string(eps_objective_name(objective)));
+    if (!isnan(max_seconds))
+        api__set(&build, asked, "max_seconds", json_real(max_seconds));
     return api__built(&build, asked);
 }
 
-struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective,
+struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective, double max_seconds,
                                  const struct eps_plan_candidate *candidates, size_t len)
 {
     struct api_plan *plan = calloc(1, sizeof *plan);
@@ -57,7 +61,8 @@ struct api_plan *api__plan_write(const json_t *json, enum eps_objective objectiv
     if (!plan)
         return NULL;
     plan->objective = objective;
-    plan->asked = encode_asked(json, objective);
+    plan->max_seconds = max_seconds;
+    plan->asked = encode_asked(json, objective, max_seconds);
     plan->candidates = encode_candidates(candidates, len);
     text_puts(&text, "{\"asked\":");
     text_value(&text, plan->asked);
@@ -83,6 +88,8 @@ struct api_plan *api_plan_read(const char *request)
         const char *objective = json_string_value(json_object_get(plan->asked, "objective"));
         bool largest = objective && !strcmp(objective, eps_objective_name(EPS_OBJECTIVE_MAX_SQUARED));
         plan->objective = largest ? EPS_OBJECTIVE_MAX_SQUARED : EPS_OBJECTIVE_MEAN_SQUARED;
+        const json_t *seconds = json_object_get(plan->asked, "max_seconds");
+        plan->max_seconds = json_is_number(seconds) ? json_number_value(seconds) : NAN;
     }
     bool whole = plan && json_is_object(plan->asked) && json_is_array(plan->candidates);
     json_decref(json);

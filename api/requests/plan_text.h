@@ -11,8 +11,9 @@
 /* The members that the body of a POST may have; ends with NULL. */
 extern const char *const api__plan_members[];
 
-/* Builds the plan from the body and the candidates, without the label. Returns NULL if memory runs out. */
-struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective,
+/* Builds the plan from the body and the candidates, without the label. max_seconds: of a verification; NAN: there is
+ * none. Returns NULL if memory runs out. */
+struct api_plan *api__plan_write(const json_t *json, enum eps_objective objective, double max_seconds,
                                  const struct eps_plan_candidate *candidates, size_t len);
 
 #endif

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/accountants/accountant.h"
 #include "lib/accountants/least.h"
+#include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/ask/plan_choose.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -69,7 +71,7 @@ static struct eps_job job_of(const struct eps_plan *plan, size_t batch, size_t l
     job.mechanism.sampling.batch_size = plan->batch_sizes[batch];
     job.mechanism.sampling.dataset_size = plan->dataset_size;
     job.query.epsilon = plan->epsilon;
-    job.query.delta = plan->delta;
+    job.query.delta = plan->verified > 0 ? eps__mc_choice_delta(plan->delta, plan->verified) : plan->delta; /* (A53) */
     return job;
 }
 
@@ -150,6 +152,9 @@ static void check_choice(struct eps__check *check, const struct eps_plan *plan)
                             f < EPS_FAMILY_COUNT ? eps_family_name((enum eps_family)f) : "an unknown family", list);
     if (plan->schemes >> EPS_SCHEME_COUNT)
         eps__check_fail(check, "/schemes", "contains an unknown scheme");
+    if (plan->verified > EPS_PLAN_VERIFIED_MOST)
+        eps__check_fail(check, "/verify", "asks for %u verified candidates, but at most %d are verified",
+                        plan->verified, EPS_PLAN_VERIFIED_MOST);
     if (eps_objective_name(plan->objective) == NULL)
         eps__check_fail(check, "/objective", "must be mean_squared or max_squared");
     if (isnan(plan->epsilon))
@@ -513,6 +518,47 @@ static enum eps_status put_in_turn(struct list *list)
     return status;
 }
 
+/* ---------------------------------------------------------------- verification */
+
+/* The accountant that draws: the one that solves by itself. */
+static enum eps_accountant drawing(void)
+{
+    size_t i = 0;
+    while (!eps__accountants[i]->solve)
+        i++;
+    return eps__accountants[i]->method;
+}
+
+void eps_plan_verification(struct eps_job *job, double max_seconds)
+{
+    struct eps_job plain;
+    eps_job_init(&plain);
+    job->query.accountant = plain.query.accountant;
+    job->query.accountant.method = drawing();
+    job->query.accountant.max_seconds = max_seconds;
+    job->query.accountant.given = 1u << EPS_TUNING_MAX_SECONDS;
+}
+
+/* Refuses a plan whose candidates are to be verified, but of which none can be. */
+static enum eps_status check_verifiable(const struct list *list, struct eps_error *error)
+{
+    struct eps_error reason = {0};
+    for (size_t i = 0; i < list->len; i++) {
+        const struct eps_plan_candidate *candidate = &list->items[i];
+        struct eps_error own = {0};
+        if (candidate->status != EPS_OK || !eps__sampling_random(&candidate->job.mechanism))
+            continue;
+        enum eps_status status = eps__plan_verifiable(list->context, &own, &candidate->job);
+        if (status == EPS_OK || status == EPS_CANCELED || status == EPS_TIMEOUT || status == EPS_NO_MEMORY)
+            return status;
+        reason = own;
+    }
+    return eps__error(error, EPS_UNSUPPORTED, "/verify",
+                      "is for a plan with a candidate whose noise draws can reduce, and there is none%s%s: leave it "
+                      "out, or allow more schemes and families",
+                      reason.message[0] ? ", because for the last one " : "", reason.message);
+}
+
 static void first_violation(void *user, const char *pointer, const char *message)
 {
     struct eps_error *error = user;
@@ -538,8 +584,12 @@ enum eps_status eps_plan_candidates(const struct eps_context *context, struct ep
         status = drop_dear(&list);
     if (status == EPS_OK)
         status = put_in_turn(&list);
+    if (status == EPS_OK && plan->verified > 0)
+        status = check_verifiable(&list, &first);
     if (status != EPS_OK) {
         free(list.items);
+        if (status == EPS_UNSUPPORTED)
+            return eps__error(error, status, first.pointer, "%s", first.message);
         return eps__error(error, status, "", status == EPS_NO_MEMORY ? "out of memory" : "the plan did not finish");
     }
     *candidates = list.items;

@@ -36,6 +36,39 @@ enum eps_status eps__plan_serves(const struct eps_context *context, struct eps_e
     return status == EPS_OK ? eps_job_serves(context, error, &other, NULL, NULL) : status;
 }
 
+/* Whether `auto` runs an accountant that is exact or whose pairs the mechanism attains, so that no draws show a smaller
+ * answer, and none are estimated. */
+static enum eps_status is_exact(bool *exact, const struct eps_context *context, struct eps_error *error,
+                                const struct eps_job *job)
+{
+    const struct eps__accountant *serving[EPS__ACCOUNTANTS_MAX];
+    struct eps_job other = stand_in(job);
+    struct eps__setting setting;
+    other.query.accountant.method = EPS_ACCOUNTANT_AUTO;
+    enum eps_status status = eps__setting_probe(&setting, error, context, &other);
+    if (status != EPS_OK)
+        return status;
+    size_t len = eps__setting_accountants(&setting, serving, error);
+    for (size_t i = 0; i < len; i++)
+        *exact |= serving[i]->exact(&setting) || (serving[i]->attained && serving[i]->attained(&setting));
+    eps__setting_close(&setting);
+    return EPS_OK;
+}
+
+enum eps_status eps__plan_verifiable(const struct eps_context *context, struct eps_error *error,
+                                     const struct eps_job *job)
+{
+    struct eps_job drawn = *job;
+    bool exact = false;
+    eps_plan_verification(&drawn, 1);
+    enum eps_status status = eps__plan_serves(context, error, &drawn);
+    if (status == EPS_OK)
+        status = is_exact(&exact, context, error, job);
+    if (status == EPS_OK && exact)
+        status = eps__error(error, EPS_UNSUPPORTED, "", "what is proven is exact");
+    return status;
+}
+
 static enum eps_status too_costly(struct eps_error *error, double operations, double max_operations)
 {
     eps__error(error, EPS_TOO_COSTLY, "",

@@ -13,6 +13,11 @@
 EPS_MUST_USE enum eps_status eps__plan_serves(const struct eps_context *context, struct eps_error *error,
                                               const struct eps_job *job);
 
+/* Returns EPS_OK if draws may prove less noise than is proven without them for a job that is served, as far as is known
+ * before its strategy is computed; EPS_UNSUPPORTED with the reason; or fails as eps__plan_serves() does. */
+EPS_MUST_USE enum eps_status eps__plan_verifiable(const struct eps_context *context, struct eps_error *error,
+                                                  const struct eps_job *job);
+
 /*
  * Sets the accountant of a job that is served so that accounting takes at most max_operations: `auto`, or else the
  * first amplifying accountant that is cheap enough. If optimising the share of bad events is expensive, the job gets a

@@ -24,8 +24,15 @@ const FIELDS = {
   delta: ['Delta', 'Between 0 and 1.', '1e-5'],
   max_bands: ['Maximum noise rows',
               'The number of noise rows that fit in memory, including the current one; no limit if empty.', '16'],
+  max_seconds: ['Seconds of a verification', 'Of draws for each candidate, if the best are verified; 60 if empty.', ''],
   workload: ['Workload', 'As JSON, such as {"type": "momentum", "momentum": 0.9}; prefix sums (plain SGD) if empty.',
              '', 'json'],
+};
+/* member: [label, help, value if it is ticked] */
+const FLAGS = {
+  verify: ['Verify the best by draws',
+           'When all candidates are done, Monte Carlo draws lower the noise of up to three of them, if they can.',
+           'draws'],
 };
 const CHOICES = {
   objective: ['Objective', 'The error to minimise.', ['mean_squared', 'max_squared']],
@@ -38,7 +45,7 @@ const SETS = {
 };
 
 const KIND = {noun: 'plan', plural: 'plans', children: 'candidates',
-              asked: [FIELDS, CHOICES, SETS].flatMap(Object.keys), question: ofPlan, found: {
+              asked: [FIELDS, CHOICES, SETS, FLAGS].flatMap(Object.keys), question: ofPlan, found: {
   Error: ({best: [first] = [], objective}) => number(first?.error[objective]),
   Noise: ({best: [first] = []}) => safe(first?.noise_multiplier),
   Gain: ({best: [first] = []}) => number(first?.gain, 4),
@@ -65,6 +72,15 @@ function ticks(member, [label, help, names]) {
            h('p', {class: 'error', id: `${id}-error`}));
 }
 
+function tick(member, [label, help, value]) {
+  const id = `plan-${member}`;
+  return h('div', {class: 'field'},
+           h('label', {for: id}, h('input', {type: 'checkbox', id, name: member, value,
+                                             'aria-describedby': `${id}-help ${id}-error`}), ` ${label}`),
+           h('p', {class: 'help', id: `${id}-help`}, help),
+           h('p', {class: 'error', id: `${id}-error`}));
+}
+
 const numeral = (text) => text === '' || Number.isNaN(Number(text)) ? text : Number(text);
 
 /* A value that cannot be read is sent as it was entered, and the service reports the error. */
@@ -87,7 +103,8 @@ function read(form) {
       plan[member] = readers[kind](text);
     }
   }
-  Object.keys(CHOICES).forEach((member) => { plan[member] = data.get(member); });
+  [CHOICES, FLAGS].flatMap(Object.keys).filter((member) => data.has(member))
+    .forEach((member) => { plan[member] = data.get(member); });
   Object.keys(SETS).filter((member) => data.has(member)).forEach((member) => { plan[member] = data.getAll(member); });
   return data.get('label') ? {...plan, label: data.get('label')} : plan;
 }
@@ -126,6 +143,7 @@ function planForm() {
     Object.entries(CHOICES).map(([member, [label, help, values]]) =>
       row(member, label, help, h('select', {name: member}, values.map((value) => h('option', {}, value))))),
     Object.entries(SETS).map(([member, set]) => ticks(member, set)),
+    Object.entries(FLAGS).map(([member, flag]) => tick(member, flag)),
     row('label', 'Label', 'At most 200 characters.',
         h('input', {type: 'text', name: 'label', maxlength: 200, autocomplete: 'off'})),
     h('div', {class: 'actions'},
@@ -171,6 +189,12 @@ const FIGURES = [{title: 'noise', read: (one) => one.noise_multiplier, show: (on
 const ESTIMATE = {title: 'error by estimate', read: ({estimate}) => estimate?.noise_multiplier ? estimate.error : null,
                   show: ({estimate}) => estimate?.noise_multiplier ? number(estimate.error) : '–'};
 
+/* How a candidate was verified by draws, or why it was not. */
+const told = ({verification: one}) => !one ? '–' : one.reason ? `not verified: ${one.reason}` : one.status;
+
+const VERIFICATION = {title: 'verification', read: ({verification}) => verification?.status ?? null,
+                      show: (one) => h('span', {class: 'why'}, one.verified ? 'verified' : told(one))};
+
 /* objective: the error by which candidates are ranked. */
 const best = (objective) =>
   [plain('rank'), MECHANISM, figure(objective, 'error'), ...FIGURES, plain('buffers'), plain('n'), plain('batch_size')];
@@ -182,13 +206,26 @@ function columns(objective, fail) {
   const other = objective === 'max_squared' ? 'mean_squared' : 'max_squared';
   return [...best(objective), plain('accountant'),
           {title: 'job', read: () => null, show: (one) => one.job ? button(one) : '–'}, figure(other),
-          ESTIMATE, plain('guarantee'),
+          ESTIMATE, plain('guarantee'), VERIFICATION,
+          {title: 'noise by proof', read: (one) => (one.proven ?? one).noise_multiplier,
+           show: (one) => safe((one.proven ?? one).noise_multiplier)},
           {title: 'status', read: (one) => one.status, show: (one) => badge(one.status)},
           {title: 'why not', read: (one) => one.reason, show: (one) => h('span', {class: 'why'}, one.reason ?? '')}];
 }
 
+/* What a verified value presumes. */
+function presumed({proven, verification: one}) {
+  const chances = Object.values(one.monte_carlo ?? {}).filter(Boolean).map((draws) => draws.failure_probability);
+  return h('div', {id: 'plan-verified'},
+    h('p', {}, `Verified by draws (${one.guarantee}); ${safe(proven.noise_multiplier)} is proven without them.`,
+      chances.length ? ` The draws fail with a probability of at most ${number(Math.max(...chances), 3)}, ` +
+                       'which delta includes.' : ''),
+    h('details', {}, h('summary', {}, 'What this presumes'),
+      h('ul', {}, one.assumptions.map((text) => h('li', {}, text)))));
+}
+
 /* The best candidate so far, and its gain. */
-function headline({best: [first], objective, status, hint}) {
+function headline({best: [first], candidates, objective, status, hint}) {
   if (!first) {
     return h('section', {class: 'result', 'aria-label': 'Answer'},
              h('p', {class: 'quiet'}, 'No candidate has a result yet.'));
@@ -206,6 +243,7 @@ function headline({best: [first], objective, status, hint}) {
       `Noise multiplier ${safe(first.noise_multiplier)}, ${objective} ${number(first.error[objective])}, ` +
       `${number(first.buffers)} noise rows kept.`),
     h('p', {id: 'gain'}, gain),
+    first.verified && presumed(candidates[0]),
     hint && h('p', {id: 'plan-hint'}, `By its estimate, ${hint}.`));
 }
 

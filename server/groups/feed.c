@@ -3,10 +3,14 @@
  * portion at a time, so that posts that wait for that thread are served in between. Children that are answered from the
  * cache are final at once; of those that must be computed, `width` are in progress.
  *
+ * From the barrier of a group on, children are created one at a time: what is decided about one of them may depend on
+ * all rows before it, and after a crash on nothing else.
+ *
  * A row that cannot be written is retried; a child is never skipped.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +31,21 @@ static size_t width(const struct group *group)
     return own ? own : 2 * (size_t)config->workers + (config->broker ? 2 * (size_t)config->broker_jobs : 0);
 }
 
+/* Whether the barrier, if the next turn is behind it, is open. */
+static bool is_open_locked(const struct group *group)
+{
+    if (group->next < group->barrier)
+        return true;
+    for (const struct child *child = group->children; child; child = child->next)
+        if (child->turn < group->barrier)
+            return false;
+    return group->storing == 0;
+}
+
 static bool may_feed_locked(const struct group *group)
 {
     return !group->canceled && group->next < group->record.total && group->storing < PORTION &&
-           group->under_way < width(group);
+           group->under_way < width(group) && is_open_locked(group);
 }
 
 void groups__go_on_locked(struct group *group)
@@ -182,13 +197,14 @@ static void make(struct child *child)
     const struct group *group = child->group;
     struct store_child_insert *insert = &child->insert;
     struct api_job *job = NULL;
-    enum child_kind kind = group->kind->child(group->groups->server, &group->record, group->asked, insert->number, &job,
-                                              child->detail, sizeof child->detail);
+    enum child_kind kind = group->kind->child(group->groups->server, &group->record, group->asked, &insert->number,
+                                              &job, child->detail, sizeof child->detail);
+    assert(child->turn < group->barrier ? insert->number == child->turn : insert->number >= group->barrier);
     memcpy(insert->parent, group->record.id, UUID_SIZE);
-    insert->status = kind == CHILD_SKIPPED ? JOB_CANCELED : JOB_FAILED;
+    insert->status = kind == CHILD_SKIPPED || kind == CHILD_TRIED ? JOB_CANCELED : JOB_FAILED;
     insert->write.done = child_stored;
     insert->write.held = child_held;
-    if (kind == CHILD_JOB)
+    if (kind == CHILD_JOB || kind == CHILD_TRIED)
         propose(child, job);
     insert->detail = child->detail[0] ? child->detail : NULL;
     api_job_destroy(job);
@@ -201,7 +217,7 @@ static bool feed_one(struct group *group)
     pthread_mutex_lock(&groups->mutex);
     bool may = child && may_feed_locked(group) && !jobs_stopping(groups->server->jobs);
     if (may) {
-        child->insert.number = group->next++;
+        child->insert.number = child->turn = group->next++;
         groups__skip_begun(group);
         groups__child_add_locked(group, child);
         group->storing++;

@@ -282,6 +282,7 @@ struct group *groups__group_create(struct groups *groups, const struct group_rec
     group->groups = groups;
     group->kind = kinds[record->kind];
     group->task.child = group->kind->computes;
+    group->barrier = SIZE_MAX;
     group->place = place_of(groups, record);
     group->done = record->done;
     group->canceled = group->cancel_left = record->canceling;
@@ -295,6 +296,13 @@ struct group *groups__group_create(struct groups *groups, const struct group_rec
     return group;
 }
 
+void groups__group_set_asked(struct group *group, void *asked)
+{
+    group->asked = asked;
+    if (asked && group->kind->barrier)
+        group->barrier = group->kind->barrier(asked);
+}
+
 bool groups__register_locked(struct groups *groups, struct group *group)
 {
     return map_insert(&groups->live, &group->node, group->record.id);
@@ -306,7 +314,7 @@ bool groups_admit(struct groups *groups, const struct group_record *record, void
     pthread_mutex_lock(&groups->mutex);
     bool admitted = group && groups__register_locked(groups, group);
     if (admitted) {
-        group->asked = asked;
+        groups__group_set_asked(group, asked);
         groups__go_on_locked(group);
     }
     pthread_mutex_unlock(&groups->mutex);

@@ -9,8 +9,9 @@
  * Add a row to the table of groups.c, a value to enum group_kind_id (records.h; the `kind` of rows), and how the kind
  * is shown: a struct group_routes (see routes/groups/sweeps.c) and its row at the end of routes/groups/groups.c. A kind
  * that needs earlier results to decide about the next child (to skip one that cannot win) reads them in child() with
- * store_each_child(). Children are requested in the order of their numbers, while up to `width` earlier ones may still
- * run.
+ * store_each_child(). Children have their turns in order, while up to `width` earlier ones may still run. From a
+ * barrier on, a child has its turn only when the rows of all before it are stored, and those before the barrier are
+ * final.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -30,6 +31,7 @@ struct groups;
 /* The outcome of creating a child. */
 enum child_kind {
     CHILD_JOB,    /* *job */
+    CHILD_TRIED,  /* *job, which is skipped if no accountant serves it */
     CHILD_WRONG,  /* an invalid job: its row is a failed one, with the detail */
     CHILD_SKIPPED /* not worth computing: its row is a canceled one, with the detail */
 };
@@ -38,9 +40,12 @@ struct group_kind {
     /* Opens the request of the record; NULL: damaged, or out of memory. */
     void *(*open)(const struct group_record *record);
     void (*close)(void *asked);
-    /* Creates child `number`. On the bulk thread, one at a time; it may take a millisecond. */
-    enum child_kind (*child)(const struct server *server, const struct group_record *record, void *asked, size_t number,
-                             struct api_job **job, char *detail, size_t detail_size);
+    /* The turns before the barrier; NULL: there is none. */
+    size_t (*barrier)(const void *asked);
+    /* Creates a child. *number: its turn; from the barrier on, child() may change it to another number that no child
+     * has, from the barrier on. On the bulk thread, one at a time; it may take a millisecond. */
+    enum child_kind (*child)(const struct server *server, const struct group_record *record, void *asked,
+                             size_t *number, struct api_job **job, char *detail, size_t detail_size);
     bool computes; /* child() may take longer, so a worker runs it */
     size_t width;  /* the number of children in progress at a time; 0: twice the number of workers */
 };

@@ -18,6 +18,7 @@
 struct child {
     struct store_child_insert insert; /* first */
     struct group *group;
+    size_t turn;
     struct child *prev;
     struct child *next;
     char id[UUID_SIZE]; /* of its job; "": it has none */
@@ -37,8 +38,9 @@ struct group {
     const struct group_kind *kind;
     void *asked;              /* of the kind */
     struct reservation place; /* in the queue */
-    unsigned char *begun;     /* one bit per child, set if it had its turn in an earlier process; NULL: none had */
-    size_t next;              /* the next child; those before it had their turn */
+    size_t barrier;           /* the turns before it */
+    unsigned char *begun;     /* one bit per turn, set if it was in an earlier process; NULL: none was */
+    size_t next;              /* the next turn; those before it were */
     size_t storing;           /* children whose row is not committed yet */
     size_t under_way;         /* children whose job is queued or running */
     struct child *children;
@@ -66,8 +68,10 @@ bool groups__register_locked(struct groups *groups, struct group *group);
 void groups__go_on_locked(struct group *group);
 /* Queues the last write. */
 void groups__end_locked(struct group *group);
-/* Moves `next` to a child that has not had its turn. */
+/* Moves `next` to a turn that has not been. */
 void groups__skip_begun(struct group *group);
+/* Sets what the kind asks for; the group owns it. */
+void groups__group_set_asked(struct group *group, void *asked);
 void groups__child_add_locked(struct group *group, struct child *child);
 /* The child is final and is freed. */
 void groups__child_end_locked(struct child *child, bool under_way);

@@ -15,6 +15,7 @@
 struct recovery {
     struct groups *groups;
     struct group *group; /* the group whose children are read */
+    size_t late;         /* those of its children that are numbered from the barrier on */
     size_t len;
     bool failed;
 };
@@ -36,8 +37,10 @@ static void recover_child(void *user, const struct child_record *record)
 {
     struct recovery *recovery = user;
     struct group *group = recovery->group;
-    if (record->number < group->record.total)
-        group->begun[record->number / 8] |= (unsigned char)(1U << record->number % 8);
+    /* From the barrier on, the numbers are not those of the turns, which were in order. */
+    size_t turn = record->number < group->barrier ? record->number : group->barrier + recovery->late++;
+    if (turn < group->record.total)
+        group->begun[turn / 8] |= (unsigned char)(1U << turn % 8);
     if (record->ended || !record->job[0] || !job_open(recovery->groups, record->job))
         return;
     struct child *child = calloc(1, sizeof *child);
@@ -45,6 +48,7 @@ static void recover_child(void *user, const struct child_record *record)
         recovery->failed = true;
         return;
     }
+    child->turn = turn;
     child->insert.number = record->number;
     memcpy(child->id, record->job, UUID_SIZE);
     groups__child_add_locked(group, child);
@@ -54,9 +58,10 @@ static void recover_child(void *user, const struct child_record *record)
 static bool read_children(struct recovery *recovery, struct group *group)
 {
     struct children_filter all = {.parent = group->record.id};
-    group->asked = group->kind->open(&group->record);
+    groups__group_set_asked(group, group->kind->open(&group->record));
     group->begun = calloc(group->record.total / 8 + 1, 1);
     recovery->group = group;
+    recovery->late = 0;
     bool read = group->asked && group->begun &&
                 store_each_child(recovery->groups->server->store, &all, recover_child, recovery) == STORE_OK;
     if (read)

@@ -18,12 +18,12 @@ static void close_sweep(void *asked)
     api_sweep_destroy(asked);
 }
 
-static enum child_kind point(const struct server *server, const struct group_record *record, void *asked, size_t number,
-                             struct api_job **job, char *detail, size_t detail_size)
+static enum child_kind point(const struct server *server, const struct group_record *record, void *asked,
+                             size_t *number, struct api_job **job, char *detail, size_t detail_size)
 {
     struct api_errors errors = {0};
     (void)record;
-    *job = api_sweep_point(asked, &errors, number, (size_t)server->config->max_n);
+    *job = api_sweep_point(asked, &errors, *number, (size_t)server->config->max_n);
     if (!*job && errors.len) {
         snprintf(detail, detail_size, "%s%s%s", errors.items[0].pointer, errors.items[0].pointer[0] ? ": " : "",
                  errors.items[0].detail);

@@ -14,7 +14,7 @@ PHASES = json.loads((ROOT / "api" / "examples" / "warm_up_and_fine_tunings.json"
 SWEEP = {"base": {"n": 100, "matrix": {"family": "square_root"}, "delta": 1e-6,
                   "sampling": {"scheme": "cyclic_poisson", "p": 0.02}},
          "grid": {"/noise_multiplier": [0.8, 1.2], "/matrix/bands": [1, 2, 4]}}
-PLAN = {"epochs": 4, "batch_size": 100, "dataset_size": 400, "epsilon": 4, "delta": 1e-5, "max_bands": 4,
+PLAN = {"epochs": 4, "batch_size": 100, "dataset_size": 400, "epsilon": 4, "delta": 1e-5, "max_bands": 2,
         "schemes": ["none", "poisson"], "families": ["identity", "inverse_square_root", "blt", "banded"]}
 
 

@@ -22,7 +22,7 @@ import time
 import pytest
 
 from conftest import BINARY, DP_SGD, GAUSSIAN, PATIENCE, Server, check_problem, until
-from faults import KINDS, Disk, Faults, Reference, Work, answer
+from faults import KINDS, Disk, Faults, Reference, Work, answer, rows_of
 
 SEED = int(os.environ.get("SEED", "1"))
 FOR = ("--workers", "2")
@@ -215,11 +215,7 @@ def is_final(document):
 def is_told(found, expected):
     """Whether a document is what it was, apart from what is said of damaged rows: children that have failed (their plan
     ranks the others), and a group whose end is unknown."""
-    def rows(document):
-        return {str([row[name] for name in ("family", "bands", "scheme")]): {**row, "rank": 0, "gain": 0, "estimate": 0}
-                for row in document.get("candidates", [])}
-
-    now, before = rows(found), rows(expected)
+    now, before = (rows_of(one, but=("rank", "gain", "estimate")) for one in (found, expected))
     hidden = {"candidates": 0, "best": 0, "hint": 0, **({"finished_at": 0} if "total" in expected else {})}
     return {**found, **hidden} == {**expected, **hidden} and now.keys() == before.keys() and all(
         now[name] == before[name] or now[name]["status"] == "failed" for name in now)

@@ -159,7 +159,7 @@ LONG_SPEND = {"phases": [{"n": 200000, "sampling": {"scheme": "poisson", "p": 0.
               "noise_multiplier": 4.0, "delta": 1e-6}
 # So does its curve, if it is computed point by point.
 LONG_CURVE = {"phases": [{"n": 24, "sampling": {"scheme": "poisson", "p": 0.05}},
-                         {"n": 24, "matrix": {"family": "square_root", "bands": 3},
+                         {"n": 12, "matrix": {"family": "square_root", "bands": 3},
                           "sampling": {"scheme": "balls_in_bins", "bins": 6}}],
               "noise_multiplier": 1.5, "delta": 1e-4}
 

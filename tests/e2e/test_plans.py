@@ -15,6 +15,7 @@ from follow import Stream, follow
 pytestmark = pytest.mark.sanitized
 SMALL = {"n": 12, "batch_size": 10, "dataset_size": 30, "epsilon": 4, "delta": 1e-5,
          "families": ["identity", "square_root", "banded", "optimal"]}
+FEW = {**SMALL, "families": ["identity", "square_root"], "max_bands": 2}
 # Its last candidate takes minutes.
 LONG = {"n": 1500, "batch_size": 100, "dataset_size": 7500, "epsilon": 2, "delta": 1e-5,
         "families": ["identity", "optimal"],
@@ -269,7 +270,7 @@ def test_what_takes_long_joins_the_ranking_later_and_can_be_canceled(launch):
 
 def test_a_plan_survives_a_kill(launch):
     server = launch("--workers", "2")
-    accepted = plan(server, dict(SMALL, families=["identity", "square_root"], label="kept"))
+    accepted = plan(server, dict(FEW, label="kept"))
     stream = Stream(server, accepted["links"]["events"])
     for event in stream:
         if event.name == "candidate":
@@ -287,7 +288,7 @@ def test_a_plan_survives_a_kill(launch):
 
 def test_a_plan_with_damaged_rows_ranks_the_others(launch):
     server = launch()
-    body = dict(SMALL, families=["identity", "square_root"], schemes=["none", "poisson"])
+    body = dict(FEW, schemes=["none", "poisson"])
     done = ended(server, plan(server, body))
     server.stop()
     number, worst = server.stored("SELECT number, mean_squared FROM children ORDER BY mean_squared DESC")[0]
@@ -330,7 +331,7 @@ def test_a_candidate_whose_row_is_lost_is_told(launch):
 
 def test_a_plan_is_ranked_the_same_by_a_process_that_knows_nothing_of_it(launch):
     server = launch()
-    done = ended(server, plan(server, dict(SMALL, families=["identity", "square_root"])))
+    done = ended(server, plan(server, FEW))
     events = follow(server, done["links"]["events"])
     server.stop()
     server.start()

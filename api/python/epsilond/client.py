@@ -216,7 +216,9 @@ class Client:
         """
         Submits a plan, which ranks the mechanisms for a planned training: "n" or "epochs", "batch_size",
         "dataset_size", "epsilon", "delta", and restrictions. Returns its document, for wait(), events(), cancel() and
-        delete(). `candidates` are ranked by error, each with a job that is ready to be submitted. key: see submit().
+        delete(). `candidates` are ranked by error, each with a job that is ready to be submitted. With
+        "verify": "draws", the best are verified by Monte Carlo, and ranked by that where it is better. key: see
+        submit().
         """
         return self._submit("/v1/plans", request, key)
 

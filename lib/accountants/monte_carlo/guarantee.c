@@ -82,6 +82,13 @@ double eps__mc_left(double delta, double share)
     return eps__lower(delta * (1 - fmin(REST, 0.5 * (1 - share))), 4);
 }
 
+/* A53: the failures of one job cost at most REST of its delta, by eps__mc_left(). */
+double eps__mc_choice_delta(double delta, unsigned verified)
+{
+    assert(delta > 0 && verified > 0);
+    return eps__lower(delta / (1 + verified * REST), 32 + 8.0 * verified);
+}
+
 /* A42: let j be the first candidate whose delta exceeds `left`. If it passes, most/(1 - FAILURE_MOST * EPS__MC_GROWTH)
  * bounds the mean delta of the candidate that is used. */
 static bool rung_keeps(const struct eps__mc_promise *promise, double samples, double threshold, double most,

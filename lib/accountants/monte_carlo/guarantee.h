@@ -35,6 +35,10 @@ struct eps__mc_promise {
 /* `left` for a ladder whose thresholds are about share * delta, 0 < share < 1; it is between that and delta. */
 double eps__mc_left(double delta, double share);
 
+/* The delta for which each of several jobs is answered, proven or by a ladder, such that the best of them keeps `delta`
+ * where `verified` are by a ladder (A53). verified >= 1. */
+double eps__mc_choice_delta(double delta, unsigned verified);
+
 /* The largest ratio of a candidate's `most` to its predecessor's on a ladder (A42). */
 #define EPS__MC_GROWTH 4.0
 

@@ -110,7 +110,7 @@ static enum store_status list(const struct resource *resource, struct server *se
 /* ---------------------------------------------------------------- events */
 
 /* The number of an event is one more than the number of final children: 1 is the first progress event, and each child
- * has its own. */
+ * that has an event has its own. */
 #define FIRST_NUMBER 1
 #define TOLD_AT_ONCE 64
 
@@ -135,6 +135,8 @@ static void tell_child(void *user, const struct child_record *child)
     }
     telling->seen = child->ended + FIRST_NUMBER;
     telling->len++;
+    if (telling->routes->tells && !telling->routes->tells(telling->view, child))
+        return;
     event_begin(telling->text, telling->routes->child, telling->seen);
     telling->routes->write_child(telling->server, telling->text, telling->record, telling->view, child);
     event_end(telling->text);

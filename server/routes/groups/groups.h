@@ -19,6 +19,8 @@ struct group_routes {
     /* Creates what write_child() needs for one group. Returns NULL if the row is damaged or memory runs out. */
     void *(*open_view)(struct server *server, const struct group_record *record);
     void (*close_view)(void *view);
+    /* Whether a final child has an event; NULL: each has one. */
+    bool (*tells)(const void *view, const struct child_record *child);
     /* Appends a final child as an object. */
     void (*write_child)(struct server *server, struct text *out, const struct group_record *record, void *view,
                         const struct child_record *child);

@@ -31,6 +31,11 @@ static void close_view(void *view)
     ranking_release(view);
 }
 
+static bool tells(const void *view, const struct child_record *child)
+{
+    return ranking_tells(view, child);
+}
+
 static void write_candidate(struct server *server, struct text *out, const struct group_record *record, void *view,
                             const struct child_record *child)
 {
@@ -43,7 +48,7 @@ static void *decode(struct server *server, struct api_errors *errors, struct gro
     struct eps_context context = computation_checks(&checks);
     struct api_plan *plan = api_plan_decode(errors, &context, json, (size_t)server->config->max_n);
     if (plan) {
-        record->total = api_plan_len(plan);
+        record->total = api_plan_len(plan) + api_plan_verified(plan);
         record->label = plan->label;
         record->request = plan->request;
         plan->label = NULL;
@@ -58,6 +63,7 @@ const struct group_routes plan_routes = {
     .write = write_members,
     .open_view = open_view,
     .close_view = close_view,
+    .tells = tells,
     .write_child = write_candidate,
     .decode = decode,
     .asks = &plan_kind,

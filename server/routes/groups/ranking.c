@@ -1,6 +1,8 @@
 /*
- * Ranks candidates and writes them. The rank is by what is proven, because that is what a trainer pays today: the best
- * candidate by an estimate may be worse by its proof. The estimates and the order by them stand beside.
+ * Ranks candidates and writes them. The rank is by what is guaranteed, because that is what a trainer pays today: the
+ * best candidate by an estimate may be worse by its proof. The estimates and the order by them stand beside. What is
+ * guaranteed is what is proven or, if a verification found less error, what draws verified; then the candidate shows
+ * the figures and the job of the verification, together with what it assumes: a verified value never stands alone.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -14,10 +16,12 @@
 
 #include "api/requests/plan.h"
 #include "server/groups/groups.h"
+#include "server/groups/plan.h"
 #include "server/ops/memory.h"
 #include "server/routes/groups/figures.h"
 
 #define DETAIL_BYTES 640 /* limit on the reason of a candidate */
+#define DRAWN_BYTES 8192 /* approximate limit on what is kept of a verification, besides the job */
 #define BEST 10          /* number of candidates in a summary */
 #define NO_REFERENCE SIZE_MAX
 #define WORTH_SAYING 0.02 /* an estimated error is mentioned if it is lower by this share than the least proven one */
@@ -31,18 +35,25 @@ struct candidate {
     struct child_record row; /* as of the last read; `detail` is owned */
     bool answered;           /* and it can be ranked */
     double estimate;         /* the noise multiplier without a proof; NAN: none, or the proven one is not larger */
+    struct verification {
+        struct child_record row; /* number PLAN_NOTHING: there is none, or none yet; `detail` is owned */
+        char *job;               /* or NULL: it has not succeeded */
+        char *drawn;             /* members of its result, each preceded by a comma; or NULL likewise */
+        char guarantee[32];
+        bool holds; /* it has less error than what is proven */
+    } verification;
 };
 
 struct ranking {
     atomic_int references;
     enum eps_objective objective;
+    bool verifies;
     char *asked; /* an object */
     struct text texts;
     size_t len;
     pthread_mutex_t mutex; /* for the following members and the rows */
     struct candidate *candidates;
-    size_t *order; /* the candidates with a result, by rank, */
-    size_t *hopes; /* and by the error that their estimates promise */
+    size_t *order; /* the candidates with a result, by rank */
     size_t answered;
     bool read;    /* whether the rows have been read, */
     size_t ended; /* up to this end of a child */
@@ -52,14 +63,18 @@ struct ranking {
 
 static void ranking_free(struct ranking *ranking)
 {
-    for (size_t i = 0; ranking->candidates && i < ranking->len; i++)
-        free((char *)(uintptr_t)ranking->candidates[i].row.detail);
+    for (size_t i = 0; ranking->candidates && i < ranking->len; i++) {
+        struct candidate *candidate = &ranking->candidates[i];
+        free((char *)(uintptr_t)candidate->row.detail);
+        free((char *)(uintptr_t)candidate->verification.row.detail);
+        free(candidate->verification.job);
+        free(candidate->verification.drawn);
+    }
     pthread_mutex_destroy(&ranking->mutex);
     free(ranking->asked);
     text_clear(&ranking->texts);
     free(ranking->candidates);
     free(ranking->order);
-    free(ranking->hopes);
     free(ranking);
 }
 
@@ -100,6 +115,7 @@ static void put_candidate(struct ranking *ranking, const struct api_plan *plan, 
     struct candidate *candidate = &ranking->candidates[i];
     struct text *texts = &ranking->texts;
     candidate->row = child_record_new(i);
+    candidate->verification.row = child_record_new(PLAN_NOTHING);
     candidate->batch = (double)json_integer_value(api_plan_member(plan, i, "batch_size"));
     const json_t *bands = api_plan_member(plan, i, "bands");
     candidate->name = texts->len;
@@ -155,8 +171,8 @@ static struct ranking *make(const char *request)
     ranking->asked = api_json_text(plan->asked);
     ranking->candidates = calloc(ranking->len + 1, sizeof *ranking->candidates);
     ranking->order = calloc(ranking->len + 1, sizeof *ranking->order);
-    ranking->hopes = calloc(ranking->len + 1, sizeof *ranking->hopes);
-    bool made = ranking->asked && ranking->candidates && ranking->order && ranking->hopes;
+    ranking->verifies = api_plan_verified(plan) > 0;
+    bool made = ranking->asked && ranking->candidates && ranking->order;
     text_expect(&ranking->texts, strlen(request));
     find_references(references, plan);
     for (size_t i = 0; made && i < ranking->len; i++) {
@@ -177,81 +193,105 @@ struct ranking *ranking_open(struct server *server, const struct group_record *r
     struct ranking *ranking = memory_get(server->rankings, record->id);
     if (!ranking && (ranking = make(record->request)) != NULL) {
         size_t bytes = sizeof *ranking + strlen(ranking->asked) + ranking->texts.capacity +
-                       ranking->len * (sizeof(struct candidate) + 2 * sizeof(size_t) + DETAIL_BYTES);
+                       ranking->len * (sizeof(struct candidate) + sizeof(size_t) + DETAIL_BYTES) +
+                       (ranking->verifies ? EPS_PLAN_VERIFIED_MOST * DRAWN_BYTES : 0);
         memory_put(server->rankings, record->id, ranking, bytes, mark);
     }
     return ranking;
 }
 
-/* ---------------------------------------------------------------- reading rows */
+/* ---------------------------------------------------------------- the order */
 
-static double key_of(const struct ranking *ranking, size_t i)
+/* Whether the candidate shows a verification, considering the first `until` children that ended. */
+static bool is_verified(const struct candidate *candidate, size_t until)
+{
+    return candidate->verification.holds && candidate->verification.row.ended <= until;
+}
+
+/* The row whose figures the candidate shows. */
+static const struct child_record *shown(const struct candidate *candidate, size_t until)
+{
+    return is_verified(candidate, until) ? &candidate->verification.row : &candidate->row;
+}
+
+static double key_of(const struct ranking *ranking, size_t i, const struct child_record *row)
+{
+    double batch = ranking->candidates[i].batch;
+    return api_plan_error(ranking->objective, &row->figures) / (batch * batch);
+}
+
+static double key_at(const struct ranking *ranking, size_t i, size_t until)
+{
+    return key_of(ranking, i, shown(&ranking->candidates[i], until));
+}
+
+/* The key that the estimate promises: the proven one if there is none. */
+static double hope_at(const struct ranking *ranking, size_t i, size_t until)
 {
     const struct candidate *candidate = &ranking->candidates[i];
-    return api_plan_error(ranking->objective, &candidate->row.figures) / (candidate->batch * candidate->batch);
+    (void)until;
+    return plan_hope(candidate->estimate, &candidate->row, key_of(ranking, i, &candidate->row));
 }
 
-/* What an error would be at the estimated noise multiplier; the error itself if there is no estimate. */
-static double hoped(const struct candidate *candidate, double error)
+/* The place of a candidate with a result among those that had ended by then, by ascending keys. Ties go to the
+ * candidate that was tried first. */
+static size_t place_of(const struct ranking *ranking, size_t number, size_t until,
+                       double (*key)(const struct ranking *ranking, size_t i, size_t until))
 {
-    double share = candidate->estimate / candidate->row.figures.noise_multiplier;
-    return isnan(share) ? error : error * share * share;
-}
-
-static double hope_of(const struct ranking *ranking, size_t i)
-{
-    return hoped(&ranking->candidates[i], key_of(ranking, i));
-}
-
-/* Inserts candidate i into an order of `len` ones by ascending keys. Ties go to the candidate that was tried first. */
-static void insert(const struct ranking *ranking, size_t *order, size_t len, size_t i,
-                   double (*key)(const struct ranking *ranking, size_t i))
-{
-    double own = key(ranking, i);
-    size_t at = len;
-    for (; at > 0; at--) {
-        double other = key(ranking, order[at - 1]);
-        if (other < own || (other == own && order[at - 1] < i))
-            break;
-        order[at] = order[at - 1];
+    double own = key(ranking, number, until);
+    size_t place = 1;
+    for (size_t k = 0; k < ranking->answered; k++) {
+        size_t i = ranking->order[k];
+        double other = key(ranking, i, until);
+        place += ranking->candidates[i].row.ended <= until && (other < own || (other == own && i < number));
     }
-    order[at] = i;
+    return place;
 }
 
-static void rank(struct ranking *ranking, size_t i)
+/* The candidate with the least hope; there is one with a result. */
+static size_t most_hopeful(const struct ranking *ranking)
 {
-    insert(ranking, ranking->order, ranking->answered, i, key_of);
-    insert(ranking, ranking->hopes, ranking->answered, i, hope_of);
-    ranking->answered++;
-    ranking->candidates[i].answered = true;
+    size_t found = ranking->order[0];
+    for (size_t k = 1; k < ranking->answered; k++)
+        if (hope_at(ranking, ranking->order[k], SIZE_MAX) < hope_at(ranking, found, SIZE_MAX))
+            found = ranking->order[k];
+    return found;
 }
 
-/* The estimate in the result of a child, if it is less than what is proven. A result that has been deleted has none. */
+static void put_in_order(struct ranking *ranking, size_t i)
+{
+    double own = key_at(ranking, i, SIZE_MAX);
+    size_t at = ranking->answered++;
+    for (; at > 0; at--) {
+        double other = key_at(ranking, ranking->order[at - 1], SIZE_MAX);
+        if (other < own || (other == own && ranking->order[at - 1] < i))
+            break;
+        ranking->order[at] = ranking->order[at - 1];
+    }
+    ranking->order[at] = i;
+}
+
+static void take_out_of_order(struct ranking *ranking, size_t i)
+{
+    size_t at = 0;
+    while (ranking->order[at] != i)
+        at++;
+    ranking->answered--;
+    memmove(&ranking->order[at], &ranking->order[at + 1], (ranking->answered - at) * sizeof *ranking->order);
+}
+
+/* ---------------------------------------------------------------- reading rows */
+
+/* A result that has been deleted has no estimate. */
 static double read_estimate(struct server *server, const struct child_record *row)
 {
     struct job_record job;
-    struct result_record *result = NULL;
-    char message[64];
-    json_t *core = NULL;
-    double estimate = NAN;
-    enum store_status status = store_read_job(server->store, row->job, &job);
-    if (status == STORE_OK)
-        status = store_read_result(server->store, job.hash, job.version, &result);
-    if (status == STORE_OK && result) { /* `core` lacks its closing brace, see records.h */
-        struct text text = {0};
-        text_puts(&text, result->core);
-        text_puts(&text, "}");
-        if (!text.failed)
-            core = api_json_parse(text.data, text.len, message, sizeof message);
-        text_clear(&text);
-    }
-    const json_t *value = json_object_get(json_object_get(core, "unproven_estimate"), "value");
-    if (json_is_number(value) && json_number_value(value) < row->figures.noise_multiplier)
-        estimate = json_number_value(value);
-    json_decref(core);
-    result_record_release(result);
-    if (status != STORE_NONE)
-        job_record_clear(&job);
+    json_t *result;
+    if (!plan_read_result(server->store, row, &job, &result))
+        return NAN;
+    double estimate = plan_estimate(result, row);
+    json_decref(result);
+    job_record_clear(&job);
     return estimate;
 }
 
@@ -260,33 +300,85 @@ struct reading {
     bool failed;
 };
 
+/* The place of a child's row; NULL: its turn found nothing to verify, or it is damaged. */
+static struct child_record *row_of(struct ranking *ranking, size_t number)
+{
+    size_t verified = plan_verified_by(ranking->len, number);
+    return number < ranking->len      ? &ranking->candidates[number].row
+           : verified != PLAN_NOTHING ? &ranking->candidates[verified].verification.row
+                                      : NULL;
+}
+
 static void take_row(void *user, const struct child_record *child)
 {
     struct reading *reading = user;
     struct ranking *ranking = reading->ranking;
-    if (child->number >= ranking->len || ranking->candidates[child->number].row.ended)
+    struct child_record *row = row_of(ranking, child->number);
+    if (!child->damaged)
+        ranking->ended = child->ended > ranking->ended ? child->ended : ranking->ended;
+    if (!row || row->ended)
         return;
-    struct candidate *candidate = &ranking->candidates[child->number];
     char *detail = child->detail ? strdup(child->detail) : NULL;
-    free((char *)(uintptr_t)candidate->row.detail);
+    free((char *)(uintptr_t)row->detail);
     reading->failed = reading->failed || !detail != !child->detail;
-    candidate->row = *child;
-    candidate->row.detail = detail;
-    if (child->damaged)
-        return;
-    ranking->ended = child->ended > ranking->ended ? child->ended : ranking->ended;
+    *row = *child;
+    row->detail = detail;
 }
 
-/* Ranks the candidates whose rows have been read since. */
+/* Keeps what a verification found, with what it assumes. Without that, because the job has been deleted, it does not
+ * count. */
+static void read_verification(struct server *server, struct verification *verification)
+{
+    static const char *const members[] = {"guarantee", "monte_carlo", "assumptions"};
+    struct job_record job;
+    struct text text = {0};
+    json_t *result;
+    if (!plan_read_result(server->store, &verification->row, &job, &result))
+        return;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const json_t *value = json_object_get(result, members[i]);
+        text_printf(&text, ",\"%s\":", members[i]);
+        if (value)
+            text_value(&text, value);
+        else
+            text_puts(&text, "null");
+    }
+    const char *guarantee = json_string_value(json_object_get(result, "guarantee"));
+    snprintf(verification->guarantee, sizeof verification->guarantee, "%s", guarantee ? guarantee : "");
+    json_decref(result);
+    verification->drawn = text_steal(&text);
+    if (verification->drawn) {
+        verification->job = job.job;
+        job.job = NULL;
+    }
+    job_record_clear(&job);
+}
+
+/* Whether the row of a candidate, or of a verification, can be ranked. */
+static bool is_ranked(const struct ranking *ranking, size_t i, const struct child_record *row)
+{
+    return row->status == JOB_SUCCEEDED && !row->damaged && isfinite(key_of(ranking, i, row));
+}
+
+/* Ranks the candidates whose rows have been read since, and again those whose verifications have. */
 static void rank_new(struct server *server, struct ranking *ranking)
 {
     for (size_t i = 0; i < ranking->len; i++) {
         struct candidate *candidate = &ranking->candidates[i];
-        if (candidate->answered || candidate->row.damaged || candidate->row.status != JOB_SUCCEEDED ||
-            !isfinite(key_of(ranking, i)))
+        struct verification *verification = &candidate->verification;
+        if (!candidate->answered && is_ranked(ranking, i, &candidate->row)) {
+            candidate->estimate = read_estimate(server, &candidate->row);
+            candidate->answered = true;
+            put_in_order(ranking, i);
+        }
+        if (!candidate->answered || verification->drawn || !is_ranked(ranking, i, &verification->row))
             continue;
-        candidate->estimate = read_estimate(server, &candidate->row);
-        rank(ranking, i);
+        read_verification(server, verification);
+        if (verification->drawn && key_of(ranking, i, &verification->row) < key_of(ranking, i, &candidate->row)) {
+            take_out_of_order(ranking, i);
+            verification->holds = true;
+            put_in_order(ranking, i);
+        }
     }
 }
 
@@ -302,12 +394,14 @@ static void take_absent(struct reading *reading, const struct group_record *reco
     }
 }
 
-/* Records a candidate whose job is queued or running. */
+/* Records a child whose job is queued or running. */
 static void take_under_way(void *user, size_t number, const char *job)
 {
-    struct ranking *ranking = user;
-    if (number < ranking->len && !ranking->candidates[number].row.ended)
-        memcpy(ranking->candidates[number].row.job, job, UUID_SIZE);
+    struct child_record *row = row_of(user, number);
+    if (!row || row->ended)
+        return;
+    row->number = number;
+    memcpy(row->job, job, UUID_SIZE);
 }
 
 /* Reads all rows the first time, damaged ones included; later those that have ended since. */
@@ -346,33 +440,22 @@ static void write_error(struct text *out, const struct child_record *child)
     text_puts(out, "}");
 }
 
-/* The error of DP-SGD with the same sizes divided by that of the candidate, considering the first `until` candidates
- * that ended. NAN: one of the two has no result, or none yet. */
+/* The error of DP-SGD with the same sizes divided by that of the candidate, considering the first `until` children that
+ * ended. NAN: one of the two has no result, or none yet. */
 static double gain_of(const struct ranking *ranking, size_t number, size_t until)
 {
     size_t reference = ranking->candidates[number].reference;
     if (reference == NO_REFERENCE || !ranking->candidates[reference].answered ||
         ranking->candidates[reference].row.ended > until || !ranking->candidates[number].answered)
         return NAN;
-    return key_of(ranking, reference) / key_of(ranking, number);
-}
-
-/* The place of a candidate in an order, among those that had ended by then; 0: it has none. */
-static size_t place_of(const struct ranking *ranking, const size_t *order, size_t number, size_t until)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < ranking->answered; i++) {
-        at += ranking->candidates[order[i]].row.ended <= until;
-        if (order[i] == number)
-            return at;
-    }
-    return 0;
+    return key_at(ranking, reference, until) / key_at(ranking, number, until);
 }
 
 /* What the candidate would have without a proof. */
 static void write_estimate(struct text *out, const struct ranking *ranking, size_t number, size_t until)
 {
     const struct candidate *candidate = &ranking->candidates[number];
+    const struct child_record *row = &candidate->row;
     if (!candidate->answered) {
         text_puts(out, ",\"estimate\":null");
         return;
@@ -380,29 +463,46 @@ static void write_estimate(struct text *out, const struct ranking *ranking, size
     text_puts(out, ",\"estimate\":{\"noise_multiplier\":");
     text_number(out, candidate->estimate);
     text_puts(out, ",\"error\":");
-    text_number(out, hoped(candidate, api_plan_error(ranking->objective, &candidate->row.figures)));
-    text_printf(out, ",\"rank\":%zu}", place_of(ranking, ranking->hopes, number, until));
+    text_number(out, plan_hope(candidate->estimate, row, api_plan_error(ranking->objective, &row->figures)));
+    text_printf(out, ",\"rank\":%zu}", place_of(ranking, number, until, hope_at));
 }
 
-/* Names the candidate that is the best by its estimate, if that promises noticeably less than what is proven. */
+/* Why a final verification does not decide the rank; NULL: it does, or it is not final. */
+static const char *why_not(const struct verification *verification)
+{
+    if (verification->row.detail || verification->row.status != JOB_SUCCEEDED || verification->holds)
+        return verification->row.detail;
+    return verification->drawn ? "the draws verified no less error than is proven; with more max_seconds they may"
+                               : "its job has been deleted, and what it assumed with it";
+}
+
+/* Names the candidate that is the best by its estimate, if that promises noticeably less than what is guaranteed. */
 static void write_hint(struct text *out, const struct ranking *ranking)
 {
-    char hint[480];
+    char hint[1280], next[800];
     text_puts(out, ",\"hint\":");
-    if (ranking->answered == 0 ||
-        hope_of(ranking, ranking->hopes[0]) > (1 - WORTH_SAYING) * key_of(ranking, ranking->order[0])) {
+    const struct candidate *hope = ranking->answered ? &ranking->candidates[most_hopeful(ranking)] : NULL;
+    if (!hope || hope->verification.holds ||
+        hope_at(ranking, (size_t)(hope - ranking->candidates), SIZE_MAX) >
+            (1 - WORTH_SAYING) * key_at(ranking, ranking->order[0], SIZE_MAX)) {
         text_puts(out, "null");
         return;
     }
-    const struct candidate *hope = &ranking->candidates[ranking->hopes[0]];
     double error = api_plan_error(ranking->objective, &hope->row.figures);
-    snprintf(
-        hint, sizeof hint,
-        "%s would have an error of about %.4g at a noise multiplier of about %.4g, where %.4g and %.4g are proven. "
-        "An estimate guarantees nothing: train with what is proven, or first post its job with the accountant "
-        "monte_carlo",
-        ranking->texts.data + hope->name, hoped(hope, error), hope->estimate, error,
-        hope->row.figures.noise_multiplier);
+    const char *why = why_not(&hope->verification);
+    if (why)
+        snprintf(next, sizeof next, "it was not verified: %s", why);
+    else if (ranking->verifies)
+        snprintf(next, sizeof next, "train with what is proven unless it is verified");
+    else
+        snprintf(next, sizeof next,
+                 "train with what is proven, or first post its job with the accountant monte_carlo, or the plan with "
+                 "\"verify\": \"draws\"");
+    snprintf(hint, sizeof hint,
+             "%s would have an error of about %.4g at a noise multiplier of about %.4g, where %.4g and %.4g are "
+             "proven. An estimate guarantees nothing: %s",
+             ranking->texts.data + hope->name, plan_hope(hope->estimate, &hope->row, error), hope->estimate, error,
+             hope->row.figures.noise_multiplier, next);
     text_json(out, hint);
 }
 
@@ -410,11 +510,13 @@ static void write_hint(struct text *out, const struct ranking *ranking)
 static void write_figures(struct text *out, const struct ranking *ranking, size_t number, size_t at, size_t until)
 {
     const struct candidate *candidate = &ranking->candidates[number];
+    const struct child_record *row = shown(candidate, until);
     text_printf(out, at ? "{\"rank\":%zu," : "{\"rank\":null,", at);
     text_puts(out, ranking->texts.data + candidate->about);
-    figures_write(out, &candidate->row.figures, API_IN_BEST, ",");
+    figures_write(out, &row->figures, API_IN_BEST, ",");
     text_puts(out, ",\"error\":");
-    write_error(out, &candidate->row);
+    write_error(out, row);
+    text_printf(out, ",\"verified\":%s", is_verified(candidate, until) ? "true" : "false");
     write_estimate(out, ranking, number, until);
     text_puts(out, ",\"gain\":");
     text_number(out, gain_of(ranking, number, until));
@@ -434,21 +536,65 @@ static void write_best(struct text *out, const struct ranking *ranking)
     text_puts(out, "]");
 }
 
+/* What is proven of a candidate that shows a verification. */
+static void write_proven(struct text *out, const struct candidate *candidate, size_t until)
+{
+    text_puts(out, ",\"proven\":");
+    if (!is_verified(candidate, until)) {
+        text_puts(out, "null");
+        return;
+    }
+    figures_write(out, &candidate->row.figures, API_IN_BEST, "{");
+    text_puts(out, ",\"error\":");
+    write_error(out, &candidate->row);
+    figures_write(out, &candidate->row.figures, API_IN_CANDIDATE, ",");
+    text_puts(out, "}");
+}
+
+static void write_verification(struct server *server, struct text *out, const struct candidate *candidate,
+                               const struct group_record *group, size_t until)
+{
+    const struct verification *verification = &candidate->verification;
+    const struct child_record *row = &verification->row;
+    text_puts(out, ",\"verification\":");
+    if (row->number == PLAN_NOTHING || (until != SIZE_MAX && (!row->ended || row->ended > until))) {
+        text_puts(out, "null");
+        return;
+    }
+    text_printf(out, "{\"status\":\"%s\",\"reason\":", status_name(server, group, row));
+    text_json(out, why_not(verification));
+    text_puts(out, ",\"job\":");
+    text_json(out, row->job[0] ? row->job : NULL);
+    figures_write(out, &row->figures, API_IN_BEST, ",");
+    text_puts(out, ",\"error\":");
+    write_error(out, row);
+    text_puts(out, verification->drawn ? verification->drawn
+                                       : ",\"guarantee\":null,\"monte_carlo\":null,\"assumptions\":null");
+    text_puts(out, "}");
+}
+
 static void write_candidate(struct server *server, struct text *out, const struct ranking *ranking,
                             const struct group_record *group, size_t number, size_t at, size_t until)
 {
     const struct candidate *candidate = &ranking->candidates[number];
-    const struct child_record *row = &candidate->row;
-    const char *texts = ranking->texts.data;
-    bool succeeded = row->status == JOB_SUCCEEDED;
+    bool verified = is_verified(candidate, until), succeeded = candidate->row.status == JOB_SUCCEEDED;
     write_figures(out, ranking, number, at, until);
     text_puts(out, ",\"guarantee\":");
-    text_json(out, succeeded ? eps_guarantee_name(EPS_GUARANTEE_DETERMINISTIC) : NULL); /* auto never draws */
-    figures_write(out, &row->figures, API_IN_CANDIDATE, ",");
-    text_printf(out, ",\"status\":\"%s\",\"reason\":", status_name(server, group, row));
-    text_json(out, row->detail);
+    text_json(out, verified    ? candidate->verification.guarantee
+                   : succeeded ? eps_guarantee_name(EPS_GUARANTEE_DETERMINISTIC) /* auto never draws */
+                               : NULL);
+    figures_write(out, &shown(candidate, until)->figures, API_IN_CANDIDATE, ",");
+    text_printf(out, ",\"status\":\"%s\",\"reason\":", status_name(server, group, &candidate->row));
+    text_json(out, candidate->row.detail);
+    write_proven(out, candidate, until);
+    write_verification(server, out, candidate, group, until);
     text_puts(out, ",");
-    text_puts(out, texts + candidate->job);
+    if (verified) {
+        text_puts(out, "\"job\":");
+        text_puts(out, candidate->verification.job);
+    } else {
+        text_puts(out, ranking->texts.data + candidate->job);
+    }
     text_puts(out, "}");
 }
 
@@ -493,16 +639,22 @@ void ranking_write(struct server *server, struct text *out, struct ranking *rank
     pthread_mutex_unlock(&ranking->mutex);
 }
 
+bool ranking_tells(const struct ranking *ranking, const struct child_record *child)
+{
+    return child->number < 2 * ranking->len;
+}
+
 void ranking_write_ended(struct server *server, struct text *out, struct ranking *ranking,
                          const struct group_record *record, const struct child_record *child)
 {
     pthread_mutex_lock(&ranking->mutex);
-    bool known = child->number < ranking->len;
-    if (known && ranking->candidates[child->number].row.ended < child->ended)
-        known = read_locked(server, ranking, record);
+    const struct child_record *row = row_of(ranking, child->number);
+    bool known = row && (row->ended >= child->ended || read_locked(server, ranking, record));
     if (known) {
-        write_candidate(server, out, ranking, record, child->number,
-                        place_of(ranking, ranking->order, child->number, child->ended), child->ended);
+        size_t number = child->number % ranking->len;
+        bool answered = ranking->candidates[number].answered;
+        write_candidate(server, out, ranking, record, number,
+                        answered ? place_of(ranking, number, child->ended, key_at) : 0, child->ended);
     } else {
         out->failed = true;
     }

@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "lib/accountants/least.h"
+#include "lib/accountants/monte_carlo/guarantee.h"
 #include "lib/ask/plan_choose.h"
+#include "lib/base/members.h"
 #include "lib/sampling/sampling.h"
 #include "lib/job/setting.h"
 #include "lib/strategy/families/family.h"
@@ -320,6 +322,91 @@ TEST(what_cannot_be_tried_is_told_once)
     free(c);
 }
 
+/* ---------------------------------------------------------------- verification */
+
+static bool same(const struct eps_job *a, const struct eps_job *b)
+{
+    return eps__members_equal(&eps__mechanism_object, &a->mechanism, &b->mechanism) &&
+           eps__members_equal(&eps__query_object, &a->query, &b->query);
+}
+
+/* Their mechanisms are those of any plan; their delta pays for the choice (A53), and the largest number of ladders pays
+ * the most. */
+TEST(candidates_that_are_verified_have_less_delta)
+{
+    struct asked asked;
+    struct eps_plan_candidate *plain, *c;
+    ask(&asked, 240);
+    size_t len = candidates_of(&asked, &plain);
+    for (unsigned verified = 1; verified <= EPS_PLAN_VERIFIED_MOST; verified++) {
+        asked.plan.verified = verified;
+        assert_int_equal(candidates_of(&asked, &c), len);
+        for (size_t i = 0; i < len; i++) {
+            assert_string_equal(c[i].reason, plain[i].reason);
+            assert_true(plain[i].job.query.delta == asked.plan.delta);
+            assert_true(c[i].job.query.delta == eps__mc_choice_delta(asked.plan.delta, verified));
+            assert_true(fabs(c[i].job.query.delta * (1 + verified / 64.) / asked.plan.delta - 1) < 1e-12);
+            c[i].job.query.delta = asked.plan.delta;
+            assert_true(same(&c[i].job, &plain[i].job));
+        }
+        free(c);
+    }
+    free(plain);
+}
+
+TEST(a_verification_asks_the_same_of_monte_carlo)
+{
+    struct asked asked;
+    struct eps_plan_candidate *c;
+    ask(&asked, 240);
+    asked.plan.schemes = only(EPS_SCHEME_BALLS_IN_BINS);
+    size_t len = candidates_of(&asked, &c);
+    for (size_t i = 0; i < len; i++) {
+        struct eps_job drawn = c[i].job, plain;
+        eps_job_init(&plain);
+        eps_plan_verification(&drawn, 7);
+        assert_int_equal(drawn.query.accountant.method, EPS_ACCOUNTANT_MONTE_CARLO);
+        assert_true(drawn.query.accountant.max_seconds == 7);
+        assert_true(isnan(drawn.query.accountant.bad_event_share));
+        assert_true(drawn.query.accountant.tolerance == plain.query.accountant.tolerance);
+        drawn.query.accountant = c[i].job.query.accountant;
+        assert_true(same(&drawn, &c[i].job));
+    }
+    free(c);
+}
+
+static void assert_unverifiable(const struct asked *asked, const char *why)
+{
+    struct eps_plan_candidate *c = NULL;
+    struct eps_error error = {0};
+    size_t len = 7;
+    assert_int_equal(eps_plan_candidates(NULL, &c, &len, &error, &asked->plan, 0), EPS_UNSUPPORTED);
+    assert_null(c);
+    assert_int_equal(len, 7);
+    assert_string_equal(error.pointer, "/verify");
+    if (!strstr(error.message, why))
+        fail_msg("%s", error.message);
+}
+
+/* Without sampling, where what is proven is exact, and where monte_carlo serves none. */
+TEST(what_draws_cannot_reduce_is_not_verified)
+{
+    struct asked asked;
+    struct eps_plan_candidate *c;
+    ask(&asked, 240);
+    asked.plan.verified = EPS_PLAN_VERIFIED_MOST;
+    asked.plan.schemes = only(EPS_SCHEME_NONE);
+    assert_unverifiable(&asked, "there is none: leave it out");
+    asked.plan.schemes = only(EPS_SCHEME_NONE) | only(EPS_SCHEME_POISSON);
+    asked.plan.families = only(EPS_FAMILY_IDENTITY);
+    assert_unverifiable(&asked, "what is proven is exact");
+    asked.plan.families = only(EPS_FAMILY_SQUARE_ROOT);
+    free((candidates_of(&asked, &c), c));
+    asked.plan.families = 0;
+    asked.plan.adjacency = EPS_ADJACENCY_REPLACE_ONE;
+    assert_unverifiable(&asked, "replace_one");
+}
+
 /* ---------------------------------------------------------------- the rules */
 
 struct seen {
@@ -447,7 +534,8 @@ TEST(a_plan_has_rules)
     asked.plan.objective = EPS_OBJECTIVE_COUNT;
     asked.plan.families = only(EPS_FAMILY_DENSE) | only(EPS_FAMILY_BLT);
     asked.plan.schemes = only(EPS_SCHEME_COUNT);
-    assert_refused(&asked, "/families /schemes /objective ");
+    asked.plan.verified = EPS_PLAN_VERIFIED_MOST + 1;
+    assert_refused(&asked, "/families /schemes /verify /objective ");
 }
 
 /* ---------------------------------------------------------------- bounds that are known before solving */
@@ -553,7 +641,7 @@ TEST(no_answer_is_under_the_least_noise_of_poisson)
             if (!getenv("REPRODUCE") && d != e)
                 continue;
             struct eps_plan_candidate *c;
-            ask(&asked, 24);
+            ask(&asked, getenv("REPRODUCE") ? 24 : 12);
             asked.plan.epsilon = epsilons[e];
             asked.plan.dataset_size = datasets[d];
             asked.plan.schemes = only(EPS_SCHEME_POISSON);

@@ -679,6 +679,7 @@ static bool ask_plan(double *out)
     plan.epsilon = 2;
     plan.delta = 1e-5;
     plan.schemes = 1u << EPS_SCHEME_BALLS_IN_BINS | 1u << EPS_SCHEME_POISSON;
+    plan.verified = 1;
     enum eps_status status = eps_plan_candidates(NULL, &candidates, &len, &error, &plan, 0);
     unsigned asked = 0;
     for (size_t k = 1; k < len && status == EPS_OK; k++) { /* one of each scheme */

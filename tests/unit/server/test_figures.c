@@ -126,9 +126,10 @@ static const struct {
 } children[] = {
     {"Point", API_IN_POINT, "job,status,detail"},
     {"PlanError", API_IN_CANDIDATE_ERROR, ""},
-    {"PlanBest", API_IN_BEST, "rank,family,bands,scheme,n,batch_size,error,estimate,gain,buffers"},
+    {"PlanBest", API_IN_BEST, "rank,family,bands,scheme,n,batch_size,error,verified,estimate,gain,buffers"},
     {"PlanCandidate", API_IN_BEST | API_IN_CANDIDATE,
-     "rank,family,bands,scheme,n,batch_size,error,estimate,gain,guarantee,buffers,status,reason,job"},
+     "rank,family,bands,scheme,n,batch_size,error,verified,estimate,gain,guarantee,buffers,status,reason,proven,"
+     "verification,job"},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])

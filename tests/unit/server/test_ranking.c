@@ -76,7 +76,7 @@ static void end_with(struct service *service, const struct group_record *plan, s
         uuid_next(job.id);
         memset(job.hash, 'a' + (int)number, HASH_SIZE - 1);
         memset(result.hash, 'a' + (int)number, HASH_SIZE - 1);
-        job.job = (char *)(uintptr_t) "{}";
+        job.job = (char *)(uintptr_t)(number < 5 ? "{}" : "{\"verifies\":\"it\"}");
         memcpy(job.parent, plan->id, UUID_SIZE);
         job.child = (int)number;
         struct store_update update = {.result = &result};
@@ -206,8 +206,8 @@ static void tell(void *user, const struct child_record *child)
     ranking_release(ranking);
     assert_false(text.failed);
     json_t *candidate = json_loads(text.data, 0, NULL);
-    told->ranks[child->number] = (size_t)json_integer_value(json_object_get(candidate, "rank"));
-    told->gains[child->number] = json_number_value(json_object_get(candidate, "gain"));
+    told->ranks[child->number % 5] = (size_t)json_integer_value(json_object_get(candidate, "rank"));
+    told->gains[child->number % 5] = json_number_value(json_object_get(candidate, "gain"));
     json_decref(candidate);
     text_clear(&text);
 }
@@ -310,6 +310,106 @@ TEST(what_promises_little_is_not_said)
     assert_estimate(json, 0, "a", 0.995, 7 * 0.995 * 0.995, 1);
     assert_true(json_is_null(json_object_get(json, "hint")));
     json_decref(json);
+    service_stop(service);
+}
+
+#define VERIFIED                                                                                                      \
+    "{\"noise_multiplier\":1,\"guarantee\":\"estimate_verify_release\",\"monte_carlo\":{\"remove\":{\"samples\":3}}," \
+    "\"assumptions\":[\"one\"]"
+
+static const json_t *candidate_of(const json_t *json, const char *family)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach (json_object_get(json, "candidates"), i, one)
+        if (!strcmp(json_string_value(json_object_get(one, "family")), family))
+            return one;
+    fail_msg("%s", family);
+    return NULL;
+}
+
+/* Whether its figures are those of its verification, what is proven, and why it is not verified (NULL: no reason). */
+static void assert_verification(const json_t *json, const char *family, bool verified, double error, const char *why)
+{
+    const json_t *one = candidate_of(json, family), *verification = json_object_get(one, "verification");
+    const json_t *shown_error = json_object_get(json_object_get(one, "error"), "mean_squared");
+    const char *reason = json_string_value(json_object_get(verification, "reason"));
+    assert_int_equal(json_is_true(json_object_get(one, "verified")), verified);
+    assert_true(json_number_value(shown_error) == error);
+    assert_int_equal(json_is_object(json_object_get(one, "proven")), verified);
+    assert_int_equal(json_is_string(json_object_get(json_object_get(one, "job"), "verifies")), verified);
+    assert_string_equal(json_string_value(json_object_get(one, "guarantee")),
+                        verified ? "estimate_verify_release" : "deterministic");
+    assert_int_equal(reason != NULL, why != NULL);
+    if (why)
+        assert_non_null(strstr(reason, why));
+}
+
+/* a: 7, and draws verify 2. c: 5, and they verify 5, no less. d: 9, and its verification was skipped. e: 10, and the
+ * result of its verification is gone. */
+TEST(what_draws_verify_is_ranked_by_that)
+{
+    struct service *service = service_start();
+    struct group_record record;
+    sqlite3 *db = NULL;
+    plan(service, &record, "mean_squared");
+    end_with(service, &record, 0, 7, ESTIMATED("0.5"));
+    end_with(service, &record, 2, 5, ESTIMATED("0.6"));
+    end_with(service, &record, 3, 9, ESTIMATED("0.9"));
+    end_with(service, &record, 4, 10, ESTIMATED("0.9"));
+    shown(service, &record, "c1s a2s d3s e4s b-q");
+    end_with(service, &record, 5, 2, VERIFIED);
+    shown(service, &record, "a1s c2s d3s e4s b-q");
+    end_with(service, &record, 7, 5, VERIFIED);
+    end_with(service, &record, 8, NAN, "");
+    end_with(service, &record, 9, 1, VERIFIED);
+    assert_int_equal(sqlite3_open(service->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "DELETE FROM jobs WHERE child = 9", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    for (int known = 1; known >= 0; known--) {
+        shown(service, &record, "a1s c2s d3s e4s b-q");
+        json_t *json = written(service, &record, false);
+        assert_verification(json, "a", true, 2, NULL);
+        assert_verification(json, "c", false, 5, "no less error");
+        assert_verification(json, "d", false, 9, "why not");
+        assert_verification(json, "e", false, 10, "has been deleted");
+        const json_t *best = candidate_of(json, "a"), *verification = json_object_get(best, "verification");
+        assert_true(json_number_value(json_object_get(json_object_get(json_object_get(best, "proven"), "error"),
+                                                      "mean_squared")) == 7);
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(best, "estimate"), "rank")), 1);
+        assert_string_equal(json_string_value(json_array_get(json_object_get(verification, "assumptions"), 0)), "one");
+        assert_true(json_is_null(json_object_get(candidate_of(json, "b"), "verification")));
+        json_decref(json);
+        memory_drop(service->server.rankings, record.id); /* and as a process sees it that reads all at once */
+    }
+    service_stop(service);
+}
+
+/* An event shows what was known when it happened. */
+TEST(an_event_knows_nothing_of_later_verifications)
+{
+    struct service *service = service_start();
+    struct group_record record;
+    plan(service, &record, "mean_squared");
+    end_with(service, &record, 0, 7, ESTIMATED("0.5"));
+    end_with(service, &record, 3, 9, "{");
+    end_with(service, &record, 2, 8, ESTIMATED("0.6"));
+    end_with(service, &record, 4, 10, ESTIMATED("0.6"));
+    end_with(service, &record, 7, 2, VERIFIED);
+    end_with(service, &record, 5, 1, VERIFIED);
+    struct told told = {.service = service, .record = &record};
+    struct children_filter news = {.parent = record.id, .by_end = true, .limit = 4};
+    assert_int_equal(store_each_child(service->server.store, &news, tell, &told), STORE_OK);
+    assert_int_equal(told.ranks[0], 1);
+    assert_int_equal(told.ranks[3], 2);
+    assert_int_equal(told.ranks[2], 2);
+    assert_int_equal(told.ranks[4], 4);
+    assert_true(fabs(told.gains[0] - 0) < 1e-12 && fabs(told.gains[2] - 9 / 8.) < 1e-12);
+    news.after = 4;
+    assert_int_equal(store_each_child(service->server.store, &news, tell, &told), STORE_OK);
+    assert_int_equal(told.ranks[2], 1); /* before a was verified */
+    assert_int_equal(told.ranks[0], 1);
+    assert_true(fabs(told.gains[2] - 9 / 2.) < 1e-12 && fabs(told.gains[0] - 9) < 1e-12);
     service_stop(service);
 }
 

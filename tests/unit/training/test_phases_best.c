@@ -29,19 +29,11 @@ static struct eps_phase apart(size_t n, double p, size_t separation)
 }
 
 /* Few orders, as many take long. */
-static struct eps_job with_few_orders(struct eps_job job)
+static struct eps_job with_few_orders(struct eps_job job, double tolerance)
 {
     job.query.accountant.max_order = 12;
+    job.query.accountant.tolerance = tolerance;
     return job;
-}
-
-static double epsilon_of(struct eps_phase *phases, size_t len, double delta, double sigma)
-{
-    struct eps_job job = with_few_orders(training_of(phases, len, NAN, delta, sigma));
-    struct eps_result *result = solved(NULL, job);
-    double epsilon = result->epsilon;
-    eps_result_destroy(result);
-    return epsilon;
 }
 
 /* ------------------------------------------------------------ the parts */
@@ -55,28 +47,29 @@ TEST(phases_cost_no_more_than_their_parts)
         {banded(poisson_phase(5, 0.02), 3), poisson_phase(60, 0.02)},
         {banded(bins_phase(6, 3), 2), poisson_phase(60, 0.02)},
     };
-    const double delta = 1e-4, sigma = 1.2;
+    const double delta = 1e-4, sigma = 1.2, tolerances[] = {1e-3, 1e-3, 1e-2}; /* bins take long */
     for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++) {
-        struct eps_job job = with_few_orders(training_of(trainings[i], 2, NAN, delta, sigma));
-        struct eps_result *result = solved(NULL, job);
+        struct eps_result *result =
+            solved(NULL, with_few_orders(training_of(trainings[i], 2, NAN, delta, sigma), tolerances[i]));
         double parts = 0, larger = 0;
         for (size_t k = 0; k < 2; k++) {
-            parts += epsilon_of(&trainings[i][k], 1, delta / 2, sigma);
-            larger = fmax(larger, epsilon_of(&trainings[i][k], 1, delta, sigma));
-        }
-        if (!(result->epsilon <= parts && result->epsilon >= larger * 0.998))
-            fail_msg("training %zu: %g, its parts %g, the larger one %g", i, result->epsilon, parts, larger);
-        for (size_t k = 0; k < result->hints_len; k++)
-            assert_null(strstr(result->hints[k], "monte_carlo")); /* which phases refuse */
-        for (size_t k = 0; k < 2; k++) {
-            struct eps_job alone = with_few_orders(training_of(&trainings[i][k], 1, NAN, delta, sigma));
+            struct eps_job alone = with_few_orders(training_of(&trainings[i][k], 1, NAN, delta, sigma), tolerances[i]);
             struct eps_result *own = solved(NULL, alone);
+            alone.query.delta = delta / 2;
+            struct eps_result *half = solved(NULL, alone);
+            parts += half->epsilon;
+            larger = fmax(larger, own->epsilon);
             for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
                 assert_int_equal(result->phases[k].alone->directions[d].accountant, own->directions[d].accountant);
                 assert_true(result->phases[k].alone->directions[d].value == own->directions[d].value);
             }
             eps_result_destroy(own);
+            eps_result_destroy(half);
         }
+        if (!(result->epsilon <= parts && result->epsilon >= larger * (1 - 2 * tolerances[i])))
+            fail_msg("training %zu: %g, its parts %g, the larger one %g", i, result->epsilon, parts, larger);
+        for (size_t k = 0; k < result->hints_len; k++)
+            assert_null(strstr(result->hints[k], "monte_carlo")); /* which phases refuse */
         eps_result_destroy(result);
     }
 }

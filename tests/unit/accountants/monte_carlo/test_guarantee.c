@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "lib/accountants/monte_carlo/guarantee.h"
+#include "lib/epsilon.h"
 #include "tests/unit/test.h"
 
 /* Bernoulli draws are values in [0, 1]: every bound is above their exact tail, and not far above it. */
@@ -111,6 +112,27 @@ TEST(a_ladder_costs_no_more_than_delta)
                 }
                 released += reached * value / growth;
                 assert_true(released <= delta && released >= promise.left);
+            }
+}
+
+/* The worst choice: of several ladders whose first candidate exceeds what is left, one that passes is always chosen,
+ * and a proof of all of delta if none does. */
+TEST(the_best_of_several_costs_no_more_than_delta)
+{
+    for (double delta = 1e-2; delta > 1e-280; delta *= 1e-7)
+        for (double share = 1e-6; share < 1; share = 0.5 + share / 1.9)
+            for (unsigned verified = 1; verified <= EPS_PLAN_VERIFIED_MOST; verified++) {
+                double own = eps__mc_choice_delta(delta, verified), left = eps__mc_left(own, share);
+                assert_true(own + verified * (own - left) <= delta && own > 0.95 * delta);
+                double most = fmin(1, 4 * own), failed = 1, released = 0;
+                const struct eps__mc_promise promise = {own, left};
+                for (unsigned i = 0; i < verified && delta > 1e-12; i++) {
+                    double failure, samples = (double)eps__mc_samples(&promise, own / 4, most);
+                    assert_true(eps__mc_keeps(&promise, samples, own / 4, most, &failure));
+                    released += failed * failure * most;
+                    failed *= 1 - failure;
+                }
+                assert_true(released + failed * own <= delta);
             }
 }
 
