@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "api/codec/codec.h"
+#include "lib/accountants/monte_carlo/laws/poisson.h"
 #include "lib/base/members.h"
+#include "lib/job/setting.h"
 #include "lib/numerics/lanes/lanes.h"
 #include "lib/numerics/fft/convolve.h"
 #include "lib/numerics/fft/fft.h"
@@ -640,6 +642,36 @@ static bool ask_eigenvectors(double *out)
     return ok;
 }
 
+/* Tilted draws with bounds in the place of P/Q; jobs that use them also ask accountants that take long. */
+static bool ask_few(double *out)
+{
+    const struct eps__mc_aim aim = {.sigma = 1, .direction = EPS_REMOVE, .tilted = true, .eps = 0.5, .least = 0.5};
+    struct eps_error error = {0};
+    struct eps__setting setting;
+    struct eps__mc_law *law;
+    struct eps_job job;
+    eps_job_init(&job);
+    job.mechanism.n = 9;
+    job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    job.mechanism.matrix.bands = 8;
+    job.mechanism.sampling.scheme = EPS_SCHEME_POISSON;
+    job.mechanism.sampling.p = 0.01;
+    job.query.noise_multiplier = 1;
+    job.query.epsilon = 0.5;
+    job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
+    eps_job_defaults(&job);
+    if (eps__setting_open(&setting, &error, NULL, &job) != EPS_OK)
+        return false;
+    bool ok = eps__mc_poisson_few.open(&law, &setting, &aim) == EPS_OK;
+    if (ok) {
+        out[0] = law->class->log_most(law, 0.5);
+        out[1] = law->order;
+        law->class->destroy(law);
+    }
+    eps__setting_close(&setting);
+    return ok;
+}
+
 /* The candidates of a plan, including refused ones, and the best possible figures of a candidate. */
 static bool ask_spend(double *out)
 {
@@ -748,6 +780,7 @@ TEST(every_allocation_of_a_long_series_may_fail)
                              {.ask = ask_merged, .len = 9},
                              {.ask = ask_spectrum, .len = 4},
                              {.ask = ask_eigenvectors, .len = 2},
+                             {.ask = ask_few, .len = 2},
                              {.ask = ask_plan, .len = 2},
                              {.ask = ask_split, .len = 2},
                              {.ask = ask_spend, .len = 2}};
