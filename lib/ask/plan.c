@@ -391,9 +391,9 @@ static enum eps_status add_pair(struct list *list, const struct eps_plan *plan, 
 
 /* ---------------------------------------------------------------- order */
 
-/* The order of candidates: DP-SGD, cheap ones, the others, and last those with an expensive strategy. Those that may
- * be ruled out come last among the cheap ones and among the others. Amplified ones come first, because they are
- * likely to be better. */
+/* The order of candidates: DP-SGD, cheap ones, the others, and last those with a strategy that is expensive or
+ * optimised for the job. Those that may be ruled out come last among the cheap ones and among the others. Amplified
+ * ones come first, because they are likely to be better. */
 enum turn { REFERENCE, CHEAP_AMPLIFIED, CHEAP, CHEAP_BOUNDED, COSTLY, COSTLY_BOUNDED, LAST };
 
 struct place {
@@ -406,7 +406,7 @@ static enum turn turn_of(const struct eps_plan_candidate *candidate, double stra
 {
     bool served = candidate->status == EPS_OK;
     bool little = served ? strategy + accounting < LITTLE : candidate->status != EPS_TOO_COSTLY;
-    if (served && strategy > LONG)
+    if (served && (strategy > LONG || eps__is_tuned(&candidate->job)))
         return LAST;
     if (served && candidate->reference)
         return REFERENCE;

@@ -174,13 +174,17 @@ TEST(tilted_means_are_close_above_exact_ones)
         size_t n, bands;
         double p, sigma, eps;
         enum eps_direction direction;
-    } cases[] = {{60, 5, 0.05, 1.2, 1.5, EPS_REMOVE},
-                 {60, 12, 0.01, 1.3, 0.6, EPS_REMOVE},
-                 {100, 10, 0.02, 1.5, 0.7, EPS_REMOVE},
-                 {60, 8, 0.05, 2.5, 0.8, EPS_ADD},
-                 {100, 12, 0.02, 2.5, 0.4, EPS_ADD}};
+        size_t groups; /* of cyclic Poisson sampling; 0: Poisson sampling */
+    } cases[] = {{60, 5, 0.05, 1.2, 1.5, EPS_REMOVE, 0},   {60, 12, 0.01, 1.3, 0.6, EPS_REMOVE, 0},
+                 {100, 10, 0.02, 1.5, 0.7, EPS_REMOVE, 0}, {60, 8, 0.05, 2.5, 0.8, EPS_ADD, 0},
+                 {100, 12, 0.02, 2.5, 0.4, EPS_ADD, 0},    {120, 17, 0.02, 1.4, 0.7, EPS_REMOVE, 2},
+                 {120, 17, 0.04, 2.5, 0.4, EPS_ADD, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct eps_job job = new_job(cases[i].n, cases[i].bands, cases[i].p);
+        struct eps_job job = new_job(cases[i].n, cases[i].bands, cases[i].p);
+        if (cases[i].groups > 0) {
+            job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
+            job.mechanism.sampling.groups = cases[i].groups;
+        }
         const double eps = cases[i].eps;
         struct eps__mc_aim aim = {.sigma = cases[i].sigma, .direction = cases[i].direction, .eps = eps, .least = eps};
         struct found exact = draw_values(&eps__mc_poisson_banded, &job, &aim, eps, 200);
