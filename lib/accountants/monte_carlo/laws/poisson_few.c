@@ -29,8 +29,9 @@
 
 enum { HELD_LEAST = 2, HELD_MOST = 6, STATES_MOST = 4096, STATES_CHEAP = 256 };
 
-#define CROWDED 0.5 /* more participations are held if a draw forgets one more often than this, */
+#define CROWDED 2.0 /* more participations are held if a draw forgets one more often than this, */
 #define FEW 0.02    /* or, while there are at most STATES_CHEAP states, more often than this; */
+#define SUITED 0.5  /* at most this often, or an exact recursion is better, if there is one; */
 #define NEAR 2.0    /* each is taken to be so many times as likely as p in draws that matter: estimates */
 #define SCALE 200   /* a lane whose first state is above 2^SCALE or below 2^-SCALE is scaled by it */
 #define LARGE 0x1p200
@@ -115,7 +116,7 @@ unsigned eps__mc_poisson_few_held(double *crowds, size_t rounds, size_t memory, 
 bool eps__mc_poisson_few_suits(size_t rounds, size_t memory, double p)
 {
     double crowds;
-    return p < 1 && eps__mc_poisson_few_held(&crowds, rounds, memory, p) > 0 && crowds <= CROWDED;
+    return p < 1 && eps__mc_poisson_few_held(&crowds, rounds, memory, p) > 0 && crowds <= SUITED;
 }
 
 /* The place of a set of ages, in ascending order: after all smaller sets, and after those of its size whose oldest age
