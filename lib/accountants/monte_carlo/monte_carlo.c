@@ -106,8 +106,8 @@ static enum eps_status solve_epsilon(struct eps__answer *answer, struct eps__mc_
         return status;
     double least = (law->tilted ? TILTED_FROM : PLAIN_FROM) * eps;
     struct eps__mc_grid grid = {least, (proven - least) / (CELLS - 1), CELLS};
-    if (!(grid.step > 0))
-        grid = (struct eps__mc_grid){proven, 0, 1};
+    if (!(grid.step > 0)) /* its first point stays, where values of a dominated law are within their bound (A54) */
+        grid = (struct eps__mc_grid){least, 0, 1};
     most = eps__mc_most_at(law, grid.first);
     if (!eps__mc_choose_samples(search, law, &promise, most, &samples, &threshold))
         status = eps__mc_refuse_samples(search, &promise, most);

@@ -55,10 +55,10 @@ double eps__few_draws_bytes(const struct eps__banded_gram *banded, unsigned grou
 {
     unsigned held = eps__few_draws_held(banded, group);
     double states = held > 0 ? eps__few_states(banded->width, group, held) : INFINITY;
-    double each = 4 * rows_of(banded) + ldexp(20, (int)group) + 24 + 4 * held;
+    double each = 4 * rows_of(banded) + ldexp(20, (int)group) + 24 + 4 * held, step = 8 + 8 * (held + 1.0);
     double kinds = 8 * ((double)banded->width + ldexp(1, (int)group));
     double bytes =
-        states * each + (double)banded->len * 16 + fmin((double)banded->changes + 1, (double)banded->len) * kinds;
+        states * each + (double)banded->len * step + fmin((double)banded->changes + 1, (double)banded->len) * kinds;
     return bytes <= BYTES_MAX ? bytes : INFINITY;
 }
 

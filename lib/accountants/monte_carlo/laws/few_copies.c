@@ -55,7 +55,7 @@ enum eps_status eps__mc_few_copies_make(const struct eps_context *context, struc
                                         double operations)
 {
     struct division best = {.score = INFINITY};
-    double left = operations > 0 ? 0.5 * operations : INFINITY;
+    double left = operations > 0 ? 0.5 * operations : INFINITY; /* for comparisons; the rest is for the tables */
     enum eps_status status = EPS_OK;
     *copies = (struct eps__mc_few_copies){.draws = NULL};
     for (unsigned group = 2; group <= EPS__FEW_COPIES_MOST && status == EPS_OK; group++)

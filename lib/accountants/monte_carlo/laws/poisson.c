@@ -76,7 +76,7 @@ static bool exact(const struct eps__setting *setting)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    shape_of(setting, false)->cost(setting, operations, bytes);
+    shape_of(setting, setting->job->query.accountant.audit > 0)->cost(setting, operations, bytes);
 }
 
 static enum eps_status open_law(struct eps__mc_law **law, const struct eps__setting *setting,
