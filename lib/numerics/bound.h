@@ -66,13 +66,20 @@ static inline double eps__shift(enum eps__estimate estimate, double x, double er
     return shifted;
 }
 
+/* The bound of eps__exp_bound() from `computed`, the exponential of x shifted by the error. */
+static inline double eps__exp_outward(enum eps__estimate estimate, double x, double computed)
+{
+    double power = eps__outward(estimate, computed, 8);
+    if (power < DBL_MIN && x > -INFINITY)
+        power = estimate == EPS__UPPER ? DBL_MIN : 0;
+    return power;
+}
+
 /* A bound on e^y for every y within `error` of x. An underflow gives DBL_MIN as the upper bound and 0 as the lower
  * one. */
 static inline double eps__exp_bound(enum eps__estimate estimate, double x, double error)
 {
-    double power = eps__outward(estimate, exp(eps__shift(estimate, x, error)), 8);
-    if (power < DBL_MIN && x > -INFINITY)
-        power = estimate == EPS__UPPER ? DBL_MIN : 0;
+    double power = eps__exp_outward(estimate, x, exp(eps__shift(estimate, x, error)));
     EPS__VERIFY(eps__verify_exp(x, power, estimate == EPS__UPPER ? error : -error));
     return power;
 }

@@ -187,7 +187,12 @@ static void diagonal_figures(const struct eps_strategy *s, double *mean, double 
 {
     const struct eps__workload *w = &s->workload;
     struct eps__sum norm = {0}, sum = {0};
-    double u = 1 / s->entries[0], b = 0;
+    double u = 1 / s->entries[0], b = 0, n = (double)s->n;
+    if (w->decay == 1 && w->momentum == 0) { /* prefix sums: row t has t + 1 equal entries */
+        *mean = u * u * (n + 1) / 2;
+        *max = *last = u * u * n;
+        return;
+    }
     for (size_t t = 0; t < s->n; t++) {
         b = w->decay * b + u;
         u *= w->momentum;

@@ -157,13 +157,15 @@ out:
 
 /* ------------------------------------------------------------ the shares */
 
+enum { HALVINGS = 32 }; /* of an interval, for a share to about 1e-9 */
+
 /* The shift between two unit Gaussians that have this epsilon at ln delta. */
 static double gaussian_shift(double epsilon, double log_delta)
 {
     double low = 0, high = 1, error;
     while (high < 1e6 && eps__gaussian_log_delta(high, epsilon, &error) < log_delta)
         high *= 2;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < HALVINGS; i++) {
         double middle = 0.5 * (low + high);
         *(eps__gaussian_log_delta(middle, epsilon, &error) < log_delta ? &low : &high) = middle;
     }
@@ -178,7 +180,7 @@ static double gaussian_epsilon(double shift, double log_delta)
         return 0;
     while (high < EPS__EPSILON_MOST && eps__gaussian_log_delta(shift, high, &error) > log_delta)
         high *= 2;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < HALVINGS; i++) {
         double middle = 0.5 * (low + high);
         *(eps__gaussian_log_delta(shift, middle, &error) > log_delta ? &low : &high) = middle;
     }

@@ -20,7 +20,7 @@ static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 
 enum {
     PLANS_MAX = 256,
-    SHORT = 1 << 16 /* up to here a plan takes as long as ten transforms or more */
+    SHORT = 1 << 17 /* up to here a plan takes as long as ten transforms or more */
 };
 
 static struct plan_pair {

@@ -159,6 +159,22 @@ void eps__exp_lanes(double *x, size_t rows)
     eps__lanes_variant(0)->exp(x, rows);
 }
 
+void eps__exp_bound_lanes(enum eps__estimate estimate, double *x, const double *error, size_t rows)
+{
+    for (size_t from = 0; from < rows * EPS__LANES; from += EPS__LANES) {
+        double power[EPS__LANES];
+        for (size_t i = 0; i < EPS__LANES; i++)
+            power[i] = eps__shift(estimate, x[from + i], error[from + i]);
+        eps__exp_lanes(power, 1);
+        for (size_t i = 0; i < EPS__LANES; i++) {
+            double bound = eps__exp_outward(estimate, x[from + i], power[i]);
+            EPS__VERIFY(
+                eps__verify_exp(x[from + i], bound, estimate == EPS__UPPER ? error[from + i] : -error[from + i]));
+            x[from + i] = bound;
+        }
+    }
+}
+
 void eps__log_lanes(double *x, size_t rows)
 {
     eps__lanes_variant(0)->log(x, rows);

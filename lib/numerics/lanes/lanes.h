@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "lib/epsilon.h"
+#include "lib/numerics/bound.h"
 
 enum { EPS__LANES = 16 };
 
@@ -66,6 +67,9 @@ void eps__uniforms(double *out, const struct eps__stream *stream, uint32_t draw,
  * normal number. e^x is 0 below -744 and INFINITY above 710. */
 void eps__exp_lanes(double *x, size_t rows);
 void eps__log_lanes(double *x, size_t rows);
+
+/* eps__exp_bound() of each number with its own error. */
+void eps__exp_bound_lanes(enum eps__estimate estimate, double *x, const double *error, size_t rows);
 
 /* out[i] = sum over d < width of column[d] y[i + d], for i < rows; y has rows + width - 1 rows. Adds in the order of d,
  * and fuses each product with its sum. With stride > 0, row i uses the column that begins at column + i stride. */

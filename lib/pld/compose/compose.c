@@ -22,12 +22,20 @@
 
 #include "lib/base/error.h"
 #include "lib/numerics/fft/fft.h"
+#include "lib/numerics/lanes/lanes.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/grid/coarse.h"
 #include "lib/pld/grid/knots.h"
 
-/* A coefficient whose power is below e^-100 in modulus is replaced by zero, which the same bound covers. */
+/* A coefficient whose power is below e^-100 in modulus is replaced by zero, which the same bound covers. The share
+ * covers the rounding of the root. */
 #define NEGLIGIBLE_LOG (-100.0)
+#define NEGLIGIBLE_SHARE 0.999999
+
+enum {
+    GROUP = 8,                /* coefficients of a spectrum whose powers are computed together */
+    AT_ONCE = 8 * EPS__LANES, /* masses that are tilted together */
+};
 
 /* Tails are bounded on the masses before these are inflated for rounding. This factor is more than the difference. */
 #define TAIL_SLACK 1.01
@@ -40,38 +48,104 @@ struct spectrum {
     double steps;     /* sum n */
 };
 
-/* product *= factor^count; updates the bounds. */
-static void multiply_power(struct spectrum *spectrum, uint64_t count, double error)
+/* GROUP complex numbers and bounds on their moduli, side by side for vector instructions. */
+struct group {
+    double re[GROUP], im[GROUP], bound[GROUP];
+};
+
+static void multiply_group(struct group *product, const struct group *factor)
 {
-    double cutoff = exp(2 * NEGLIGIBLE_LOG / (double)count);
-    for (size_t k = 0; k < spectrum->half; k++) {
-        double re = creal(spectrum->factor[k]), im = cimag(spectrum->factor[k]);
-        double square = re * re + im * im;
-        if (square < cutoff * 0.5 && sqrt(square) + error < sqrt(cutoff)) {
-            spectrum->product[k] = 0;
-            spectrum->modulus[k] *= exp(NEGLIGIBLE_LOG);
-            spectrum->relative[k] += 1;
+    for (size_t l = 0; l < GROUP; l++) {
+        double re = product->re[l], im = product->im[l];
+        product->re[l] = re * factor->re[l] - im * factor->im[l];
+        product->im[l] = re * factor->im[l] + im * factor->re[l];
+        product->bound[l] *= factor->bound[l];
+    }
+}
+
+static void square_group(struct group *group)
+{
+    for (size_t l = 0; l < GROUP; l++) {
+        double re = group->re[l], im = group->im[l];
+        group->re[l] = re * re - im * im;
+        group->im[l] = 2 * re * im;
+        group->bound[l] *= group->bound[l];
+    }
+}
+
+/* Writes base^count to *power, and overwrites *base. */
+static void raise_group(struct group *power, struct group *base, uint64_t count)
+{
+    for (size_t l = 0; l < GROUP; l++) {
+        power->re[l] = power->bound[l] = 1;
+        power->im[l] = 0;
+    }
+    for (uint64_t bits = count;;) {
+        if (bits & 1)
+            multiply_group(power, base);
+        if (!(bits >>= 1))
+            return;
+        square_group(base);
+    }
+}
+
+static void drop_coefficient(struct spectrum *spectrum, size_t k)
+{
+    spectrum->product[k] = 0;
+    spectrum->modulus[k] *= exp(NEGLIGIBLE_LOG);
+    spectrum->relative[k] += 1;
+}
+
+/* product *= factor^count for GROUP coefficients from `from` on; updates the bounds. Coefficients whose squared modulus
+ * is below `negligible` count as 0. */
+static void multiply_some(struct spectrum *spectrum, size_t from, uint64_t count, double error, double negligible)
+{
+    struct group base, power;
+    double r[GROUP], square[GROUP];
+    size_t some = spectrum->half - from < GROUP ? spectrum->half - from : GROUP;
+    for (size_t l = 0; l < GROUP; l++) {
+        double complex factor = l < some ? spectrum->factor[from + l] : 0;
+        base.re[l] = creal(factor);
+        base.im[l] = cimag(factor);
+        square[l] = base.re[l] * base.re[l] + base.im[l] * base.im[l];
+        r[l] = base.bound[l] = eps__raise(sqrt(square[l]), 4) + error;
+    }
+    raise_group(&power, &base, count);
+    for (size_t l = 0; l < some; l++) {
+        size_t k = from + l;
+        if (square[l] < negligible) {
+            drop_coefficient(spectrum, k);
             continue;
         }
-        double r = eps__raise(sqrt(square), 4) + error;
-        double power_re = 1, power_im = 0, power_r = 1, base_r = r;
-        for (uint64_t bits = count;;) {
-            if (bits & 1) {
-                double old = power_re;
-                power_re = old * re - power_im * im;
-                power_im = old * im + power_im * re;
-                power_r *= base_r;
-            }
-            if (!(bits >>= 1))
-                break;
-            double old = re;
-            re = old * old - im * im;
-            im = 2 * old * im;
-            base_r *= base_r;
-        }
-        spectrum->product[k] *= power_re + I * power_im;
-        spectrum->modulus[k] *= power_r;
-        spectrum->relative[k] += (double)count * error / r;
+        double re = creal(spectrum->product[k]), im = cimag(spectrum->product[k]);
+        spectrum->product[k] = re * power.re[l] - im * power.im[l] + I * (re * power.im[l] + im * power.re[l]);
+        spectrum->modulus[k] *= power.bound[l];
+        spectrum->relative[k] += (double)count * error / r[l];
+    }
+}
+
+/* The first coefficient from `from` on that is not negligible; `end` if there is none. */
+static size_t first_kept(const struct spectrum *spectrum, size_t from, size_t end, double negligible)
+{
+    for (size_t k = from; k < end; k++) {
+        double re = creal(spectrum->factor[k]), im = cimag(spectrum->factor[k]);
+        if (!(re * re + im * im < negligible))
+            return k;
+    }
+    return end;
+}
+
+/* product *= factor^count. A spectrum that falls off fast has few coefficients that are not negligible. */
+static void multiply_power(struct spectrum *spectrum, uint64_t count, double error)
+{
+    double cutoff = exp(NEGLIGIBLE_LOG / (double)count) * NEGLIGIBLE_SHARE - error;
+    double negligible = cutoff > 0 ? cutoff * cutoff : 0;
+    for (size_t k = 0; k < spectrum->half; k += GROUP) {
+        size_t kept = first_kept(spectrum, k, spectrum->half, negligible);
+        for (; k < kept; k++)
+            drop_coefficient(spectrum, k);
+        if (k < spectrum->half)
+            multiply_some(spectrum, k, count, error, negligible);
     }
     spectrum->steps += (double)count;
 }
@@ -79,14 +153,17 @@ static void multiply_power(struct spectrum *spectrum, uint64_t count, double err
 /* The bound on |out_j - exact| before the backward transform. Out: the mean modulus (P10). */
 static double spectrum_error(const struct spectrum *spectrum, double *mean_modulus)
 {
-    double error = 0, total = 0, power = 4 * spectrum->steps * EPS__UNIT_ROUNDOFF;
-    for (size_t k = 0; k < spectrum->half; k++) {
-        double weight = k == 0 || 2 * k == spectrum->n ? 1 : 2;
-        error += weight * spectrum->modulus[k] * (spectrum->relative[k] + power);
-        total += weight * spectrum->modulus[k];
+    double error[2] = {0}, total[2] = {0}, power = 4 * spectrum->steps * EPS__UNIT_ROUNDOFF;
+    for (size_t k = 1; k + 1 < spectrum->half; k++) { /* each stands for two */
+        error[k % 2] += 2 * spectrum->modulus[k] * (spectrum->relative[k] + power);
+        total[k % 2] += 2 * spectrum->modulus[k];
     }
-    *mean_modulus = total / (double)spectrum->n;
-    return error / (double)spectrum->n;
+    for (size_t k = 0; k < spectrum->half; k += spectrum->half - 1) { /* the length is even */
+        error[0] += spectrum->modulus[k] * (spectrum->relative[k] + power);
+        total[0] += spectrum->modulus[k];
+    }
+    *mean_modulus = (total[0] + total[1]) / (double)spectrum->n;
+    return (error[0] + error[1]) / (double)spectrum->n;
 }
 
 /* The laws of independent summands: counts[i] of them have distribution i, i < len. */
@@ -103,6 +180,7 @@ static enum eps_status convolve(const struct eps_context *context, double *out, 
 {
     enum eps_status status = EPS_NO_MEMORY;
     struct spectrum spectrum = {.n = n, .half = n / 2 + 1};
+    assert(n >= 2 && n % 2 == 0);
     double transform_error = eps__fft_error(n);
     spectrum.product = eps__fft_alloc_complex(spectrum.half);
     spectrum.factor = eps__fft_alloc_complex(spectrum.half);
@@ -183,16 +261,32 @@ struct tilted {
     double mean, variance, log_scale, scale_error, offset, widening, infinity, excess, shrink, steps;
 };
 
-/* A tilted mass in units of e^log_moment. log_scale contains the same number, whatever its error, so only the rounding
- * of sums counts (P10). */
-static double tilted_mass(const struct tilted *tilted, size_t i, size_t j)
+/* The masses from number `from` on of power i, tilted, in units of e^log_moment. log_scale contains the same number,
+ * whatever its error, so only the rounding of sums counts (P10). */
+static void tilt_masses(const struct tilted *tilted, size_t i, size_t from, double out[AT_ONCE])
 {
     const struct eps__pld *pld = tilted->powers[i].pld;
-    double exponent = (tilted->tilt - pld->tilt) * eps__pld_loss(pld, j);
-    double shifted = exponent + pld->log_scale - tilted->log_moment[i];
-    double error = EPS__UNIT_ROUNDOFF * (16 + 4 * fabs(exponent) + 2 * fabs(shifted) + 2 * fabs(pld->log_scale) +
-                                         2 * fabs(tilted->log_moment[i]));
-    return pld->mass[j] * eps__exp_bound(pld->estimate, shifted, error);
+    size_t some = pld->len - from < AT_ONCE ? pld->len - from : AT_ONCE;
+    size_t rows = (some + EPS__LANES - 1) / EPS__LANES;
+    double sizes = 16 + 2 * fabs(pld->log_scale) + 2 * fabs(tilted->log_moment[i]), error[AT_ONCE];
+    for (size_t j = 0; j < some; j++) {
+        double exponent = (tilted->tilt - pld->tilt) * eps__pld_loss(pld, from + j);
+        out[j] = exponent + pld->log_scale - tilted->log_moment[i];
+        error[j] = EPS__UNIT_ROUNDOFF * (sizes + 4 * fabs(exponent) + 2 * fabs(out[j]));
+    }
+    for (size_t j = some; j < rows * EPS__LANES; j++) {
+        out[j] = -INFINITY;
+        error[j] = 0;
+    }
+    if (pld->tilt == tilted->tilt) { /* all exponents are 0 */
+        double factor = eps__exp_bound(pld->estimate, out[0], error[0]);
+        for (size_t j = 0; j < some; j++)
+            out[j] = factor;
+    } else {
+        eps__exp_bound_lanes(pld->estimate, out, error, rows);
+    }
+    for (size_t j = 0; j < some; j++)
+        out[j] *= pld->mass[from + j];
 }
 
 static void measure(struct tilted *tilted)
@@ -201,10 +295,14 @@ static void measure(struct tilted *tilted)
         const struct eps__pld *pld = tilted->powers[i].pld;
         double count = (double)tilted->powers[i].count, mean = 0, square = 0;
         tilted->log_moment[i] = eps__pld_log_moment(pld, tilted->tilt, &tilted->moment_error[i]);
-        for (size_t j = 0; j < pld->len; j++) {
-            double mass = tilted_mass(tilted, i, j), loss = eps__pld_loss(pld, j);
-            mean += mass * loss;
-            square += mass * loss * loss;
+        for (size_t from = 0; from < pld->len; from += AT_ONCE) {
+            double mass[AT_ONCE];
+            tilt_masses(tilted, i, from, mass);
+            for (size_t j = 0; j < AT_ONCE && from + j < pld->len; j++) {
+                double loss = eps__pld_loss(pld, from + j);
+                mean += mass[j] * loss;
+                square += mass[j] * loss * loss;
+            }
         }
         tilted->mean += count * mean;
         tilted->variance += count * fmax(square - mean * mean, 0);
@@ -320,14 +418,22 @@ static void fill_tilted(const void *user, size_t i, double *array, size_t n, dou
     const struct eps__pld *pld = tilted->powers[i].pld;
     /* Masses at the same position are added, each time with a rounding. */
     double meeting = ceil((double)(pld->index[pld->len - 1] - pld->index[0]) / (double)n);
-    *norm = 0;
-    for (size_t j = 0; j < pld->len; j++) {
-        int64_t position = pld->index[j] % (int64_t)n;
-        double mass = eps__outward(pld->estimate, tilted_mass(tilted, i, j), meeting + 2);
-        array[position < 0 ? position + (int64_t)n : position] += mass;
-        *norm += mass;
+    double sum = 0;
+    int64_t position = pld->index[0] % (int64_t)n, last = pld->index[0];
+    position += position < 0 ? (int64_t)n : 0;
+    for (size_t from = 0; from < pld->len; from += AT_ONCE) {
+        double tilted_mass[AT_ONCE];
+        tilt_masses(tilted, i, from, tilted_mass);
+        for (size_t j = from; j < from + AT_ONCE && j < pld->len; j++) {
+            double mass = eps__outward(pld->estimate, tilted_mass[j - from], meeting + 2);
+            position += pld->index[j] - last;
+            position -= position < (int64_t)n ? 0 : position / (int64_t)n * (int64_t)n;
+            last = pld->index[j];
+            array[position] += mass;
+            sum += mass;
+        }
     }
-    *norm = eps__raise(*norm, 8 + meeting + (double)pld->len);
+    *norm = eps__raise(sum, 8 + meeting + (double)pld->len);
 }
 
 /* The tilted sum on a circle. Position j holds the masses of the indices equal to j modulo len, each within `rounding`.
@@ -515,18 +621,19 @@ static enum eps_status coarsen(struct eps__pld *pld, const struct circle *circle
     int64_t index = cells.first;
     for (size_t i = 0; i < circle->len;) {
         struct eps__cell *cell = eps__cells_add(&cells, ++index);
+        double left = 0, right = 0, gap = 0;
         if (!cell)
             goto out;
         for (; j < coarser && i < circle->len; i++, j++) {
             double mass = circle_mass(circle, pld->estimate, start, i);
-            cell->left += mass * splits[j].left;
-            cell->right += mass * splits[j].right;
-            cell->gap += mass * splits[j].gap;
+            left += mass * splits[j].left;
+            right += mass * splits[j].right;
+            gap += mass * splits[j].gap;
         }
         j = 0;
-        cell->left *= bound;
-        cell->right *= bound;
-        cell->gap *= 1 + error;
+        cell->left = left * bound;
+        cell->right = right * bound;
+        cell->gap = gap * (1 + error);
     }
     status = eps__cells_assemble(pld, &cells, pld->estimate);
 out:

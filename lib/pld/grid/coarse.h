@@ -14,7 +14,7 @@ struct eps__coarse {
     size_t len;
 };
 
-enum { EPS__COARSE_MAX = 4096 };
+enum { EPS__COARSE_MAX = 256 };
 
 /* Out: *coarse, released with eps__coarse_clear(). Refers to the PLDs of `powers`. EPS_OK or EPS_NO_MEMORY. */
 enum eps_status eps__coarse_make(struct eps__coarse *coarse, const struct eps__pld_power *powers, size_t len);

@@ -7,7 +7,7 @@
  *   right share  E / (1 + E) / D,           D = 1 - e^{-(loss1 - loss0)}
  *   left share   (D - E e^{-(loss1 - loss0)}) / (1 + E) / D
  *   gap          right share * (D - E e^{-(loss1 - loss0)}), a bound on chord minus curve everywhere in the cell.
- * The integrals are computed by five-point Gauss-Legendre on panels of width at most 0.06/rate, where rate bounds the
+ * The integrals are computed by six-point Gauss-Legendre on panels of width at most 0.14/rate, where rate bounds the
  * derivative of every exponent. P4 bounds the truncation error by Cauchy's estimate on a disk around the panel.
  *
  * Every mass is inflated (upper) or deflated (lower) by its own relative rounding bound, so that products and powers of
@@ -19,23 +19,26 @@
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/error.h"
+#include "lib/numerics/lanes/lanes.h"
 #include "lib/numerics/normal.h"
 #include "lib/pld/grid/knots.h"
 #include "lib/pld/verify.h"
 
-/* Five-point Gauss-Legendre quadrature on [0, 1]; P4 bounds its error. */
-static const double node5[5] = {0.046910077030668003601, 0.23076534494715845448, 0.5, 0.76923465505284154552,
-                                0.95308992296933199640};
-static const double weight5[5] = {0.11846344252809454376, 0.23931433524968323402, 0.28444444444444444444,
-                                  0.23931433524968323402, 0.11846344252809454376};
+/* Gauss-Legendre quadrature on [0, 1]; P4 bounds its error. */
+enum { NODES = 6 };
+static const double gauss_node[NODES] = {0.033765242898423986094, 0.169395306766867743169, 0.380690406958401545685,
+                                         0.619309593041598454315, 0.830604693233132256831, 0.966234757101576013906};
+static const double gauss_weight[NODES] = {0.085662246189585172520, 0.180380786524069303785, 0.233956967286345523695,
+                                           0.233956967286345523695, 0.180380786524069303785, 0.085662246189585172520};
 
-#define PANEL_WIDTH 0.06
+#define PANEL_WIDTH 0.14
 
 enum { POLL_PANELS = 2048 };
 
@@ -54,16 +57,27 @@ enum { POLL_PANELS = 2048 };
 /* The most cells; a transform could not hold more. */
 #define CELLS_MAX ((size_t)1 << 23)
 
+/* A pair at one point: its values, and the posterior weights of its components. */
+struct place {
+    struct eps__pair_point at;
+    double *numerator_share, *denominator_share;
+};
+
 /* The state of the walk in one branch of the step. */
 struct lane {
     const struct eps__pair *pair;
     const struct eps__pld_plan *plan;
     double weight, rate, reach; /* reach: the largest shift of the numerator */
-    double *numerator_share, *denominator_share;
-    struct eps__pair_point left; /* the walk's current position */
+    struct place left;          /* the walk's current position */
+    struct place right, inner;  /* the right end of the current cell; a point inside it */
     double stop_z;
     double edge; /* mass left of z_low, rounded up into the first cell */
     bool started;
+};
+
+/* The width of a cell, e^width - 1 and 1 - e^-width, kept because neighbouring cells mostly have the same. */
+struct width {
+    double value, rise, fall;
 };
 
 struct walk {
@@ -74,6 +88,7 @@ struct walk {
     struct lane *lanes;
     size_t lanes_len;
     struct eps__cells cells;
+    struct width width; /* of the current cell */
     double loss_error;
     size_t panels;          /* panels integrated so far */
     enum eps_status status; /* of the last poll */
@@ -84,6 +99,11 @@ static double loss_at(const struct walk *walk, int64_t index)
     return walk->offset + (double)index * walk->plan->spacing;
 }
 
+static void move_to(const struct lane *lane, struct place *place, double z)
+{
+    eps__pair_at(lane->pair, z, &place->at, place->numerator_share, place->denominator_share);
+}
+
 /* A bound on a mass from a bound on its logarithm. */
 static double bounded_mass(const struct lane *lane, double log_mass, enum eps__estimate estimate)
 {
@@ -91,26 +111,60 @@ static double bounded_mass(const struct lane *lane, double log_mass, enum eps__e
     return eps__outward(estimate, lane->weight * exp(log_mass) * (estimate == EPS__UPPER ? 1 + error : 1 - error), 12);
 }
 
-/* Adds the integrals over one panel [base->z, base->z + width] to the cell, without rounding outwards; no excess counts
- * as more than `most`. Returns a bound on the relative rounding error of what was added. */
-static double add_panel(const struct lane *lane, struct eps__cell *cell, const struct eps__pair_point *base,
-                        double width, double base_excess, double cell_width, double most)
+/* grown[k] += share (e^x[k] - 1) for |x[k]| <= PANEL_WIDTH, by the Taylor polynomial of degree 11, whose remainder is
+ * below |x|^12/12! <= 1e-18 |x| (P4). */
+static void add_expm1(double *grown, double share, const double *x)
 {
+    for (size_t k = 0; k < NODES; k++) {
+        double y = x[k] * x[k]; /* even and odd powers apart, which do not wait for each other */
+        double even =
+            1 + y * (1.0 / 6 + y * (1.0 / 120 + y * (1.0 / 5040 + y * (1.0 / 362880 + y * (1.0 / 39916800)))));
+        double odd = 1.0 / 2 + y * (1.0 / 24 + y * (1.0 / 720 + y * (1.0 / 40320 + y * (1.0 / 3628800))));
+        grown[k] += share * (x[k] * (even + x[k] * odd));
+    }
+}
+
+/* rise[k] += sum_i share_i (e^{sign shift_i t[k]} - 1). */
+static void add_rise(double *rise, const struct eps__mixture *mixture, const double *share, double sign,
+                     const double *t)
+{
+    for (size_t i = 0; i < mixture->len; i++) {
+        double x[NODES], shift = sign * mixture->shift[i];
+        if (shift == 0)
+            continue;
+        for (size_t k = 0; k < NODES; k++)
+            x[k] = shift * t[k];
+        add_expm1(rise, share[i], x);
+    }
+}
+
+/* Adds the integrals over one panel [base->z, base->z + width] to the cell, without rounding outwards; no excess counts
+ * as more than `most`. step: 1 - e^-width of the cell. Returns a bound on the relative rounding error of what was
+ * added. */
+static double add_panel(const struct lane *lane, struct eps__cell *cell, const struct place *place, double width,
+                        double base_excess, double step, double most)
+{
+    const struct eps__pair_point *base = &place->at;
     const struct eps__mixture *numerator = &lane->pair->numerator, *denominator = &lane->pair->denominator;
-    double step = -expm1(-cell_width), decay = 1 - step, grown = base_excess + 1;
+    double decay = 1 - step, grown = base_excess + 1;
     double log_density = base->log_numerator - 0.5 * base->z * base->z - EPS__LOG_SQRT_2PI;
     double left = 0, right = 0, gap = 0;
-    for (size_t k = 0; k < 5; k++) {
-        double t = node5[k] * width, rise = 0, fall = 0;
-        for (size_t i = 0; i < numerator->len; i++)
-            if (numerator->shift[i] > 0)
-                rise += lane->numerator_share[i] * expm1(numerator->shift[i] * t);
-        for (size_t j = 0; j < denominator->len; j++)
-            if (denominator->shift[j] > 0)
-                fall -= lane->denominator_share[j] * expm1(-denominator->shift[j] * t);
-        double excess = fmin(base_excess + grown * (rise + fall) / (1 - fall), most);
-        double rest = fmax(step - excess * decay, 0);
-        double density = weight5[k] * exp(-t * (base->z + 0.5 * t)) * (1 + rise) / (1 + excess);
+    double t[NODES], x[NODES], rise[NODES] = {0}, fallen[NODES] = {0}, thinned[NODES] = {0};
+    /* Both bound the polynomials' arguments: no shift exceeds the rate, which is at least 1. */
+    assert(width * (lane->rate + fabs(base->z)) <= 1.001 * PANEL_WIDTH);
+    for (size_t k = 0; k < NODES; k++) {
+        t[k] = gauss_node[k] * width;
+        x[k] = -t[k] * (base->z + 0.5 * t[k]);
+    }
+    add_rise(rise, numerator, place->numerator_share, 1, t);
+    add_rise(fallen, denominator, place->denominator_share, -1, t);
+    add_expm1(thinned, 1, x);
+    for (size_t k = 0; k < NODES; k++) {
+        double excess = base_excess + grown * (rise[k] - fallen[k]) / (1 + fallen[k]);
+        excess = excess < most ? excess : most;
+        double rest = step - excess * decay;
+        rest = rest > 0 ? rest : 0;
+        double density = gauss_weight[k] * (1 + thinned[k]) * (1 + rise[k]) / (1 + excess);
         left += density * rest;
         right += density * excess;
         gap += density * excess * rest;
@@ -139,26 +193,30 @@ static void add_coarse(const struct walk *walk, const struct lane *lane, struct 
 }
 
 /* Adds a part of a cell, z in [left_z, right_z], split between the two knots. */
-static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cell *cell, double left_z, double right_z,
-                     double left_loss, double cell_width)
+static void add_fine(struct walk *walk, struct lane *lane, struct eps__cell *cell, double left_z, double right_z,
+                     double left_loss)
 {
     double width = right_z - left_z, error = 0;
     if (!(width > 0))
         return;
     struct eps__cell fine = {0};
     /* Rounding may put a loss above a narrow cell; in a lower estimate it must not count more than the whole (P4). */
-    double most = walk->estimate == EPS__LOWER ? expm1(cell_width) : INFINITY;
+    double most = walk->estimate == EPS__LOWER ? walk->width.rise : INFINITY;
     size_t panels = (size_t)ceil(width * (lane->rate + fmax(fabs(left_z), fabs(right_z))) / PANEL_WIDTH);
     for (size_t i = 0; i < panels && walk->status == EPS_OK; i++) {
         if (++walk->panels % POLL_PANELS == 0)
             walk->status = eps__poll(walk->context);
-        struct eps__pair_point base;
         double from = left_z + width * (double)i / (double)panels;
         double to = i + 1 == panels ? right_z : left_z + width * (double)(i + 1) / (double)panels;
-        eps__pair_at(lane->pair, from, &base, lane->numerator_share, lane->denominator_share);
-        double excess = fmax(expm1(base.loss - left_loss), 0);
-        walk->loss_error = fmax(walk->loss_error, base.loss_error);
-        error = fmax(error, add_panel(lane, &fine, &base, to - from, excess, cell_width, most));
+        const struct place *base = &lane->left;
+        if (from != lane->left.at.z) {
+            move_to(lane, &lane->inner, from);
+            base = &lane->inner;
+        }
+        double rise = base->at.loss - left_loss; /* rounding at the left end of a cell */
+        double excess = fabs(rise) < 1e-8 ? fmax(rise * (1 + 0.5 * rise), 0) : fmax(expm1(rise), 0);
+        walk->loss_error = fmax(walk->loss_error, base->at.loss_error);
+        error = fmax(error, add_panel(lane, &fine, base, to - from, excess, walk->width.fall, most));
     }
     /* The error is relative to the whole cell, of which a share may be a small part. */
     double slack = error * (fine.left + fine.right);
@@ -166,14 +224,14 @@ static void add_fine(struct walk *walk, const struct lane *lane, struct eps__cel
         slack = -slack;
     cell->left += fine.left + slack < 0 ? 0 : fine.left + slack; /* keeps NAN */
     cell->right += fine.right + slack < 0 ? 0 : fine.right + slack;
-    cell->gap += fine.gap + fabs(slack) * -expm1(-cell_width);
+    cell->gap += fine.gap + fabs(slack) * walk->width.fall;
 }
 
 /* How many spacings the cell that starts at lane->left may span: fewer where the loss is more important. */
 static double cell_steps(const struct lane *lane)
 {
     const struct eps__pld_plan *plan = lane->plan;
-    const struct eps__pair_point *left = &lane->left;
+    const struct eps__pair_point *left = &lane->left.at;
     bool coarse = left->z < plan->fine_low || left->z >= plan->fine_high;
     double log_density = left->log_numerator - 0.5 * left->z * left->z - EPS__LOG_SQRT_2PI + log(lane->weight);
     double importance = eps__pld_importance(plan, log_density, left->loss), steps;
@@ -198,9 +256,9 @@ static int64_t next_knot(const struct walk *walk, int64_t index, int64_t stop_in
     double steps = INDEX_MAX;
     for (size_t b = 0; b < walk->lanes_len; b++) {
         const struct lane *lane = &walk->lanes[b];
-        if (!(lane->left.z < lane->stop_z))
+        if (!(lane->left.at.z < lane->stop_z))
             continue;
-        double until = floor((lane->left.loss - loss_at(walk, index)) / walk->plan->spacing);
+        double until = floor((lane->left.at.loss - loss_at(walk, index)) / walk->plan->spacing);
         steps = fmin(steps, until >= 1 ? fmin(until, INDEX_MAX) : cell_steps(lane));
     }
     int64_t next = index + (int64_t)steps;
@@ -211,30 +269,40 @@ static int64_t next_knot(const struct walk *walk, int64_t index, int64_t stop_in
 static void add_lane(struct walk *walk, struct lane *lane, struct eps__cell *cell, double left_loss, double right_loss)
 {
     const struct eps__pld_plan *plan = lane->plan;
-    struct eps__pair_point left = lane->left, right;
+    struct eps__pair_point left = lane->left.at, right;
     if (!(left.z < lane->stop_z) || (!lane->started && left.loss - left.loss_error >= right_loss))
         return;
     if (!lane->started)
         cell->right += lane->edge;
     lane->started = true;
-    eps__pair_inverse(lane->pair, &left, lane->stop_z, right_loss, &right);
+    eps__pair_inverse(lane->pair, &left, lane->stop_z, right_loss, &right, lane->right.numerator_share,
+                      lane->right.denominator_share);
     if (right.z < lane->stop_z || right.loss > right_loss)
         walk->loss_error = fmax(walk->loss_error, fabs(right.loss - right_loss) + right.loss_error);
     double from = fmin(fmax(left.z, plan->fine_low), right.z), beyond = fmax(from - lane->reach, 0);
     double matters = lane->reach + sqrt(beyond * beyond + 2 * NATS);
     double to = fmax(fmin(right.z, fmin(plan->fine_high, matters)), from);
-    if (!(right_loss - left_loss < WIDEST_SPLIT))
+    if (!(walk->width.value < WIDEST_SPLIT))
         to = from = right.z;
     add_coarse(walk, lane, cell, left.z, from);
-    add_fine(walk, lane, cell, from, to, left_loss, right_loss - left_loss);
+    add_fine(walk, lane, cell, from, to, left_loss);
     add_coarse(walk, lane, cell, to, right.z);
-    lane->left = right;
+    struct place passed = lane->left;
+    lane->left = lane->right;
+    lane->left.at = right;
+    lane->right = passed;
+}
+
+static void set_width(struct width *width, double value)
+{
+    if (width->value != value)
+        *width = (struct width){value, expm1(value), -expm1(-value)};
 }
 
 static bool all_stopped(const struct walk *walk)
 {
     for (size_t b = 0; b < walk->lanes_len; b++)
-        if (walk->lanes[b].left.z < walk->lanes[b].stop_z)
+        if (walk->lanes[b].left.at.z < walk->lanes[b].stop_z)
             return false;
     return true;
 }
@@ -244,7 +312,7 @@ static bool all_stopped(const struct walk *walk)
 static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop_index)
 {
     for (size_t b = 0; b < walk->lanes_len; b++)
-        if (!(fabs(walk->lanes[b].left.loss) / walk->plan->spacing < INDEX_MAX))
+        if (!(fabs(walk->lanes[b].left.at.loss) / walk->plan->spacing < INDEX_MAX))
             return EPS_TOO_COSTLY;
     for (size_t count = 0; index < stop_index && !all_stopped(walk); count++) {
         if (count % 1024 == 1023 && walk->status == EPS_OK)
@@ -258,6 +326,7 @@ static enum eps_status walk_cells(struct walk *walk, int64_t index, int64_t stop
         struct eps__cell *cell = eps__cells_add(&walk->cells, next);
         if (!cell)
             return EPS_NO_MEMORY;
+        set_width(&walk->width, (double)(next - index) * walk->plan->spacing);
         for (size_t b = 0; b < walk->lanes_len; b++)
             add_lane(walk, &walk->lanes[b], cell, loss_at(walk, index), loss_at(walk, next));
         index = next;
@@ -272,8 +341,8 @@ static int64_t first_knot(const struct walk *walk)
     double lowest = INFINITY;
     for (size_t b = 0; b < walk->lanes_len; b++) {
         const struct lane *lane = &walk->lanes[b];
-        if (lane->left.z < lane->stop_z)
-            lowest = fmin(lowest, lane->left.loss - lane->left.loss_error);
+        if (lane->left.at.z < lane->stop_z)
+            lowest = fmin(lowest, lane->left.at.loss - lane->left.at.loss_error);
     }
     double knot = floor((lowest - walk->offset) / walk->plan->spacing);
     return isinf(lowest) ? INT64_MAX : (int64_t)fmin(fmax(knot, -4 * INDEX_MAX), 4 * INDEX_MAX);
@@ -317,7 +386,7 @@ static double z_at(const struct lane *lane, double loss)
     eps__pair_at(lane->pair, lane->plan->z_low, &low, NULL, NULL);
     if (low.loss >= loss)
         return lane->plan->z_low;
-    eps__pair_inverse(lane->pair, &low, lane->plan->z_high, loss, &point);
+    eps__pair_inverse(lane->pair, &low, lane->plan->z_high, loss, &point, NULL, NULL);
     return point.z;
 }
 
@@ -451,7 +520,7 @@ static enum eps_status walk_from_floor(struct walk *walk, const struct end *end,
     for (size_t b = 0; b < walk->lanes_len; b++) {
         struct lane *lane = &walk->lanes[b];
         if (end->joins[b])
-            eps__pair_at(lane->pair, end->z[b], &lane->left, NULL, NULL);
+            move_to(lane, &lane->left, end->z[b]);
     }
     if (first_knot(walk) < first)
         first = first_knot(walk);
@@ -533,6 +602,19 @@ static enum eps_status walk_lower(struct walk *walk, struct end *end)
     return end->floor ? walk_from_floor(walk, end, index - 1) : walk_to_ceiling(walk, end, index + 1);
 }
 
+static bool open_place(struct place *place, const struct eps__pair *pair)
+{
+    place->numerator_share = malloc(pair->numerator.len * sizeof(double));
+    place->denominator_share = malloc(pair->denominator.len * sizeof(double));
+    return place->numerator_share && place->denominator_share;
+}
+
+static void close_place(struct place *place)
+{
+    free(place->numerator_share);
+    free(place->denominator_share);
+}
+
 static bool open_lanes(struct walk *walk, const struct eps__branch *branches, const struct eps__pld_plan *plans)
 {
     for (size_t b = 0; b < walk->lanes_len; b++) {
@@ -541,11 +623,9 @@ static bool open_lanes(struct walk *walk, const struct eps__branch *branches, co
         *lane = (struct lane){.pair = pair, .plan = &plans[b], .weight = branches[b].weight[walk->estimate]};
         lane->reach = eps__mixture_reach(&pair->numerator);
         lane->rate = lane->reach + eps__mixture_reach(&pair->denominator) + 1;
-        lane->numerator_share = malloc(pair->numerator.len * sizeof(double));
-        lane->denominator_share = malloc(pair->denominator.len * sizeof(double));
-        if (!lane->numerator_share || !lane->denominator_share)
+        if (!open_place(&lane->left, pair) || !open_place(&lane->right, pair) || !open_place(&lane->inner, pair))
             return false;
-        eps__pair_at(pair, plans[b].z_low, &lane->left, NULL, NULL);
+        move_to(lane, &lane->left, plans[b].z_low);
         lane->stop_z = plans[b].z_high;
     }
     return true;
@@ -581,8 +661,9 @@ enum eps_status eps__pld_build(const struct eps_context *context, struct eps__pl
 out:
     eps__cells_clear(&walk.cells);
     for (size_t b = 0; walk.lanes && b < len; b++) {
-        free(walk.lanes[b].numerator_share);
-        free(walk.lanes[b].denominator_share);
+        close_place(&walk.lanes[b].left);
+        close_place(&walk.lanes[b].right);
+        close_place(&walk.lanes[b].inner);
     }
     free(walk.lanes);
     free(end.joins);
@@ -597,13 +678,39 @@ void eps__pld_clear(struct eps__pld *pld)
     *pld = (struct eps__pld){0};
 }
 
-/* sum_i mass_i e^{exponent (loss_i - loss_end)} over knots without gaps, by Horner's rule; loss_end is the end at which
- * the factors are at most 1. */
+/* sum_i mass_i e^{exponent (loss_i - loss_end)} over knots without gaps, by Horner's rule, for each CHAINS-th knot
+ * first; loss_end is the end at which the factors are at most 1. */
 static double dense_moment(const struct eps__pld *pld, double exponent)
 {
-    double factor = exp(-fabs(exponent) * pld->spacing), total = 0;
-    for (size_t i = 0; i < pld->len; i++)
-        total = total * factor + pld->mass[exponent > 0 ? i : pld->len - 1 - i];
+    enum { CHAINS = 8 };
+    double decay = -fabs(exponent) * pld->spacing, factor = exp(decay), factors = exp(CHAINS * decay);
+    double chain[CHAINS] = {0}, total = 0;
+    size_t first = pld->len % CHAINS;
+    for (size_t c = 0; c < first; c++)
+        chain[CHAINS - first + c] = pld->mass[exponent > 0 ? c : pld->len - 1 - c];
+    for (size_t i = first; i < pld->len; i += CHAINS)
+        for (size_t c = 0; c < CHAINS; c++)
+            chain[c] = chain[c] * factors + pld->mass[exponent > 0 ? i + c : pld->len - 1 - i - c];
+    for (size_t c = 0; c < CHAINS; c++)
+        total = total * factor + chain[c];
+    return total;
+}
+
+/* sum_i mass_i e^{exponent loss_i - largest}. */
+static double sparse_moment(const struct eps__pld *pld, double exponent, double largest)
+{
+    enum { AT_ONCE = 8 * EPS__LANES };
+    double total = 0;
+    for (size_t from = 0; from < pld->len; from += AT_ONCE) {
+        double power[AT_ONCE];
+        size_t some = pld->len - from < AT_ONCE ? pld->len - from : AT_ONCE;
+        for (size_t i = 0; i < AT_ONCE; i++)
+            power[i] =
+                i < some && pld->mass[from + i] > 0 ? exponent * eps__pld_loss(pld, from + i) - largest : -INFINITY;
+        eps__exp_lanes(power, AT_ONCE / EPS__LANES);
+        for (size_t i = 0; i < some; i++)
+            total += pld->mass[from + i] * power[i];
+    }
     return total;
 }
 
@@ -620,9 +727,7 @@ double eps__pld_log_moment(const struct eps__pld *pld, double tilt, double *erro
                 double own = exponent * eps__pld_loss(pld, i);
                 largest = own > largest ? own : largest;
             }
-        for (size_t i = 0; i < pld->len; i++)
-            if (pld->mass[i] > 0)
-                total += pld->mass[i] * exp(exponent * eps__pld_loss(pld, i) - largest);
+        total = sparse_moment(pld, exponent, largest);
     }
     double log_total = log(total);
     *error = 4 * EPS__UNIT_ROUNDOFF *

@@ -40,10 +40,11 @@ void eps__branch_clear(struct eps__branch *branch)
     }
 }
 
-/* ln sum_i weight_i exp(shift_i z - shift_i^2/2). Out: *mean, the posterior mean of the shift; *size, the sum of all
- * sizes that round in exponents (an exponent's own, its distance from the largest one, which may have no posterior
- * weight, and the largest one's); share, the posterior weights, or NULL. */
-static double log_sum(const struct eps__mixture *mixture, double z, double *mean, double *size, double *share)
+/* ln sum_i weight_i exp(shift_i z - shift_i^2/2). Out: *mean and *variance, those of the shift's posterior; *size, the
+ * sum of all sizes that round in exponents (an exponent's own, its distance from the largest one, which may have no
+ * posterior weight, and the largest one's); share, the posterior weights, or NULL. */
+static double log_sum(const struct eps__mixture *mixture, double z, double *mean, double *variance, double *size,
+                      double *share)
 {
     double largest = -INFINITY;
     for (size_t i = 0; i < mixture->len; i++) {
@@ -51,34 +52,39 @@ static double log_sum(const struct eps__mixture *mixture, double z, double *mean
         if (exponent > largest)
             largest = exponent;
     }
-    double total = 0, moment = 0, exponents = 0;
+    double total = 0, moment = 0, square = 0, exponents = 0;
     for (size_t i = 0; i < mixture->len; i++) {
         double shift = mixture->shift[i];
         double exponent = shift * (z - 0.5 * shift);
-        double term = mixture->weight[i] * exp(exponent - largest);
+        double below = exponent - largest, term = mixture->weight[i] * (below == 0 ? 1 : exp(below));
         total += term;
         moment += term * shift;
-        exponents += term * (fabs(exponent) + fabs(exponent - largest));
+        square += term * shift * shift;
+        exponents += term * (fabs(exponent) + fabs(below));
         if (share)
             share[i] = term;
     }
     if (share)
         for (size_t i = 0; i < mixture->len; i++)
             share[i] /= total;
+    double log_total = log(total);
     *mean = moment / total;
-    *size = exponents / total + fabs(largest) + fabs(log(total));
-    return largest + log(total);
+    *variance = square / total - *mean * *mean;
+    *size = exponents / total + fabs(largest) + fabs(log_total);
+    return largest + log_total;
 }
 
 void eps__pair_at(const struct eps__pair *pair, double z, struct eps__pair_point *point, double *numerator_share,
                   double *denominator_share)
 {
-    double numerator_mean, denominator_mean, numerator_size, denominator_size;
+    double numerator_mean, denominator_mean, numerator_size, denominator_size, spread[2];
     point->z = z;
-    point->log_numerator = log_sum(&pair->numerator, z, &numerator_mean, &numerator_size, numerator_share);
-    point->log_denominator = log_sum(&pair->denominator, -z, &denominator_mean, &denominator_size, denominator_share);
+    point->log_numerator = log_sum(&pair->numerator, z, &numerator_mean, &spread[0], &numerator_size, numerator_share);
+    point->log_denominator =
+        log_sum(&pair->denominator, -z, &denominator_mean, &spread[1], &denominator_size, denominator_share);
     point->loss = point->log_numerator - point->log_denominator;
     point->slope = numerator_mean + denominator_mean;
+    point->bend = spread[0] - spread[1];
     /* The rounding of exponents, weighted by the posterior; that of the logarithms; that of the sums (P9). */
     point->loss_error = EPS__UNIT_ROUNDOFF * (4 * (numerator_size + denominator_size) + fabs(z) * point->slope +
                                               2 * fabs(point->log_numerator) + 2 * fabs(point->log_denominator) +
@@ -86,10 +92,17 @@ void eps__pair_at(const struct eps__pair *pair, double z, struct eps__pair_point
     EPS__VERIFY(!eps__verify_now() || eps__verify_loss(pair, z, point->loss, point->loss_error));
 }
 
-void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_point *left, double right_z, double loss,
-                       struct eps__pair_point *point)
+/* How far from a point the loss is larger by `rise`, to the second order. */
+static double step_of(const struct eps__pair_point *point, double rise)
 {
-    double low = left->z, high = right_z, z = low + (loss - left->loss) / left->slope, last_step = INFINITY;
+    double step = rise / point->slope, bent = 0.5 * point->bend * step / point->slope;
+    return fabs(bent) < 0.5 ? step * (1 - bent) : step;
+}
+
+void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_point *left, double right_z, double loss,
+                       struct eps__pair_point *point, double *numerator_share, double *denominator_share)
+{
+    double low = left->z, high = right_z, z = low + step_of(left, loss - left->loss), last_step = INFINITY;
     bool reached = false; /* whether L(right_z) is known to exceed the loss */
     for (int i = 0; i < 80; i++) {
         /* A step beyond the end, or slow progress: try the end itself, which may be the answer. */
@@ -97,7 +110,7 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
             z = right_z;
         else if (!(z > low && z < high))
             z = 0.5 * (low + high);
-        eps__pair_at(pair, z, point, NULL, NULL);
+        eps__pair_at(pair, z, point, numerator_share, denominator_share);
         double residual = loss - point->loss;
         if (z >= right_z) {
             if (residual >= 0)
@@ -108,7 +121,7 @@ void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_poin
             low = z;
         else
             high = z;
-        double step = residual / point->slope;
+        double step = step_of(point, residual);
         /* Converged if the residual is within rounding, or if Newton's step no longer shrinks. */
         if (fabs(residual) <= point->loss_error || high - low <= 4 * EPS__UNIT_ROUNDOFF * fabs(z) ||
             (fabs(step) >= last_step && fabs(step) < 1e-13 * (1 + fabs(z))))

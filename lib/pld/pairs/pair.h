@@ -55,6 +55,7 @@ struct eps__pair_point {
     double log_denominator; /* the same for Q */
     double loss;            /* log_numerator - log_denominator */
     double slope;           /* dL/dz >= 0 */
+    double bend;            /* d2L/dz2 */
     double loss_error;      /* bound on the rounding error of loss */
 };
 
@@ -63,11 +64,11 @@ struct eps__pair_point {
 void eps__pair_at(const struct eps__pair *pair, double z, struct eps__pair_point *point, double *numerator_share,
                   double *denominator_share);
 
-/* Finds the z in (left->z, right_z] with L(z) = loss, by Newton's method from *left, bracketed; right_z if L(right_z)
- * <= loss. Out: *point at that z. The caller must count the difference between point->loss and `loss` (see
- * loss_error). */
+/* Finds the z in (left->z, right_z] with L(z) = loss, by Newton's method of the second order from *left, bracketed;
+ * right_z if L(right_z) <= loss. Out: *point at that z, and the posterior weights there as from eps__pair_at(). The
+ * caller must count the difference between point->loss and `loss` (see loss_error). */
 void eps__pair_inverse(const struct eps__pair *pair, const struct eps__pair_point *left, double right_z, double loss,
-                       struct eps__pair_point *point);
+                       struct eps__pair_point *point, double *numerator_share, double *denominator_share);
 
 /* Bounds on ln Pr_P[left < z <= right] from both sides; left may be -INFINITY, right INFINITY. Always valid. The
  * relative width is about 1e-13 if the interval holds a good part of the tail that begins at its near end. */

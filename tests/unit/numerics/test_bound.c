@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/numerics/bound.h"
+#include "lib/numerics/lanes/lanes.h"
 #include "lib/numerics/sum.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
@@ -68,6 +69,31 @@ TEST(functions_are_enclosed)
     }
     assert_true(eps__exp_bound(EPS__UPPER, -INFINITY, 0) == 0 && eps__exp_bound(EPS__UPPER, -1e6, 0) == DBL_MIN);
     assert_true(eps__exp_bound(EPS__LOWER, -1e6, 0) == 0 && isinf(eps__log_bound(EPS__UPPER, 0, 8)));
+}
+
+/* N6. Side by side, with SLEEF's exponential: as one by one. */
+TEST(exponentials_are_enclosed_side_by_side)
+{
+    enum { LEN = 3 * EPS__LANES };
+    uint64_t state = 3;
+    for (int i = 0; i < DRAWS / LEN; i++) {
+        double x[LEN], error[LEN], bound[2][LEN];
+        for (size_t j = 0; j < LEN; j++) {
+            x[j] = bound[0][j] = bound[1][j] = draw_between(&state, -760, 700);
+            error[j] = draw_log(&state, 1e-18, 1);
+        }
+        x[0] = bound[0][0] = bound[1][0] = -INFINITY;
+        eps__exp_bound_lanes(EPS__UPPER, bound[0], error, 3);
+        eps__exp_bound_lanes(EPS__LOWER, bound[1], error, 3);
+        assert_true(bound[0][0] == 0 && bound[1][0] == 0);
+        for (size_t j = 1; j < LEN; j++) {
+            __float128 above = expq((__float128)x[j] + error[j]), below = expq((__float128)x[j] - error[j]);
+            double slack = 40 * u * (1 + fabs(x[j]));
+            assert_true(bound[0][j] >= above && bound[1][j] <= below);
+            assert_true(bound[0][j] <= above * (1 + slack) || above < DBL_MIN);
+            assert_true(bound[1][j] >= below * (1 - slack) || below < 2 * DBL_MIN);
+        }
+    }
 }
 
 TEST(operations_round_one_way)
