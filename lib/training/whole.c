@@ -38,10 +38,13 @@ static void search_task(void *arg, size_t d)
     eps__meter_end(&task->meter);
 }
 
+/* The lower end of an epsilon is that of one direction: of remove, whose epsilon is the larger one of most trainings. If
+ * that of add is larger, add is searched again, with its lower end. */
 static enum eps_status search_both(struct eps__answer answers[EPS_DIRECTIONS], const struct eps__setting *setting,
                                    struct eps_error *error)
 {
     struct task tasks[EPS_DIRECTIONS];
+    bool one_lower = isnan(setting->job->query.epsilon) && !setting->upper_alone;
     struct eps__meters meters = {
         .context = setting->context, .items = &tasks[0].meter, .len = EPS_DIRECTIONS, .stride = sizeof tasks[0]};
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
@@ -51,7 +54,13 @@ static enum eps_status search_both(struct eps__answer answers[EPS_DIRECTIONS], c
         tasks[d].meter.expected = isnan(setting->job->query.noise_multiplier) ? 16 : 2;
         tasks[d].setting.meter = &tasks[d].meter;
     }
+    tasks[EPS_ADD].setting.upper_alone |= one_lower;
     eps__for_all(setting->context, EPS_DIRECTIONS, search_task, tasks);
+    if (one_lower && tasks[EPS_ADD].status == EPS_OK && tasks[EPS_ADD].answer.value > tasks[EPS_REMOVE].answer.value) {
+        tasks[EPS_ADD].setting.upper_alone = false;
+        tasks[EPS_ADD].setting.meter = NULL;
+        search_task(tasks, EPS_ADD);
+    }
     for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++) {
         if (tasks[d].status != EPS_OK) {
             if (error)

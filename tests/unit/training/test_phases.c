@@ -110,6 +110,23 @@ TEST(a_phase_in_two_is_the_phase)
     }
 }
 
+/* The bracket's lower end is that of the direction with the larger epsilon, whichever it is. */
+TEST(the_lower_end_is_of_the_larger_direction)
+{
+    struct eps_phase smaller_add = poisson(300, 0.02, 1, 2), larger_add = poisson(1024, 0.01, 1, 2);
+    larger_add.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
+    larger_add.mechanism.matrix.bands = 4;
+    larger_add.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
+    struct eps_result *a = solved(NULL, training_of(&smaller_add, 1, NAN, 1e-6, 1.1));
+    struct eps_result *b = solved(NULL, training_of(&larger_add, 1, NAN, 1e-6, 2));
+    assert_true(a->directions[EPS_ADD].value < a->directions[EPS_REMOVE].value);
+    assert_true(b->directions[EPS_ADD].value > b->directions[EPS_REMOVE].value);
+    assert_true(a->bracket_lower <= a->epsilon && a->bracket_lower >= (1 - 1.1e-3) * a->epsilon);
+    assert_true(b->bracket_lower <= b->epsilon && b->bracket_lower >= (1 - 1.1e-3) * b->epsilon);
+    eps_result_destroy(a);
+    eps_result_destroy(b);
+}
+
 /* In any order, equal ones apart or together. */
 TEST(the_order_does_not_matter)
 {
