@@ -38,8 +38,8 @@ static void search_task(void *arg, size_t d)
     eps__meter_end(&task->meter);
 }
 
-/* The lower end of an epsilon is that of one direction: of remove, whose epsilon is the larger one of most trainings. If
- * that of add is larger, add is searched again, with its lower end. */
+/* The lower end of an epsilon is that of one direction: of remove, whose epsilon is the larger one of most trainings.
+ * If that of add is larger, add is searched again, with its lower end. */
 static enum eps_status search_both(struct eps__answer answers[EPS_DIRECTIONS], const struct eps__setting *setting,
                                    struct eps_error *error)
 {
