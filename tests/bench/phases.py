@@ -47,7 +47,7 @@ def time_ours(build, count, n, sigma, tolerance):
 
 
 def at_precision(build, case, most):
-    """The best of ours at the widest tolerance at which its epsilon is at most that of the peer. None: the narrowest."""
+    """The best of ours at the widest tolerance at which its epsilon is at most `most`, or at the narrowest."""
     for tolerance in TOLERANCES:
         ours = min((time_ours(build, *case, tolerance) for _ in range(REPEAT)), key=lambda run: run["seconds"])
         if ours["epsilon"] <= most:
