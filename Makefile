@@ -1,7 +1,7 @@
 # The only Makefile of epsilond, written by hand: libepsilon, the daemon, all tests, the benchmarks and the packaging.
 # Sources are found by wildcard, headers by the compiler (-MMD), and libraries by pkg-config, which is called only when
 # a recipe needs it, so that `make deps` works on a machine that has only make. Each flavour (release, debug, asan,
-# tsan, verify, clang, fuzz) builds in its own build/<flavour>/.
+# tsan, verify, coverage, clang, fuzz) builds in its own build/<flavour>/.
 #
 #   make -s all      build/epsilond, build/libepsilon.{a,so}, build/epsilon.pc
 #   make demo        install missing packages, build, run a server, send it three questions
@@ -63,10 +63,11 @@ OPT_debug := -Og -g3
 OPT_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 OPT_verify := -O2 -g -DEPS_VERIFY
+OPT_coverage := -Og -g --coverage -fprofile-update=atomic -DEPS_COVERAGE
 OPT_fuzz := $(OPT_asan) -fsanitize=fuzzer-no-link
 OPT := $(OPT_$(FLAVOUR))
 ifeq ($(OPT),)
-$(error FLAVOUR=$(FLAVOUR) is none of release, debug, clang, asan, tsan, verify, fuzz)
+$(error FLAVOUR=$(FLAVOUR) is none of release, debug, clang, asan, tsan, verify, coverage, fuzz)
 endif
 
 # The serial OpenBLAS is used, whatever the alternatives of the machine select, because our own workers are the threads.
@@ -129,7 +130,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 # ---------------------------------------------------------------- products
 
 .PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-faults soak-jobs corpus mutants lint analyse format \
-        format-check asan tsan asan-e2e tsan-e2e sanitized verify fuzz fuzzers fuzz-corpus image-check install uninstall clean help programs
+        format-check asan tsan asan-e2e tsan-e2e coverage verify fuzz fuzzers fuzz-corpus image-check install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
 .DEFAULT_GOAL := all
@@ -138,8 +139,8 @@ all: $(BIN)/libepsilon.a $(BIN)/libepsilon.so $(BIN)/epsilon.pc $(if $(wildcard 
 
 programs: all $(TESTS) $(REPLAYS) $(BIN)/faults.so
 
-$(BIN)/epsilond: $(B)/server/main.o $(ARCHIVES)
-	$(LINK) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
+$(BIN)/epsilond: $(B)/server/main.o $(if $(filter coverage,$(FLAVOUR)),$(B)/tests/coverage/exit.o) $(ARCHIVES)
+	$(LINK) $(if $(filter coverage,$(FLAVOUR)),-Wl$(comma)--wrap=_exit) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
 
 $(BIN)/libepsilon.a: $(call objects,$(LIB_C))
 $(B)/libapi.a: $(call objects,$(API_C))
@@ -312,6 +313,14 @@ verify:
 	@+$(SUB) $(PARALLEL) FLAVOUR=verify programs
 	@+$(SUB) FLAVOUR=verify SUITE="unit paper truth soak fuzz e2e-sanitized" check
 
+# The lines that unit tests, corpus and end-to-end tests run; it fails if those are too few, or a test fails.
+coverage:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) FLAVOUR=$@ programs
+	@find build/$@ -name '*.gcda' -delete
+	@+status=0; TEST_TIMEOUT=7200 E2E_TIMEOUT=14400 $(SUB) FLAVOUR=$@ SUITE="unit soak fuzz e2e" check || status=1; \
+	    GCOV=$$($(CC) -print-prog-name=gcov) $(PYTHON) tests/coverage/coverage.py build/$@ && exit $$status
+
 soak: soak-attacks soak-faults soak-jobs
 
 # Hostile clients: measures the memory of the server and the waiting time of others; then the same with sanitizers.
@@ -483,6 +492,7 @@ help:
 	    'asan tsan  unit, corpus and short end-to-end tests with sanitizers' \
 	    'asan-e2e tsan-e2e  all end-to-end tests with sanitizers' \
     'verify     the tests, with every bound compared with quadruple precision' \
+	    'coverage   the lines that tests run: 90% of lib and api, 85% of server' \
 	    'fuzz       run every fuzz target for FUZZ_SECONDS (60)' \
 	    'image-check  build the image from the Dockerfile and run it (root, buildah)' \
     'install    install into DESTDIR, PREFIX (/usr/local); uninstall removes it' \

@@ -26,8 +26,8 @@ BINARY = os.environ.get("EPSILOND", str(ROOT / "build" / "epsilond"))
 if not os.path.isabs(BINARY):
     BINARY = str(ROOT / BINARY)
 
-# The build has the address or the thread sanitizer.
-SANITIZED = any(b"__%csan_init" % letter in pathlib.Path(BINARY).read_bytes() for letter in b"at")
+# The build has the address or the thread sanitizer, or counts what is covered: it is slow, and its cells not confined.
+INSTRUMENTED = any(b"__%b_init" % name in pathlib.Path(BINARY).read_bytes() for name in (b"asan", b"tsan", b"gcov"))
 X86 = os.uname().machine == "x86_64"
 
 # Seconds to wait before a test fails; generous, because sanitizers and busy machines are slow.

@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-from conftest import BINARY, GAUSSIAN, PATIENCE, SANITIZED, Server
+from conftest import BINARY, GAUSSIAN, PATIENCE, INSTRUMENTED, Server
 
 # Checks that depend on this machine, and on the build.
-UNSURE = ("disk", "isolation") if SANITIZED else ("disk",)
+UNSURE = ("disk", "isolation") if INSTRUMENTED else ("disk",)
 # In place of functions of libraries.
 OLD_SQLITE = 'const char *sqlite3_libversion(void) { return "3.7.17"; }'
 OLD_BLAS = 'char *openblas_get_config(void) { return "OpenBLAS 0.3.1 NO_AFFINITY"; }'

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import wire
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, SANITIZED, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, PATIENCE, INSTRUMENTED, until
 
 STOP = 5.0  # the maximum duration of a stop in seconds
 # One call of LAPACK that takes about 25 seconds on an idle core, and does not poll.
@@ -308,7 +308,7 @@ def test_the_one_that_needs_too_much_memory_alone_is_blamed(launch):
     assert server.until(other, "running")["attempts"] == 1
 
 
-@pytest.mark.skipif(SANITIZED, reason="the sanitizer handles the fault")
+@pytest.mark.skipif(INSTRUMENTED, reason="the sanitizer handles the fault")
 def test_a_fault_is_traced_to_the_job_in_which_it_happened(launch):
     """A fault in one of two computations: that job counts a start, the other does not, and need not run alone."""
     server, ids = two_running(launch)
