@@ -31,7 +31,7 @@ INSTRUMENTED = any(b"__%b_init" % name in pathlib.Path(BINARY).read_bytes() for 
 X86 = os.uname().machine == "x86_64"
 
 # Seconds to wait before a test fails; generous, because sanitizers and busy machines are slow.
-PATIENCE = 120
+PATIENCE = 600 if INSTRUMENTED else 120
 
 DP_SGD = {"n": 200, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-6}
 GAUSSIAN = {"n": 100, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
