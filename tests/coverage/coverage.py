@@ -24,10 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def counted(notes):
     """The lines of one object by source, with how often each was run. An object that nothing ran has no counts."""
-    answer = subprocess.run([os.environ.get("GCOV", "gcov"), "--json-format", "--stdout", notes], cwd=ROOT, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    done = subprocess.run([os.environ.get("GCOV", "gcov"), "--json-format", "--stdout", notes], cwd=ROOT, text=True,
+                          capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"coverage: the counts of {notes} cannot be read; delete them and test again\n{done.stderr}")
     return [(source["file"], [(line["line_number"], line["count"]) for line in source["lines"]])
-            for document in answer.splitlines() if document for source in json.loads(document)["files"]]
+            for document in done.stdout.splitlines() if document for source in json.loads(document)["files"]]
 
 
 def ranges(lines):
