@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -48,6 +49,12 @@ def until(condition, patience=PATIENCE):
     while not condition():
         assert time.monotonic() < deadline, f"this did not come within {patience} s"
         time.sleep(0.01)
+
+
+def preload(library):
+    """The value of LD_PRELOAD for the binary: the library of a sanitizer must come before all others."""
+    linked = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
+    return ":".join([*re.findall(r"=> (\S*/lib[at]san\.so\S*)", linked), str(library)])
 
 
 class Server:

