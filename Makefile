@@ -414,6 +414,7 @@ ANALYSED_groups := -Wno-analyzer-possible-null-argument
 ANALYSED_connections := -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value
 ANALYSED_head := -Wno-analyzer-malloc-leak
 ANALYSED_wait := -Wno-analyzer-malloc-leak
+ANALYSED_ranking := -Wno-analyzer-malloc-leak
 # In lib it does not see that loops write all of an array before others read it, and that what is returned by the address
 # of its first member is not lost; LeakSanitizer and tests/unit/memory look for what is.
 ANALYSED_lib := -Wno-analyzer-use-of-uninitialized-value -Wno-analyzer-malloc-leak
