@@ -44,6 +44,7 @@
 #include "server/ops/metrics.h"
 #include "server/ops/signals.h"
 #include "server/ops/supervisor.h"
+#include "server/routes/owners.h"
 #include "server/routes/pages.h"
 #include "server/routes/groups/ranking.h"
 #include "server/routes/routes.h"
@@ -115,6 +116,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->bulk = pool_create(1, 0, METRIC_COUNT);
     server->lists = pool_create(1, 0, METRIC_COUNT);
     server->pages = pages_create();
+    server->owners = owners_create();
     server->keys = keys_create(config->stream_seconds);
     server->side = pool_create(SIDE_THREADS, 0, METRIC_COUNT);
     server->streams = pool_create(STREAM_THREADS, 0, METRIC_COUNT);
@@ -125,8 +127,8 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->groups = server->jobs ? groups_create(server) : NULL;
     server->rankings = rankings_create((size_t)config->memory_bytes / 8);
     if (!server->ledger || !server->pool || !server->gate || !server->bulk || !server->lists || !server->pages ||
-        !server->side || !server->streams || !server->keys || !server->watchdog || !server->waits || !server->groups ||
-        !server->rankings) {
+        !server->owners || !server->side || !server->streams || !server->keys || !server->watchdog || !server->waits ||
+        !server->groups || !server->rankings) {
         snprintf(message, message_size, "out of memory or threads");
         return false;
     }
@@ -201,6 +203,7 @@ static bool server_free(struct server *server)
     pool_destroy(server->bulk);
     pool_destroy(server->lists);
     pages_destroy(server->pages);
+    owners_destroy(server->owners);
     keys_destroy(server->keys);
     pool_destroy(server->side);
     pool_destroy(server->streams);

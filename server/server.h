@@ -19,6 +19,7 @@ struct keys;
 struct ledger;
 struct groups;
 struct memory;
+struct owners;
 struct pool;
 struct proxies;
 struct pages;
@@ -46,7 +47,8 @@ struct server {
     struct pool *bulk;    /* one thread: the same for jobs with large bodies, so that others need not wait for them */
     struct pool *lists;   /* one thread: pages of lists, and the documents of sweeps and plans */
     struct pages *pages;  /* of that thread: recently written pages */
-    struct works *works;  /* the open works and their waiters */
+    struct owners *owners;     /* of resources that were asked for */
+    struct works *works;       /* the open works and their waiters */
     struct watchdog *watchdog; /* of the works; NULL: there is none */
     struct waits *waits;
     struct jobs *jobs;

@@ -7,8 +7,8 @@
 #                [e2e-sanitized]     (default: all but the last)
 #
 # From the environment: B (objects), BIN (products), CC, PYTHON, TEST_TIMEOUT (seconds per program, 900), E2E_TIMEOUT
-# (seconds for all of pytest, 1800; single tests have the timeout in tests/pytest.ini), JOBS (programs, or files of
-# pytest, run in parallel, by default the number of processors).
+# (seconds for all of pytest, 1800), E2E_TEST_TIMEOUT (for each of its tests; that of tests/pytest.ini), JOBS (programs,
+# or files of pytest, run in parallel, by default the number of processors).
 #
 # All but pytest is one pool, the longest first, whose results are printed in the order of the suites. pytest has half
 # of the processes, as its servers and browsers are processes too, but two if there are two, as its tests wait much of
@@ -168,11 +168,13 @@ start_e2e() {
 
 run_e2e() {
     sanitizers "$(out_of e2e).report"
+    # A daemon that is too slow to stop in order, as instrumented ones may be, ends with threads that nobody joins.
+    export TSAN_OPTIONS="$TSAN_OPTIONS:report_thread_leaks=0"
     began=$(date +%s)
     EPSILOND=$BIN/epsilond PYTHONDONTWRITEBYTECODE=1 \
         timeout -s INT -k 60 "${E2E_TIMEOUT:-1800}" env --default-signal=INT \
         "$PYTHON" -m pytest -p no:cacheprovider -q --tb=short -n "$((all > 3 ? all / 2 : all))" --dist loadfile \
-        --junitxml="$log/e2e.xml" "$@" tests/e2e >"$log/e2e" 2>&1
+        --junitxml="$log/e2e.xml" ${E2E_TEST_TIMEOUT:+-o timeout="$E2E_TEST_TIMEOUT"} "$@" tests/e2e >"$log/e2e" 2>&1
     echo $? >"$log/e2e.status"
     echo $(($(date +%s) - began)) >"$log/e2e.seconds"
     [ ! -e "$log/pool.pid" ] || kill -USR1 "$(cat "$log/pool.pid")" 2>/dev/null # xargs runs one more at a time

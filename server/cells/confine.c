@@ -25,10 +25,10 @@
 #define THREAD_BYTES (UINT64_C(2) * (8 + 64) << 20) /* a stack and an arena of malloc(), for each of two threads */
 #define FILES_MOST 16                               /* descriptors */
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED true
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined EPS_COVERAGE
+#define INSTRUMENTED true
 #else
-#define SANITIZED false
+#define INSTRUMENTED false
 #endif
 
 uint64_t confine_address_space(uint64_t bytes, uint64_t threads)
@@ -143,8 +143,8 @@ unsigned confine(uint64_t address_space, char *message, size_t message_size)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     go_first();
     limit(RLIMIT_CORE, 0);
-    if (SANITIZED) {
-        snprintf(message, message_size, "this build has a sanitizer, which needs address space and system calls");
+    if (INSTRUMENTED) {
+        snprintf(message, message_size, "this build is instrumented, which needs address space and system calls");
         return 0;
     }
     limit(RLIMIT_NOFILE, FILES_MOST);

@@ -24,7 +24,8 @@ uint64_t confine_address_space(uint64_t bytes, uint64_t threads);
  * SIGSYS.
  *
  * Returns what is in force, as bits of enum confinement. Not all are where the system has no seccomp(2), or in a build
- * with sanitizers, which need address space and system calls of their own; the message says why. If both are, it is "".
+ * that is instrumented, which needs address space and system calls of its own; the message says why. If both are, it
+ * is "".
  */
 unsigned confine(uint64_t address_space, char *message, size_t message_size);
 

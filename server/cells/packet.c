@@ -183,8 +183,12 @@ char *unpack_text(struct unpack *unpack)
 {
     size_t len;
     const char *text = text_of(unpack, &len);
-    char *copy = text ? strndup(text, len) : NULL;
+    char *copy = text ? malloc(len + 1) : NULL;
     unpack->failed = unpack->failed || (text && !copy);
+    if (copy) {
+        memcpy(copy, text, len);
+        copy[len] = '\0';
+    }
     return copy;
 }
 

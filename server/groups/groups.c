@@ -18,6 +18,7 @@
 static const struct group_kind *const kinds[] = {[GROUP_SWEEP] = &sweep_kind, [GROUP_PLAN] = &plan_kind};
 
 static void on_child(void *user, const char *parent, const char *id);
+static void on_child_held(void *user, const char *parent);
 
 struct groups *groups_create(struct server *server)
 {
@@ -25,7 +26,7 @@ struct groups *groups_create(struct server *server)
     if (groups) {
         pthread_mutex_init(&groups->mutex, NULL);
         groups->server = server;
-        jobs_on_child(server->jobs, on_child, groups);
+        jobs_on_child(server->jobs, on_child, on_child_held, groups);
     }
     return groups;
 }
@@ -250,6 +251,16 @@ static void on_child(void *user, const char *parent, const char *id)
     pthread_mutex_unlock(&groups->mutex);
 }
 
+static void on_child_held(void *user, const char *parent)
+{
+    struct groups *groups = user;
+    pthread_mutex_lock(&groups->mutex);
+    struct group *group = find_locked(groups, parent);
+    if (group)
+        waiters_call(groups->server->works, &group->cancelers);
+    pthread_mutex_unlock(&groups->mutex);
+}
+
 /* ---------------------------------------------------------------- admission */
 
 /* Its jobs count when their turn comes. account NULL: out of memory. */
@@ -353,5 +364,8 @@ enum cancel_outcome groups_cancel(struct groups *groups, enum group_kind_id kind
     for (size_t i = 0; i < len; i++)
         jobs_cancel_with_group(groups->server->jobs, ids[i]); /* a job not admitted yet is canceled when it is */
     free(ids);
+    /* The ends of some may have been held before; the others will be told. */
+    if (store_trouble(groups->server->store))
+        on_child_held(groups, id);
     return CANCEL_STARTED;
 }

@@ -101,9 +101,13 @@ static void ending_done(struct store_write *write, enum store_status status)
 static void ending_held(struct store_write *write)
 {
     struct ending *ending = (struct ending *)write;
+    struct jobs *jobs = ending->jobs;
     log_event(LOG_LEVEL_ERROR, "job-end-held",
               "detail=\"the end of %zu jobs could not be written; retrying every second\"", ending->update.changes_len);
-    waiters_call(ending->jobs->server->works, &ending->cancelers);
+    waiters_call(jobs->server->works, &ending->cancelers);
+    for (const struct live *live = ending->lives; live; live = live->next)
+        if (live->record.parent[0])
+            jobs->child_held(jobs->user, live->record.parent);
 }
 
 void jobs__ending_submit(struct ending *ending)

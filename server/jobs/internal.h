@@ -57,6 +57,7 @@ struct jobs {
     size_t running;
     atomic_bool stopping;
     void (*child_ended)(void *user, const char *parent, const char *id); /* or NULL */
+    void (*child_held)(void *user, const char *parent);                  /* likewise */
     void *user;
     struct memory *documents; /* by id */
     struct memory *results;   /* by hash, for this accounting version */

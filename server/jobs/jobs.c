@@ -437,9 +437,11 @@ void jobs_give_place(struct jobs *jobs, const struct reservation *reservation)
     pthread_mutex_unlock(&jobs->mutex);
 }
 
-void jobs_on_child(struct jobs *jobs, void (*ended)(void *user, const char *parent, const char *id), void *user)
+void jobs_on_child(struct jobs *jobs, void (*ended)(void *user, const char *parent, const char *id),
+                   void (*held)(void *user, const char *parent), void *user)
 {
     jobs->child_ended = ended;
+    jobs->child_held = held;
     jobs->user = user;
 }
 

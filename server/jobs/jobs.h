@@ -21,8 +21,10 @@ struct jobs *jobs_create(struct server *server);
  * ready (or NULL) is called when the rows are up to date and no job is queued yet; if it returns false, recovery
  * fails. */
 bool jobs_recover(struct jobs *jobs, bool (*ready)(void *user), void *user);
-/* Sets a callback for when a child of a group is final, in the database and in memory. On the writer thread. */
-void jobs_on_child(struct jobs *jobs, void (*ended)(void *user, const char *parent, const char *id), void *user);
+/* Sets the callbacks for when a child of a group is final, in the database and in memory, and for when its end could
+ * not be written and will be retried. On the writer thread. */
+void jobs_on_child(struct jobs *jobs, void (*ended)(void *user, const char *parent, const char *id),
+                   void (*held)(void *user, const char *parent), void *user);
 /* Stops running computations within one polling interval; the next process queues their jobs again. */
 void jobs_stop(struct jobs *jobs);
 bool jobs_stopping(struct jobs *jobs);

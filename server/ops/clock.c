@@ -94,6 +94,19 @@ static void uuid_stamp(uint8_t bytes[16], int64_t ms, unsigned sequence)
     bytes[7] = (uint8_t)sequence;
 }
 
+/* Random bytes for one id. The system is asked for those of many ids at a time. */
+static void random_take(uint8_t out[8])
+{
+    enum { IDS = 64 };
+    static _Thread_local uint8_t drawn[IDS][8];
+    static _Thread_local size_t left;
+    if (!left) {
+        randombytes_buf(drawn, sizeof drawn);
+        left = IDS;
+    }
+    memcpy(out, drawn[--left], 8);
+}
+
 void uuid_next(char out[UUID_SIZE])
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -101,7 +114,7 @@ void uuid_next(char out[UUID_SIZE])
     static unsigned sequence;
     uint8_t bytes[16];
 
-    randombytes_buf(bytes + 8, 8);
+    random_take(bytes + 8);
     bytes[8] = (uint8_t)((bytes[8] & 0x3f) | 0x80);
     int64_t now = clock_now_ms();
     pthread_mutex_lock(&mutex);

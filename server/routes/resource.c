@@ -10,6 +10,7 @@
 
 #include "server/ops/clock.h"
 #include "server/routes/fetch.h"
+#include "server/routes/owners.h"
 #include "server/routes/waiting.h"
 
 #define ENDING_SECONDS 5 /* how long a cancel waits for a job that is just ending */
@@ -83,7 +84,12 @@ bool resource_visible(struct server *server, const struct access_client *client,
     char owner[OWNER_SIZE];
     if (client->sees_all)
         return true;
-    return store_read_owner(server->store, id, owner) == STORE_OK && strcmp(owner, client->group) == 0;
+    if (!owners_find(server->owners, id, owner)) {
+        if (store_read_owner(server->store, id, owner) != STORE_OK)
+            return false;
+        owners_keep(server->owners, id, owner);
+    }
+    return strcmp(owner, client->group) == 0;
 }
 
 const char *resource_hidden(const struct request *request)

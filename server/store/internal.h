@@ -32,6 +32,7 @@ enum store_sql {
     SQL_JOB_LIST_BOTH,
     SQL_JOB_OPEN,
     SQL_JOB_EXPIRE,
+    SQL_JOB_ANSWERED,
     SQL_JOB_REPLACE,
     SQL_JOB_ORPHAN,
     SQL_JOB_PARENT,

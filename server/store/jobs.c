@@ -74,6 +74,24 @@ enum { ANSWERED_MAX = 500 }; /* limit on the jobs answered from the same cached 
 
 #define ANSWERED_BYTES (INT64_C(64) << 20) /* limit on the size of their texts */
 #define ANSWERED_MS 60000                  /* an id is kept at least this long, unless the texts are large */
+#define ANSWERED_MORE_MS 1000              /* and some for a while, so that many are deleted at once */
+
+/* Whether a record of the job is before that id. */
+static enum store_status answered_before(struct store *store, const char *hash, const char *before, bool *found)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_ANSWERED);
+    *found = false;
+    if (!statement)
+        return STORE_FAILED;
+    store__bind_text(statement, 1, hash);
+    store__bind_text(statement, 2, before);
+    int code = sqlite3_step(statement);
+    *found = code == SQLITE_ROW;
+    enum store_status status =
+        *found || code == SQLITE_DONE ? STORE_OK : store__complain(store->writer, "find answered jobs");
+    sqlite3_reset(statement);
+    return status;
+}
 
 /* Deletes the oldest records to make room for this one, so that posting a cached job repeatedly does not fill the
  * database. If the job is not posted again, all of them stay for --keep. */
@@ -84,11 +102,17 @@ static enum store_status replace_oldest(struct store *store, struct store_insert
     int64_t fit = ANSWERED_BYTES / (bytes ? bytes : 1);
     int64_t kept = fit < 1 ? 1 : fit < ANSWERED_MAX ? fit : ANSWERED_MAX;
     char before[UUID_SIZE] = AFTER_EVERY_ID;
+    if (kept == ANSWERED_MAX) {
+        bool due;
+        uuid_floor(before, record->created_at - ANSWERED_MS - ANSWERED_MORE_MS);
+        enum store_status looked = answered_before(store, record->hash, before, &due);
+        if (looked != STORE_OK || !due)
+            return looked;
+        uuid_floor(before, record->created_at - ANSWERED_MS);
+    }
     sqlite3_stmt *statement = store__statement(store->writer, SQL_JOB_REPLACE);
     if (!statement)
         return STORE_FAILED;
-    if (kept == ANSWERED_MAX)
-        uuid_floor(before, record->created_at - ANSWERED_MS);
     store__bind_text(statement, 1, record->hash);
     store__bind_text(statement, 2, before);
     sqlite3_bind_int64(statement, 3, kept);

@@ -97,6 +97,7 @@ static const char *const statements[SQL_COUNT] = {
      * time never expires a row. */
     [SQL_JOB_EXPIRE] = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE id < ?1 AND status >= 2 "
                        "AND finished_at < ?2 AND coalesce(state_checksum = " STATE ", 1) LIMIT ?3) RETURNING id",
+    [SQL_JOB_ANSWERED] = "SELECT 1 FROM jobs WHERE hash = ?1 AND " ANSWERED " AND id < ?2 LIMIT 1",
     /* Rows answered from the cache before ?2, except for the ?3 newest. */
     [SQL_JOB_REPLACE] =
         "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE hash = ?1 AND " ANSWERED " AND id < min(?2, (SELECT "

@@ -128,7 +128,7 @@ struct store_key {
 /* Two requests are the same if the hashes of their canonical forms and their labels (NULL: none) are equal. */
 void store_key_request(struct store_key *key, const char *hash, const char *label);
 
-#define STORE_REPLACED 4
+#define STORE_REPLACED 32 /* at a time: finding them takes longer than deleting them */
 
 /* The bytes that a key may keep; what is inserted counts job_record_kept() or group_record_kept(). */
 struct store_allowance {

@@ -5,10 +5,6 @@ in process (bench_solve: best of five, one core, no caches, the tolerance at whi
 peer's), and ours over HTTP (best of five, each against a fresh server with a fresh database, so that nothing is
 cached). Both epsilons are printed: a time without its answer says nothing.
 
-Requests per second: wrk with keep-alive connections, GET of a finished job and POST of a job whose result is
-cached (every such POST commits a row before it is answered). Beside the POSTs stand the commits of that run and how
-long they took, as the server counted them: whether a slow run was the disk's doing can be read off.
-
     bench.py --build build --objects build/release [--repeat 5] [--seconds 5] [--skip-peer]
 
 SPDX-License-Identifier: GPL-3.0-or-later
@@ -17,11 +13,9 @@ import argparse
 import http.client
 import json
 import os
-import re
 import subprocess
 import sys
 import time
-import urllib.parse
 
 from peers import ask_peer
 from served import server
@@ -61,7 +55,7 @@ def http_job(case, tolerance, label):
 def time_http(build, case, tolerance, repeat):
     best, epsilon = float("inf"), None
     for i in range(repeat):
-        with server(build) as port:
+        with server(build) as (port, _):
             connection = http.client.HTTPConnection("127.0.0.1", port)
             connection.request("GET", "/healthz")
             connection.getresponse().read()
@@ -72,62 +66,6 @@ def time_http(build, case, tolerance, repeat):
             if body["result"]["cache"]["result"] != "miss":
                 raise SystemExit("bench: a fresh server answered from its cache")
     return {"epsilon": epsilon, "seconds": best}
-
-
-def wrk(url, seconds, connections, *arguments, **environment):
-    """Requests per second; any other answer than success ends the bench."""
-    command = ["wrk", "-t2", f"-c{connections}", f"-d{seconds}s", "--latency", *arguments, url]
-    text = subprocess.run(command, text=True, check=True, stdout=subprocess.PIPE,
-                          env={**os.environ, **environment}).stdout
-    if "Non-2xx" in text or "Socket errors" in text:
-        raise SystemExit("bench: wrk saw errors\n" + text)
-    rate = float(re.search(r"Requests/sec:\s*([\d.]+)", text).group(1))
-    p99 = re.search(r"99%\s*(\S+)", text).group(1)
-    return rate, p99
-
-
-def commits(port):
-    """The server's histogram of commit times: upper bounds in seconds and how many fell under each, and the writes."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    buckets = re.findall(r'^epsilond_store_commit_seconds_bucket\{le="([^"]+)"\} (\d+)$', text, re.M)
-    writes = re.search(r"^epsilond_store_writes_total (\d+)$", text, re.M).group(1)
-    return [float(bound) for bound, _ in buckets], [int(count) for _, count in buckets], int(writes)
-
-
-def describe_commits(before, after):
-    """The commits between two readings, with bounds on the quantiles of their durations."""
-    bounds, counts = after[0], [now - then for now, then in zip(after[1], before[1])]
-    total = counts[-1]
-    if not total:
-        return "no commit"
-
-    def under(share):
-        return next(f"{1e3 * bound:g} ms" for bound, count in zip(bounds, counts) if count >= share * total)
-    return (f"{total:,} commits of {(after[2] - before[2]) / total:.1f} writes; half within {under(0.5)}, 99% within "
-            f"{under(0.99)}, all within {under(1)}")
-
-
-def throughput(build, seconds):
-    print(f"\nRequests per second (wrk on this machine's {os.cpu_count()} cores, {seconds} s each)\n")
-    job = http_job(CASES[0], 1e-3, None)
-    with server(build) as port:
-        base = f"http://127.0.0.1:{port}"
-        body = post(http.client.HTTPConnection("127.0.0.1", port), job)
-        link = urllib.parse.urljoin(base, body["links"]["self"])
-        again = ["-s", os.path.join(HERE, "cached.lua")]
-        environment = {"JOB": json.dumps(job)}
-        # The more clients post at once, the more of them share a commit.
-        for name, url, connections, arguments in [
-                ("GET of a finished job", link, 32, []),
-                ("POST of a cached job", base + "/v1/jobs", 32, again),
-                ("POST of a cached job", base + "/v1/jobs", 128, again)]:
-            before = commits(port)
-            rate, p99 = wrk(url, seconds, connections, *arguments, **environment)
-            print(f"  {name:<24}{connections:>5} connections {rate:>10,.0f} /s   99% within {p99}", flush=True)
-            if arguments:
-                print(f"  {'':<24}{describe_commits(before, commits(port))}", flush=True)
 
 
 def main():
@@ -167,7 +105,8 @@ def main():
     subprocess.run([os.path.join(options.objects, "tests/bench/bench_isolation")], check=True)
     print("\nJobs by a worker through RabbitMQ and by the server\n", flush=True)
     subprocess.run([sys.executable, os.path.join(HERE, "broker.py"), "--build", options.build], check=True)
-    throughput(options.build, options.seconds)
+    subprocess.run([sys.executable, os.path.join(HERE, "throughput.py"), "--build", options.build, "--objects",
+                    options.objects, "--seconds", str(options.seconds)], check=True)
 
 
 main()

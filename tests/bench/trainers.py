@@ -89,7 +89,7 @@ def main():
     print(f"\nThe noise of a step in float32, best of {options.repeat}\n")
     print(f"  {'strategy':<18}{'parameters':>12}  {'on':<6}{'drawn by':<14}{'ms':>10}{'processor ms':>14}"
           f"{'memory, MB':>12}")
-    with server(options.build) as port, tempfile.TemporaryDirectory(dir=options.build) as folder:
+    with server(options.build) as (port, _), tempfile.TemporaryDirectory(dir=options.build) as folder:
         fetch(port, folder)
         for device, ours in OURS.items():
             if not available(python, device):

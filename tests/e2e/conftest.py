@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -26,12 +27,12 @@ BINARY = os.environ.get("EPSILOND", str(ROOT / "build" / "epsilond"))
 if not os.path.isabs(BINARY):
     BINARY = str(ROOT / BINARY)
 
-# The build has the address or the thread sanitizer.
-SANITIZED = any(b"__%csan_init" % letter in pathlib.Path(BINARY).read_bytes() for letter in b"at")
+# The build has the address or the thread sanitizer, or counts what is covered: it is slow, and its cells not confined.
+INSTRUMENTED = any(b"__%b_init" % name in pathlib.Path(BINARY).read_bytes() for name in (b"asan", b"tsan", b"gcov"))
 X86 = os.uname().machine == "x86_64"
 
 # Seconds to wait before a test fails; generous, because sanitizers and busy machines are slow.
-PATIENCE = 120
+PATIENCE = 600 if INSTRUMENTED else 120
 
 DP_SGD = {"n": 200, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 1.0, "delta": 1e-6}
 GAUSSIAN = {"n": 100, "sampling": {"scheme": "none"}, "noise_multiplier": 2.0, "delta": 1e-6}
@@ -48,6 +49,12 @@ def until(condition, patience=PATIENCE):
     while not condition():
         assert time.monotonic() < deadline, f"this did not come within {patience} s"
         time.sleep(0.01)
+
+
+def preload(library):
+    """The value of LD_PRELOAD for the binary: the library of a sanitizer must come before all others."""
+    linked = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
+    return ":".join([*re.findall(r"=> (\S*/lib[at]san\.so\S*)", linked), str(library)])
 
 
 class Server:

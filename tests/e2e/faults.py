@@ -11,13 +11,12 @@ import pathlib
 import random
 import re
 import struct
-import subprocess
 import threading
 import uuid
 
 import requests
 
-from conftest import BINARY, PATIENCE, Server
+from conftest import BINARY, PATIENCE, Server, preload
 
 SHIM = pathlib.Path(BINARY).parent / "faults.so"
 CALLS = ["open", "read", "write", "sync", "truncate", "map", "unlink", "accept"]
@@ -238,11 +237,8 @@ class Faults:
             self.map = mmap.mmap(opened.fileno(), 0)
 
     def environment(self):
-        # The library of a sanitizer must come before all others.
-        linked = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
-        first = re.findall(r"=> (\S*/lib[at]san\.so\S*)", linked)
         more = {"FAULTS_RECORD": str(self.record)} if self.record else {}
-        return dict(os.environ, LD_PRELOAD=":".join([*first, str(SHIM)]), FAULTS_PLAN=str(self.file),
+        return dict(os.environ, LD_PRELOAD=preload(SHIM), FAULTS_PLAN=str(self.file),
                     FAULTS_FOLDER=str(self.folder), **more)
 
     def put(self, at, value):

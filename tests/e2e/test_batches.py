@@ -347,6 +347,7 @@ def test_who_pauses_makes_room(launch):
         assert busy.recv(1 << 20)
     lazy.close()
     busy.close()
+    until(lambda: server.metric("epsilond_drawn_bytes") == 0)  # until then a thread may draw the bins of all examples
 
 
 def test_memory_is_counted_before_it_is_had(launch):

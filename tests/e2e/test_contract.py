@@ -12,7 +12,7 @@ import pytest
 import requests
 import yaml
 
-from conftest import DP_SGD, GAUSSIAN, ROOT
+from conftest import DP_SGD, GAUSSIAN, ROOT, until
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
@@ -62,7 +62,9 @@ def test_every_example_of_a_plan_is_accepted(server):
         check_schema(value, "PlanRequest")
         document = server.post(value, "/v1/plans").json()
         check_schema(document, "Plan")
-        done = server.get(document["links"]["self"] + "?wait=300", timeout=400).json()
+        link = document["links"]["self"]
+        until(lambda: server.get(link + "?wait=60").json()["status"] not in ("queued", "running"))
+        done = server.get(link).json()
         check_schema(done, "Plan")
         assert (done["status"], done["failed"]) == ("succeeded", 0)
         check_schema(server.get("/v1/plans").json(), "PlanList")

@@ -92,6 +92,26 @@ def test_a_cancel_that_cannot_be_written_says_so_and_is_written_later(launch, st
     assert server.get(f"/v1/jobs/{job_id}").json()["status"] == "canceled"
 
 
+@pytest.mark.parametrize("held", [False, True], ids=["now", "before"])
+def test_a_cancel_of_a_sweep_that_cannot_be_written_says_so(launch, held):
+    """Whether it is the cancel that cannot be written, or the end of a job before it."""
+    server = launch(*ONE_BY_ONE)
+    sweep = {"base": SLOW, "grid": {"/n": [SLOW["n"]]}} if held else {"base": ENDLESS, "grid": {"/epsilon": [1.0, 2.0]}}
+    link = server.post(sweep, "/v1/sweeps").json()["links"]["self"]
+    until(lambda: server.metric("epsilond_jobs_running") == 1)
+    disk(server, True)
+    if held:
+        until(lambda: server.metric("epsilond_store_held") == 1)
+    started = time.monotonic()
+    problem = check_problem(server.post(None, link + "/cancel"), 503, "queue-full")
+    assert time.monotonic() - started < 20 and "keeps trying" in problem["detail"]
+    disk(server, False)
+    until(lambda: server.get(link).json()["status"] == "canceled")
+    server.kill()
+    server.start()
+    assert server.get(link).json()["status"] == "canceled"
+
+
 def test_a_stop_on_a_full_disk_loses_nothing(launch):
     server = launch("--workers", "1")
     job_id = server.post(SLOW).json()["id"]

@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-from conftest import BINARY, GAUSSIAN, PATIENCE, SANITIZED, Server
+from conftest import BINARY, GAUSSIAN, INSTRUMENTED, PATIENCE, Server, preload
 
 # Checks that depend on this machine, and on the build.
-UNSURE = ("disk", "isolation") if SANITIZED else ("disk",)
+UNSURE = ("disk", "isolation") if INSTRUMENTED else ("disk",)
 # In place of functions of libraries.
 OLD_SQLITE = 'const char *sqlite3_libversion(void) { return "3.7.17"; }'
 OLD_BLAS = 'char *openblas_get_config(void) { return "OpenBLAS 0.3.1 NO_AFFINITY"; }'
@@ -59,7 +59,7 @@ def preloaded(folder, source):
     """The environment in which this C code replaces what it defines."""
     (folder / "preload.c").write_text(source)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "preload.so", folder / "preload.c"], check=True)
-    return dict(os.environ, LD_PRELOAD=str(folder / "preload.so"))
+    return dict(os.environ, LD_PRELOAD=preload(folder / "preload.so"))
 
 
 def visit(*options, binary=BINARY, **process):

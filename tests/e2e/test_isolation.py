@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, SANITIZED, X86, check_problem, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, INSTRUMENTED, X86, check_problem, until
 
 ON = ("--isolate", "on")
 DEATHS = 'epsilond_cell_deaths_total{reason="%s"}'
@@ -137,7 +137,7 @@ def test_the_option():
 
 
 def test_a_cell_is_confined(launch):
-    server = launch("--isolate", "on" if SANITIZED else "strict", env=dict(os.environ, SECRET="x"))
+    server = launch("--isolate", "on" if INSTRUMENTED else "strict", env=dict(os.environ, SECRET="x"))
     server.solve(DP_SGD)
     for pid in server.cells():
         process = pathlib.Path(f"/proc/{pid}")
@@ -146,11 +146,11 @@ def test_a_cell_is_confined(launch):
         assert b"SECRET" not in (process / "environ").read_bytes()
         assert (process / "oom_score_adj").read_text() == "500\n"
         assert resource.prlimit(pid, resource.RLIMIT_CORE) == (0, 0)
-        if not SANITIZED:
+        if not INSTRUMENTED:
             assert resource.prlimit(pid, resource.RLIMIT_AS)[1] < 2**40
             status = (process / "status").read_text()
             assert "Seccomp:\t2\n" in status and "NoNewPrivs:\t1\n" in status
-    if SANITIZED:
+    if INSTRUMENTED:
         assert "event=cells " in server.log_text()  # says that it is not, and why
 
 
@@ -167,7 +167,7 @@ def without_seccomp():
     assert library.seccomp_load(filter_) == 0
 
 
-@pytest.mark.skipif(SANITIZED, reason="not confined")
+@pytest.mark.skipif(INSTRUMENTED, reason="not confined")
 def test_where_system_calls_cannot_be_confined(launch, tmp_path):
     server = launch(*ON, preexec_fn=without_seccomp)
     well(server)
@@ -194,7 +194,7 @@ def test_a_crash_fails_its_job(launch):
     server.overwrite(POLL, b"\x0f\x0b" if X86 else bytes(4), cell)
     document = server.until(job_id, "failed")
     assert document["error"]["type"] == "/problems/crashed" and document["attempts"] == 1
-    assert "signal 4" in document["error"]["detail"] or SANITIZED
+    assert "signal 4" in document["error"]["detail"] or INSTRUMENTED
     assert server.until(other, "succeeded")["attempts"] == 1
     assert deaths(server) == dict.fromkeys(REASONS, 0) | {"crashed": 1}
     assert server.metric("epsilond_jobs_crashed_total") == 1
@@ -233,7 +233,7 @@ def test_killed_at_random(launch):
 
     while any(server.get(f"/v1/jobs/{job_id}").json()["status"] in ("queued", "running") for job_id in ids):
         os.kill(chance.choice(sorted(server.cells())), signal.SIGKILL)
-        deadline = time.monotonic() + (3 if SANITIZED else 1)
+        deadline = time.monotonic() + (3 if INSTRUMENTED else 1)
         while len(died()) == len(killed) and time.monotonic() < deadline:
             time.sleep(0.01)  # unless it had nothing to do
         for line in died()[len(killed):]:  # not twice the same job
@@ -252,7 +252,7 @@ def test_killed_at_random(launch):
 
 
 @pytest.mark.skipif(not X86, reason="instructions of x86-64")
-@pytest.mark.skipif(SANITIZED, reason="not confined")
+@pytest.mark.skipif(INSTRUMENTED, reason="not confined")
 def test_a_forbidden_system_call(launch):
     server = launch(*ON, *ONE_BY_ONE)
     job_id, cell = computing(server, ENDLESS)
@@ -284,7 +284,7 @@ def test_one_that_does_not_stop(launch):
     well(server)
 
 
-@pytest.mark.skipif(SANITIZED, reason="not limited")
+@pytest.mark.skipif(INSTRUMENTED, reason="not limited")
 def test_too_little_memory(launch):
     """Allocations fail in the cell alone. The job fails, and says so."""
     server = launch(*ON, *ONE_BY_ONE)

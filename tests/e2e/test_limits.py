@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from conftest import GAUSSIAN, ONE_BY_ONE, check_problem, until
+from conftest import GAUSSIAN, INSTRUMENTED, ONE_BY_ONE, check_problem, until
 
 MIB = 1 << 20
 # Takes minutes and 25 MB of memory.
@@ -50,8 +50,8 @@ def test_queued_jobs_are_counted_as_they_are_held(launch):
     problem = check_problem(answer, 503, "queue-full")
     assert "--queue-bytes" in problem["detail"]
     assert accepted >= 20  # a reasonable use of 24 MiB
-    assert resident(server) - before < 96 * MIB  # including the memory for decoding one of them; all of them decoded
-                                                 # would take 200
+    # Including the memory for decoding one of them; all of them decoded would take 200.
+    assert resident(server) - before < 96 * MIB or INSTRUMENTED
     server.post(None, f"/v1/jobs/{running}/cancel")
 
 
@@ -64,7 +64,7 @@ def test_canceled_jobs_hold_nothing(launch):
         assert server.post(None, f"/v1/jobs/{job_id}/cancel").json()["status"] == "canceled"
         if i == 9:
             before = resident(server)  # the memory for decoding one of them has been allocated
-    assert resident(server) - before < 48 * MIB
+    assert resident(server) - before < 48 * MIB or INSTRUMENTED
     server.post(None, f"/v1/jobs/{running}/cancel")
 
 

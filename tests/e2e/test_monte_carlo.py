@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, ONE_BY_ONE, check_problem, until
+from conftest import BINARY, INSTRUMENTED, ONE_BY_ONE, PATIENCE, check_problem, until
 
 # Answered by several thousand draws.
 SPACED = {"n": 32, "matrix": {"family": "square_root", "bands": 2}, "sampling": {"scheme": "b_min_sep", "p": 0.05}}
@@ -305,7 +305,7 @@ def test_an_answer_that_was_cut_short_is_its_own_jobs(launch):
     job = tuned(DELTA, samples=200_000_000, max_seconds=1)
     started = time.monotonic()
     first = server.solve(job)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < (PATIENCE if INSTRUMENTED else 5)
     result = first["result"]
     assert result["guarantee"] == "high_probability" and 0 < result["delta"] < 0.08
     for draws in result["monte_carlo"].values():

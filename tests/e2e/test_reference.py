@@ -58,7 +58,7 @@ def answers(server):
     assert {answer.status_code for answer in posted} <= {200, 202}, [answer.text for answer in posted]
     results = []
     for answer in posted:
-        document = server.get(f"{answer.headers['Location']}?wait={PATIENCE}").json()
+        document = server.get(f"{answer.headers['Location']}?wait={min(PATIENCE, 300)}").json()
         assert document["status"] == "succeeded", document
         results.append(document["result"])
     return results

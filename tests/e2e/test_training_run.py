@@ -16,7 +16,7 @@ import numpy
 import pytest
 
 import patterns
-from conftest import ROOT
+from conftest import PATIENCE, ROOT
 
 PACKAGE = ROOT / "api" / "python"
 EXAMPLES = PACKAGE / "examples"
@@ -32,7 +32,7 @@ def run_program(run, data, *options, url="http://127.0.0.1:9", death=None):
     return subprocess.run(
         [sys.executable, *start, PROGRAM, "--run", str(run), "--data", str(data), "--url", url, "--steps", str(STEPS),
          "--checkpoint-every", str(CHECKPOINT), "--learning-rate", "0.5", *options], capture_output=True, text=True,
-        timeout=120, check=False, env={**os.environ, "PYTHONPATH": f"{PACKAGE}:{EXAMPLES}"})
+        timeout=PATIENCE, check=False, env={**os.environ, "PYTHONPATH": f"{PACKAGE}:{EXAMPLES}"})
 
 
 def end(*arguments, **options):

@@ -276,6 +276,42 @@ TEST_WITH(answers_from_the_cache_are_bounded, set_up, tear_down)
     store_close(store);
 }
 
+/* Posted many times a second, they are deleted many at a time, a second after they could have been. */
+TEST_WITH(answers_go_many_at_a_time, set_up, tear_down)
+{
+    enum { KEPT = 500, MORE = STORE_REPLACED + 8 };
+    static char ids[KEPT + MORE][UUID_SIZE];
+    static const struct {
+        int64_t ago; /* ms */
+        size_t replaced;
+    } posts[] = {{539500, 0}, {538500, STORE_REPLACED}, {538500, MORE + 3 - STORE_REPLACED}, {538500, 1}};
+    struct store *store = open_store(*state, 1 << 20, 0);
+    struct landing landing;
+    size_t gone = 0;
+    int64_t began = clock_now_ms(); /* the disk may be slow */
+    for (int i = 0; i < KEPT + MORE; i++) {
+        struct job_record record = answered_new(600000 + clock_now_ms() - began, 0);
+        if (i == 0)
+            put_result(store, record.hash);
+        insert_now(store, &record);
+        memcpy(ids[i], record.id, UUID_SIZE);
+        job_record_clear(&record);
+    }
+    for (size_t i = 0; i < sizeof posts / sizeof posts[0]; i++) {
+        struct job_record record = answered_new(posts[i].ago + clock_now_ms() - began, 0);
+        insert_begin(store, &landing, &record, "", record.hash);
+        assert_int_equal(insert_wait(&landing), STORE_OK);
+        assert_int_equal(landing.insert.replaced_len, posts[i].replaced);
+        gone += landing.insert.replaced_len;
+        job_record_clear(&record);
+    }
+    size_t kept = 0;
+    for (int i = 0; i < KEPT + MORE; i++)
+        kept += is_kept(store, ids[i]);
+    assert_int_equal(kept, KEPT + MORE - gone);
+    store_close(store);
+}
+
 /* Large texts are bounded in bytes, whenever they came. */
 TEST_WITH(large_answers_are_bounded_in_bytes, set_up, tear_down)
 {

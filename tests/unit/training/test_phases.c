@@ -218,6 +218,21 @@ TEST(mixed_phases_compose)
     }
 }
 
+/* With independent noise and bins that are drawn anew, each round is on its own: rounds in two phases are as many in
+ * one mechanism, whose loss distribution is computed without curves. */
+TEST(redrawn_bins_compose)
+{
+    const double sigma = 1.2, delta = 1e-5, tolerance = 1e-4;
+    struct eps_phase phases[] = {bins(8, 4, true, 2), bins(4, 4, true, 1)}, whole = bins(20, 4, true, 1);
+    struct eps_job job = training_of(phases, 2, NAN, delta, sigma), single = training_of(&whole, 1, NAN, delta, sigma);
+    job.query.accountant.method = single.query.accountant.method = EPS_ACCOUNTANT_PLD;
+    job.query.accountant.tolerance = single.query.accountant.tolerance = tolerance;
+    struct eps_result *composed = solved(NULL, job), *direct = solved(NULL, single);
+    assert_agree(composed, direct, tolerance);
+    eps_result_destroy(composed);
+    eps_result_destroy(direct);
+}
+
 /* Poisson phases of other p and sigma, to small deltas. */
 TEST(poisson_phases_compose)
 {
