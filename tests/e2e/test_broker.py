@@ -21,6 +21,7 @@ BANDS = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
          "sampling": {"scheme": "b_min_sep", "p": 0.05}, "delta": 1e-3, "noise_multiplier": 1.0,
          "accountant": {"method": "monte_carlo", "seed": 5}}
 VERIFICATION = dict(BANDS, n=128)
+DIVIDED = dict(BANDS, n=4096)  # its draws take seconds
 SWEEP = {"base": BANDS, "grid": {"/noise_multiplier": [1.0, 1.5], "/accountant/seed": [1, 2]}}
 PLAN = {"n": 12, "batch_size": 10, "dataset_size": 30, "epsilon": 4, "delta": 1e-5,
         "families": ["identity", "square_root"]}
@@ -139,6 +140,46 @@ def test_answers_are_the_same_whoever_dies(serve, launch, hire, broker):
     assert len(answered) == len(began) and max(answered.values()) <= 2
     assert server.metric("epsilond_broker_malformed_total") == 0
     workers[2].stop()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_draws_are_divided_among_workers(serve, launch, hire, count):
+    local = launch()
+    expected = without_caches(bare(local.solve(DIVIDED)["result"]))
+    server, workers = serve("--broker-split", "0"), [hire() for _ in range(count)]
+    until(lambda: server.metric("epsilond_broker_workers") == count)
+    path = server.post(DIVIDED).json()["links"]["self"]
+    until(lambda: len(workers[0].answered()) > 1 and workers[0].computes())
+    assert server.metric("epsilond_broker_divided_jobs") == 1
+    if count > 1:
+        workers[0].kill()
+    job = server.get(f"{path}?wait=100").json()
+    assert job["status"] == "succeeded" and without_caches(bare(job["result"])) == expected
+    began = collections.Counter(portion for worker in workers for portion in worker.began())
+    answered = {portion for worker in workers for portion in worker.answered()}
+    assert len(began) > 6 and answered == began.keys() and max(began.values()) <= 2
+    assert all(worker.began() for worker in workers)
+    drawn = "epsilond_draws_total"
+    assert server.metric(drawn) == local.metric(drawn)  # no chunk is missing, and none is kept twice
+    assert server.metric("epsilond_broker_malformed_total") == server.metric("epsilond_broker_divided_jobs") == 0
+
+
+def test_workers_stop_when_a_divided_job_is_canceled(serve, hire):
+    server, workers = serve("--broker-split", "0"), [hire() for _ in range(2)]
+    endless = dict(DIVIDED, accountant=dict(DIVIDED["accountant"], samples=2 * 10 ** 6))
+    path = server.post(endless).json()["links"]["self"]
+    until(lambda: all(worker.computes() for worker in workers))
+    cancel(server, path)
+    until(lambda: not any(worker.computes() for worker in workers), patience=1)
+    assert server.get(path).json()["status"] == "canceled"
+    until(lambda: server.metric("epsilond_broker_divided_jobs") == 0)
+    assert server.solve(GAUSSIAN)["attempts"] == 1
+
+
+def test_draws_that_no_worker_makes_are_made_here(launch):
+    nowhere = launch("--broker", "amqp://guest:guest@127.0.0.1:1/", *TRAVEL, "--broker-split", "0", "--broker-fallback")
+    assert bare(nowhere.solve(DIVIDED)["result"]) == bare(launch().solve(DIVIDED)["result"])
+    assert nowhere.metric("epsilond_broker_fallback_total") > 0
 
 
 def computing(server, worker):
