@@ -43,14 +43,16 @@ def definitions(places):
 
 
 class Broker:
-    """Its files survive a kill. With tls, the folder must hold ca.pem, cert.pem and key.pem, for localhost."""
+    """Its files survive a kill. With tls, the folder must hold ca.pem, cert.pem and key.pem, for localhost. If it holds
+    definitions.json, these are the broker's. more: further lines of its configuration."""
 
-    def __init__(self, folder, places=1, tls=False):
+    def __init__(self, folder, places=1, tls=False, more=""):
         self.folder = folder
         self.port, distribution, names, self.tls = free_ports(4)
         configuration = CONFIGURATION + (TLS if tls else "")
-        (folder / "rabbitmq.conf").write_text(configuration.format(port=self.port, tls=self.tls, folder=folder))
-        (folder / "definitions.json").write_text(json.dumps(definitions(places)))
+        (folder / "rabbitmq.conf").write_text(configuration.format(port=self.port, tls=self.tls, folder=folder) + more)
+        if not (folder / "definitions.json").exists():
+            (folder / "definitions.json").write_text(json.dumps(definitions(places)))
         (folder / "plugins").write_text("[].")
         (folder / "env").write_text("")
         self.environment = {
