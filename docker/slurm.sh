@@ -1,11 +1,11 @@
 #!/bin/bash
-# Workers of an epsilond that has a broker, as a job array of Slurm: each element is one worker, which computes until its
-# time is over.
+# Workers of an epsilond that has a broker, as a job array of Slurm: each element is one worker, which computes until
+# its time is over.
 #
 #   sbatch --array=1-40 --time=12:00:00 docker/slurm.sh
 #
-# ~/.config/epsilond/worker.env has EPSILOND_BROKER=amqps://worker:SECRET@broker.example/epsilond, and EPSILOND_BROKER_CA
-# if the authority of the broker is not one of the system's; only its owner can read it (chmod 600).
+# ~/.config/epsilond/worker.env has EPSILOND_BROKER=amqps://worker:SECRET@broker.example/epsilond, and
+# EPSILOND_BROKER_CA if the authority of the broker is not one of the system's; only its owner can read it (chmod 600).
 #
 # Nodes need the server's build of epsilond and its kind of processor (--constraint): others are refused.
 #

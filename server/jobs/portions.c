@@ -39,8 +39,8 @@ struct portions {
     struct computation *computation;
     const struct api_job *job;
     pthread_mutex_t mutex;
-    pthread_cond_t news; /* a portion has changed its state */
-    struct portion *all; /* newest first */
+    pthread_cond_t news;        /* a portion has changed its state */
+    struct portion *all, **end; /* oldest first, as they are looked up */
 };
 
 /* ---------------------------------------------------------------- whose draws are divided */
@@ -66,6 +66,8 @@ static void free_locked(struct portion *portion)
     while (*link != portion)
         link = &(*link)->next;
     *link = portion->next;
+    if (portion->portions->end == &portion->next)
+        portion->portions->end = link;
     answer_clear(&portion->answer);
     free(portion);
 }
@@ -175,6 +177,7 @@ struct portions *portions_create(struct computation *computation, const struct a
         return NULL;
     portions->computation = computation;
     portions->job = job;
+    portions->end = &portions->all;
     pthread_mutex_init(&portions->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -216,6 +219,14 @@ static struct portion *find_locked(const struct portions *portions, const uint8_
     return NULL;
 }
 
+static bool is_known_locked(const struct portions *portions, const struct eps_portion *what)
+{
+    const struct portion *portion = portions->all;
+    while (portion && memcmp(portion->what.keys[0], what->keys[0], sizeof what->keys[0]) != 0)
+        portion = portion->next;
+    return portion != NULL;
+}
+
 /* Whether an earlier process has drawn all of it. */
 static bool is_kept(const struct portions *portions, const struct eps_portion *what)
 {
@@ -241,7 +252,7 @@ void portions_ahead(struct portions *portions, const struct eps_portion *announc
     pthread_mutex_lock(&portions->mutex);
     if (!announced->chunks)
         drop_run_locked(portions, announced->run);
-    if (portion && find_locked(portions, announced->keys[0])) { /* from a cell that was killed and begins anew */
+    if (portion && is_known_locked(portions, announced)) { /* from a cell that was killed and begins anew */
         free(portion);
         portion = NULL;
     }
@@ -251,8 +262,8 @@ void portions_ahead(struct portions *portions, const struct eps_portion *announc
             memcpy(portion->task.owner, work->task.owner, sizeof portion->task.owner);
         portion->portions = portions;
         portion->what = *announced;
-        portion->next = portions->all;
-        portions->all = portion;
+        *portions->end = portion;
+        portions->end = &portion->next;
         pool_submit(portions->computation->server->remote, &portion->task);
     }
     pthread_mutex_unlock(&portions->mutex);

@@ -190,8 +190,9 @@ def test_the_users_of_the_cluster_may_do_what_they_must(tmp_path, launch):
     broker = Broker(folder, tls=True, more="\n".join(more) + "\n")
     try:
         def environment(who):
-            url = variables_of(folder / f"{who}.env")["EPSILOND_BROKER"].replace("localhost:5671", f"localhost:{broker.tls}")
-            return {"EPSILOND_BROKER": url, "EPSILOND_BROKER_CA": str(folder / "ca.pem")}
+            url = variables_of(folder / f"{who}.env")["EPSILOND_BROKER"]
+            return {"EPSILOND_BROKER": url.replace(":5671/", f":{broker.tls}/"),
+                    "EPSILOND_BROKER_CA": str(folder / "ca.pem")}
         server = launch("--broker-seconds", "0", env={**os.environ, **environment("server")})
         with working(services["worker"]["command"], environment("worker"), tmp_path / "log") as log:
             until(lambda: "state=welcomes" in log.read_text())

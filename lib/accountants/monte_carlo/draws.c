@@ -26,7 +26,8 @@ enum {
 };
 
 #define PORTION_OPERATIONS 5e9 /* the same of a portion: much more than sending it, and opening its law, takes */
-#define AHEAD 2048             /* blocks that are announced before they are needed */
+#define AHEAD_BYTES 64e6       /* of the blocks that are announced before they are needed, */
+#define AHEAD_MOST 65536       /* and their number */
 #define BLOCK_OPERATIONS 4e8   /* approximate operations of a block; this much work is lost if the process is killed */
 #define POLL_OPERATIONS 3e6    /* operations between two polls for cancellation */
 #define JUDGED 0.3             /* seconds of draws after which their rate is known, */
@@ -321,10 +322,11 @@ static uint64_t portion_of(const struct wave *wave)
     return (uint64_t)fmin(fmax(PORTION_OPERATIONS / one, 1), EPS_PORTION_CHUNKS);
 }
 
-/* Announces the blocks from this wave on, as far as AHEAD. */
+/* Announces the blocks from this wave on, as far as their sums may wait for those before them. */
 static void announce(struct wave *wave, const struct eps__mc_estimator *estimator)
 {
-    uint64_t portion = portion_of(wave), until = wave->first + AHEAD;
+    uint64_t portion = portion_of(wave);
+    uint64_t until = wave->first + (uint64_t)fmin(AHEAD_BYTES / (double)blob_len(estimator), AHEAD_MOST);
     until = until < wave->blocks ? until : wave->blocks;
     while (portion && wave->told < until) {
         uint64_t left = wave->blocks - wave->told, blocks = portion < left ? portion : left;
