@@ -373,7 +373,7 @@ EPS_API bool eps_serves_accountant(enum eps_accountant accountant);
 /* A chunk of draws begins with their number, a double. */
 enum eps_cache_kind { EPS_CACHE_FACTORIZATION, EPS_CACHE_PLD, EPS_CACHE_CHUNK, EPS_CACHE_KINDS };
 
-enum { EPS_PORTION_BYTES = 160, EPS_PORTION_CHUNKS = 16 };
+enum { EPS_PORTION_BYTES = 160, EPS_PORTION_CHUNKS = 256 };
 
 /* Chunks of draws that a computation needs, which another process can make for it: see eps_draw(). */
 struct eps_portion {

@@ -155,7 +155,7 @@ void message_ahead(struct packet *packet, const struct eps_portion *portion)
     packet_begin(packet, MESSAGE_AHEAD);
     packet_key(packet, portion->run);
     packet_bytes(packet, portion->bytes, sizeof portion->bytes);
-    packet_byte(packet, (uint8_t)portion->chunks);
+    packet_count(packet, portion->chunks);
     for (size_t i = 0; i < portion->chunks; i++)
         packet_key(packet, portion->keys[i]);
     (void)packet_end(packet);
@@ -167,11 +167,11 @@ bool message_read_ahead(struct unpack *unpack, struct eps_portion *portion)
     *portion = (struct eps_portion){0};
     unpack_key(unpack, portion->run);
     const void *bytes = unpack_bytes(unpack, &len);
-    uint8_t chunks = unpack_byte(unpack);
+    uint64_t chunks = unpack_count(unpack);
     if (unpack->failed || len != sizeof portion->bytes || chunks > EPS_PORTION_CHUNKS)
         return false;
     memcpy(portion->bytes, bytes, len);
-    portion->chunks = chunks;
+    portion->chunks = (size_t)chunks;
     for (size_t i = 0; i < portion->chunks; i++)
         unpack_key(unpack, portion->keys[i]);
     return unpack_done(unpack);
@@ -179,7 +179,7 @@ bool message_read_ahead(struct unpack *unpack, struct eps_portion *portion)
 
 static void write_chunks(struct packet *packet, const struct answer *answer)
 {
-    packet_byte(packet, (uint8_t)answer->chunks_len);
+    packet_count(packet, answer->chunks_len);
     for (size_t i = 0; i < answer->chunks_len; i++) {
         packet_key(packet, answer->chunks[i].key);
         packet_bytes(packet, answer->chunks[i].bytes, answer->chunks[i].len);
@@ -189,10 +189,9 @@ static void write_chunks(struct packet *packet, const struct answer *answer)
 /* Returns false if memory runs out, or one is no chunk. */
 static bool read_chunks(struct unpack *unpack, struct answer *answer)
 {
-    uint8_t count = unpack_byte(unpack);
-    if (count > EPS_PORTION_CHUNKS)
-        return false;
-    for (size_t i = 0; i < count; i++) {
+    uint64_t count = unpack_count(unpack);
+    answer->chunks = count <= EPS_PORTION_CHUNKS ? calloc(count ? count : 1, sizeof *answer->chunks) : NULL;
+    for (size_t i = 0; answer->chunks && i < count; i++) {
         struct answer_chunk *chunk = &answer->chunks[i];
         unpack_key(unpack, chunk->key);
         const void *bytes = unpack_bytes(unpack, &chunk->len);
@@ -202,7 +201,7 @@ static bool read_chunks(struct unpack *unpack, struct answer *answer)
         memcpy(chunk->bytes, bytes, chunk->len);
         answer->chunks_len++;
     }
-    return true;
+    return answer->chunks != NULL;
 }
 
 /* ---------------------------------------------------------------- questions */

@@ -6,6 +6,7 @@
  */
 #include "server/cells/question.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -29,6 +30,7 @@ void answer_clear(struct answer *answer)
     free(answer->spend);
     for (size_t i = 0; i < answer->chunks_len; i++)
         free(answer->chunks[i].bytes);
+    free(answer->chunks);
     *answer = (struct answer){0};
 }
 
@@ -178,6 +180,7 @@ static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key
         return;
     }
     pthread_mutex_lock(&drawing->mutex);
+    assert(answer->chunks_len < EPS_PORTION_CHUNKS);
     struct answer_chunk *chunk = &answer->chunks[answer->chunks_len];
     chunk->bytes = malloc(blob_len);
     drawing->failed = drawing->failed || !chunk->bytes;
@@ -224,6 +227,11 @@ static void draw(const struct asked *asked, struct answer *answer)
         .max_operations = asked->context->max_operations,
         .max_bytes = asked->context->max_bytes,
     };
+    answer->chunks = calloc(EPS_PORTION_CHUNKS, sizeof *answer->chunks);
+    if (!answer->chunks) {
+        answer_fail(answer, EPS_NO_MEMORY, "out of memory");
+        return;
+    }
     answer->error.status = eps_draw(&context, &answer->error, &asked->question->job->job, asked->question->portion);
     if (answer->error.status == EPS_OK && drawing.failed)
         answer_fail(answer, EPS_NO_MEMORY, "out of memory");

@@ -47,7 +47,7 @@ struct answer {
     struct eps_spend_point *spend;
     size_t spend_len;
     double least;
-    struct answer_chunk chunks[EPS_PORTION_CHUNKS]; /* of QUESTION_DRAW */
+    struct answer_chunk *chunks; /* of QUESTION_DRAW */
     size_t chunks_len;
 };
 

@@ -26,8 +26,10 @@ enum {
 };
 
 #define PORTION_OPERATIONS 5e9 /* the same of a portion: much more than sending it, and opening its law, takes */
+#define PORTIONS_MOST 1024     /* of a run: those of long runs are longer */
 #define AHEAD_BYTES 64e6       /* of the blocks that are announced before they are needed, */
-#define AHEAD_MOST 65536       /* and their number */
+#define AHEAD_MOST (1 << 20)   /* their number, */
+#define AHEAD_LEAST 64         /* and that of their portions */
 #define BLOCK_OPERATIONS 4e8   /* approximate operations of a block; this much work is lost if the process is killed */
 #define POLL_OPERATIONS 3e6    /* operations between two polls for cancellation */
 #define JUDGED 0.3             /* seconds of draws after which their rate is known, */
@@ -310,23 +312,30 @@ static void announce_portion(const struct wave *wave, const struct eps__mc_estim
     context->ahead(context->user, &portion);
 }
 
+/* How many blocks are announced before they are needed: their sums may wait for those before them. */
+static double ahead_of(const struct eps__mc_estimator *estimator)
+{
+    return fmin(AHEAD_BYTES / (double)blob_len(estimator), AHEAD_MOST);
+}
+
 /* The blocks of a portion; 0: the run is too short to be divided, or its law cannot be opened elsewhere. */
-static uint64_t portion_of(const struct wave *wave)
+static uint64_t portion_of(const struct wave *wave, double ahead)
 {
     const struct eps__mc_law *law = wave->run->law;
     const struct eps_context *context = wave->run->setting->context;
-    double one = law->operations * BATCHES * (double)wave->block;
+    double one = law->operations * BATCHES * (double)wave->block, all = (double)wave->blocks;
     bool can = context && context->ahead && context->cache_get && context->cache_put && law->aim.sigma > 0;
-    if (!can || one * (double)wave->blocks <= PORTION_OPERATIONS)
+    if (!can || one * all <= PORTION_OPERATIONS)
         return 0;
-    return (uint64_t)fmin(fmax(PORTION_OPERATIONS / one, 1), EPS_PORTION_CHUNKS);
+    double most = fmin(fmax(ahead / AHEAD_LEAST, 1), EPS_PORTION_CHUNKS);
+    return (uint64_t)fmin(fmax(fmax(PORTION_OPERATIONS / one, all / PORTIONS_MOST), 1), most);
 }
 
-/* Announces the blocks from this wave on, as far as their sums may wait for those before them. */
+/* Announces the blocks from this wave on. */
 static void announce(struct wave *wave, const struct eps__mc_estimator *estimator)
 {
-    uint64_t portion = portion_of(wave);
-    uint64_t until = wave->first + (uint64_t)fmin(AHEAD_BYTES / (double)blob_len(estimator), AHEAD_MOST);
+    double ahead = ahead_of(estimator);
+    uint64_t portion = portion_of(wave, ahead), until = wave->first + (uint64_t)ahead;
     until = until < wave->blocks ? until : wave->blocks;
     while (portion && wave->told < until) {
         uint64_t left = wave->blocks - wave->told, blocks = portion < left ? portion : left;
@@ -338,11 +347,10 @@ static void announce(struct wave *wave, const struct eps__mc_estimator *estimato
 static enum eps_status draw_waves(struct wave *wave, struct eps__mc_estimator *estimator, bool *complete, bool *over)
 {
     const struct eps__mc_run *run = wave->run;
-    const uint64_t blocks = wave->blocks;
     double started = eps__mc_now();
     enum eps_status status = EPS_OK;
-    for (; wave->first < blocks && status == EPS_OK; wave->first += WAVE) {
-        size_t len = (size_t)(blocks - wave->first < WAVE ? blocks - wave->first : WAVE);
+    for (; wave->first < wave->blocks && status == EPS_OK; wave->first += WAVE) {
+        size_t len = (size_t)(wave->blocks - wave->first < WAVE ? wave->blocks - wave->first : WAVE);
         announce(wave, estimator);
         run_wave(wave, len);
         for (size_t i = 0; i < len && status == EPS_OK && !wave->late[i]; i++) {
@@ -412,8 +420,6 @@ enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete
     return status;
 }
 
-static_assert((int)EPS_PORTION_CHUNKS <= (int)WAVE, "a portion is one wave");
-
 enum eps_status eps__mc_draw_portion(const struct eps__mc_portion *portion, const struct eps__setting *setting,
                                      const struct eps__mc_law *law)
 {
@@ -433,10 +439,13 @@ enum eps_status eps__mc_draw_portion(const struct eps__mc_portion *portion, cons
         portion->blocks > wave.blocks - portion->first)
         return EPS_INVALID;
     enum eps_status status = make_estimators(&wave, &like);
-    if (status == EPS_OK)
-        run_wave(&wave, (size_t)portion->blocks);
-    for (size_t i = 0; i < portion->blocks && status == EPS_OK; i++)
-        status = wave.status[i];
+    uint64_t end = portion->first + portion->blocks;
+    for (; wave.first < end && status == EPS_OK; wave.first += WAVE) {
+        size_t len = (size_t)(end - wave.first < WAVE ? end - wave.first : WAVE);
+        run_wave(&wave, len);
+        for (size_t i = 0; i < len && status == EPS_OK; i++)
+            status = wave.status[i];
+    }
     clear_estimators(&wave);
     return status;
 }

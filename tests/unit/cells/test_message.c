@@ -239,13 +239,14 @@ TEST(draws_travel)
     struct unpack payload = payload_of(&packet);
     assert_true(message_read_ahead(&payload, &told));
     assert_memory_equal(&told, &portion, sizeof told);
-    packet.bytes[FRAME_HEAD + 32 + 8 + EPS_PORTION_BYTES] = EPS_PORTION_CHUNKS + 1;
+    packet.bytes[FRAME_HEAD + 32 + 8 + EPS_PORTION_BYTES + 1] = (EPS_PORTION_CHUNKS >> 8) + 1;
     payload = payload_of(&packet);
     assert_false(message_read_ahead(&payload, &told));
 
     const struct question question = {.kind = QUESTION_DRAW, .job = job, .portion = portion.bytes};
     struct lent lent;
-    struct answer answer, sent = {.chunks_len = 2};
+    struct answer answer, sent = {.chunks = calloc(2, sizeof *sent.chunks), .chunks_len = 2};
+    assert_non_null(sent.chunks);
     message_question(&packet, &(struct lent){.question = question, .max_n = 1000});
     payload = payload_of(&packet);
     assert_true(message_read_question(&payload, &lent, &arrived, &answer));
