@@ -351,6 +351,15 @@ static void on_began(void *user)
     computation->started = clock_monotonic();
 }
 
+/* Others that wait for what the lost worker computed take it over: it may be their workers for which this question
+ * waits now. */
+static void on_lost(void *user)
+{
+    struct computation *computation = user;
+    if (computation->work)
+        part_end(computation->work, NULL);
+}
+
 static void ask_workers(struct computation *computation, const struct question *question,
                         const struct eps_context *context, struct answer *answer)
 {
@@ -359,6 +368,7 @@ static void ask_workers(struct computation *computation, const struct question *
                                           .realm = computation->realm,
                                           .seconds = computation->server->config->max_seconds,
                                           .began = on_began,
+                                          .lost = on_lost,
                                           .user = computation};
     computation->left = !broker_ask(computation->server->broker, &asked, context, answer);
     if (computation->left)
