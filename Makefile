@@ -126,7 +126,7 @@ FUZZERS := $(patsubst %.c,$(B)/%,$(FUZZ_C))
 BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_C))
 REPRODUCERS := $(patsubst %.c,$(B)/%,$(REPRODUCE_C))
 SAMPLED_C = $(call lazy,SAMPLED_C,grep -l 'getenv("REPRODUCE")' $(UNIT_C)) # unit tests that `make test` runs in part
-REPRODUCTIONS = $(patsubst %.c,$(B)/%,$(TRUTH_C)) $(REPRODUCERS) $(patsubst %.c,$(B)/%,$(PAPER_C) $(SAMPLED_C)) # longest first
+REPRODUCTIONS = $(B)/tests/paper/reproduce_workers $(patsubst %.c,$(B)/%,$(TRUTH_C)) $(REPRODUCERS) $(patsubst %.c,$(B)/%,$(PAPER_C) $(SAMPLED_C)) # longest first
 ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
@@ -214,6 +214,11 @@ SCARCE := malloc calloc realloc strdup free fftw_alloc_real fftw_alloc_complex f
           LAPACKE_dsyevd LAPACKE_dgesdd LAPACKE_dgecon LAPACKE_dgetri
 $(filter $(B)/tests/unit/memory/test_%,$(TESTS)): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,$(SCARCE))
 
+# By Python, which make reproduce starts like the others.
+$(B)/tests/paper/reproduce_workers: tests/paper/reproduce_workers.py
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec %s %s --build %s\n' $(PYTHON) $< $(BIN) > $@ && chmod +x $@
+
 $(REPRODUCERS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)
 
@@ -291,7 +296,7 @@ bench:
 # the programs that take too long for `make test`, JOBS at a time.
 reproduce:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
-	@+$(SUB) $(PARALLEL) programs $(REPRODUCERS)
+	@+$(SUB) $(PARALLEL) programs $(REPRODUCERS) $(B)/tests/paper/reproduce_workers
 	@rm -f $(REPRODUCTIONS:=.failed); printf '%s\n' $(REPRODUCTIONS) | REPRODUCE=1 xargs -P $(JOBS) -I{} \
 	    sh -c '{} >{}.out 2>&1 || touch {}.failed; cat {}.out'; \
 	    failed=$$(for t in $(REPRODUCTIONS); do [ ! -e $$t.failed ] || echo $$t; done); set -- $$failed; \

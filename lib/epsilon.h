@@ -373,6 +373,16 @@ EPS_API bool eps_serves_accountant(enum eps_accountant accountant);
 /* A chunk of draws begins with their number, a double. */
 enum eps_cache_kind { EPS_CACHE_FACTORIZATION, EPS_CACHE_PLD, EPS_CACHE_CHUNK, EPS_CACHE_KINDS };
 
+enum { EPS_PORTION_BYTES = 160, EPS_PORTION_CHUNKS = 256 };
+
+/* Chunks of draws that a computation needs, which another process can make for it: see eps_draw(). */
+struct eps_portion {
+    uint8_t run[32];                      /* all chunks of one run have this one */
+    size_t chunks;                        /* at most EPS_PORTION_CHUNKS; 0: the run has ended */
+    uint8_t keys[EPS_PORTION_CHUNKS][32]; /* of the chunks, for cache_get() */
+    uint8_t bytes[EPS_PORTION_BYTES];     /* what eps_draw() must know of them, besides the job */
+};
+
 /*
  * Hooks and limits that the caller lends to a computation. Every hook may be NULL. `user` is passed to each hook. Hooks
  * may be called concurrently from the threads that parallel_for runs.
@@ -395,6 +405,10 @@ struct eps_context {
     bool (*cache_get)(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len);
     /* Offers a blob to the cache. The hook copies what it keeps. */
     void (*cache_put)(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len);
+    /* Announces chunks of draws before they are looked up by cache_get(), which may then wait for them. Those that it
+     * does not find are drawn. A run that ends early does not look up all. Called only if the caches' hooks are there,
+     * too. */
+    void (*ahead)(void *user, const struct eps_portion *portion);
     double max_operations; /* 0: no limit */
     double max_bytes;      /* 0: no limit */
 };
@@ -565,6 +579,17 @@ EPS_API EPS_MUST_USE enum eps_status eps_privacy_curve(const struct eps_context 
                                                        struct eps_curve_point **points, size_t *len,
                                                        struct eps_error *error, const struct eps_job *job,
                                                        double noise_multiplier);
+
+/* Whether most of the job's time goes into draws that eps_draw() can make elsewhere. */
+EPS_API bool eps_job_draws(const struct eps_job *job);
+
+/*
+ * Makes the draws of a portion that a computation of the same job has announced (struct eps_context), and offers them
+ * to the cache. They are the same, to the bit, as that computation would make. bytes: of the portion; they may come
+ * from another process of the same build. Returns as eps_solve(); EPS_INVALID: they are no draws of this job.
+ */
+EPS_API EPS_MUST_USE enum eps_status eps_draw(const struct eps_context *context, struct eps_error *error,
+                                              const struct eps_job *job, const uint8_t bytes[EPS_PORTION_BYTES]);
 
 /* Epsilon spent after `step` steps, counting the steps of all runs of all phases in order. */
 struct eps_spend_point {

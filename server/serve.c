@@ -110,6 +110,7 @@ static bool server_build(struct server *server, char *message, size_t message_si
     server->replies = (struct budget){.most = config->http_bytes / 2, .gauge = METRIC_REPLY_BYTES};
     server->spool = (struct budget){.most = config->spool_bytes, .gauge = METRIC_SPOOL_BYTES};
     server->drawn = (struct budget){.most = config->draw_bytes, .gauge = METRIC_DRAWN_BYTES};
+    server->divided.gauge = METRIC_BROKER_DIVIDED;
     server->ledger = ledger_create();
     server->pool = pool_create((size_t)config->workers, config->express_seconds, METRIC_WORKERS_BUSY);
     server->gate = pool_create(1, 0, METRIC_COUNT);

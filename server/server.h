@@ -58,6 +58,7 @@ struct server {
     struct budget replies;   /* in memory, while they are sent */
     struct budget spool;     /* on disk, of matrices while they are written and sent */
     struct budget drawn;     /* in memory, of streams of batches and noise */
+    struct budget divided;   /* jobs, whose draws are divided among workers */
     struct keys *keys;       /* of streams that can be resumed */
 };
 

@@ -53,6 +53,11 @@ static void part_cache_put(void *user, enum eps_cache_kind kind, const uint8_t k
     whole_of(user)->cache_put(whole_of(user)->user, kind, key, blob, blob_len);
 }
 
+static void part_ahead(void *user, const struct eps_portion *portion)
+{
+    whole_of(user)->ahead(whole_of(user)->user, portion);
+}
+
 const struct eps_context *eps__context_part(struct eps__context_part *part, const struct eps_context *whole,
                                             double from, double to)
 {
@@ -67,6 +72,7 @@ const struct eps_context *eps__context_part(struct eps__context_part *part, cons
         .parallel_for = whole->parallel_for ? part_parallel_for : NULL,
         .cache_get = whole->cache_get ? part_cache_get : NULL,
         .cache_put = whole->cache_put ? part_cache_put : NULL,
+        .ahead = whole->ahead ? part_ahead : NULL,
         .max_operations = whole->max_operations,
         .max_bytes = whole->max_bytes,
     };

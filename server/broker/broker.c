@@ -43,6 +43,7 @@ struct broker {
     bool told;      /* that the broker is gone */
     char why[256];  /* it is not connected */
     double settled; /* when questions may be sent; 0: not connected yet */
+    double since;   /* when it was connected */
     double able;    /* when there were a broker and a worker for the last time */
     double called;  /* see CALL_SECONDS */
 };
@@ -111,6 +112,7 @@ static void on_up(void *user, bool fresh)
     bool first = !(broker->settled > 0);
     broker->connected = true;
     broker->told = false;
+    broker->since = now;
     broker->settled = first ? now + SETTLE_SECONDS : broker->settled;
     if (fresh && !first)
         asked_lost(&broker->table);
@@ -470,6 +472,19 @@ static bool is_stopping(struct broker *broker)
     return is;
 }
 
+/* Whether the worker that had it is silent for long, and not because the broker was gone. */
+static bool is_lost_locked(struct waiting *waiting, double now)
+{
+    const struct broker *broker = waiting->broker;
+    const char *name = waiting->asked.worker;
+    if (!waiting->began || !name[0] || !broker->connected || now < broker->since + ROLL_SILENT_SECONDS)
+        return false;
+    for (size_t i = 0; i < broker->roll.len; i++)
+        if (strcmp(broker->roll.workers[i].status.name, name) == 0)
+            return roll_state(&broker->roll.workers[i], now) == WORKER_LOST;
+    return false;
+}
+
 /* Returns false if the question is to be answered here. */
 static bool converse(struct waiting *waiting, const struct packet *frame)
 {
@@ -481,11 +496,19 @@ static bool converse(struct waiting *waiting, const struct packet *frame)
         if (waiting->asked.state == ASKED_UNSENT && broker->connected && now >= broker->settled)
             send_locked(waiting, frame);
         struct asked_mail *mail = await_locked(waiting);
+        bool lost = !mail && is_lost_locked(waiting, now);
+        if (lost)
+            waiting->asked.worker[0] = '\0';
         bool left = !mail && broker->config->broker_fallback && now > broker->able + FALLBACK_SECONDS;
         pthread_mutex_unlock(&broker->mutex);
         if (mail)
             on_mail(waiting, mail);
         free(mail);
+        if (lost) {
+            waiting->began = false;
+            if (waiting->what->lost)
+                waiting->what->lost(waiting->what->user);
+        }
         if (waiting->done)
             break;
         bool stopping = is_stopping(broker); /* what is asked stays asked for the next process */

@@ -28,6 +28,7 @@ struct broker_question {
     const char *realm;         /* of the caches; "": that of all */
     double seconds;            /* the time limit of the computation; 0: none */
     void (*began)(void *user); /* a worker has it, and its time limit begins */
+    void (*lost)(void *user);  /* that worker is silent: another one will begin it anew. Or NULL */
     void *user;
 };
 

@@ -104,6 +104,15 @@ static bool on_keep(const struct eps_context *context, struct unpack *payload)
     return true;
 }
 
+static bool on_ahead(const struct eps_context *context, struct unpack *payload)
+{
+    struct eps_portion portion;
+    if (!message_read_ahead(payload, &portion) || !context->ahead)
+        return false;
+    context->ahead(context->user, &portion);
+    return true;
+}
+
 bool ask_obey(const struct eps_context *context, uint8_t kind, struct unpack *payload, struct packet *reply)
 {
     switch (kind) {
@@ -113,6 +122,8 @@ bool ask_obey(const struct eps_context *context, uint8_t kind, struct unpack *pa
         return on_lookup(context, payload, reply);
     case MESSAGE_KEEP:
         return on_keep(context, payload);
+    case MESSAGE_AHEAD:
+        return on_ahead(context, payload);
     default:
         return false;
     }
@@ -122,7 +133,8 @@ unsigned ask_hooks(const struct eps_context *context)
 {
     return (context->progress ? HOOK_PROGRESS : 0u) | (context->canceled ? HOOK_CANCELED : 0u) |
            (context->expired ? HOOK_EXPIRED : 0u) | (context->cache_get ? HOOK_GET : 0u) |
-           (context->cache_put ? HOOK_PUT : 0u) | (context->parallel_for ? HOOK_PARALLEL : 0u);
+           (context->cache_put ? HOOK_PUT : 0u) | (context->parallel_for ? HOOK_PARALLEL : 0u) |
+           (context->ahead ? HOOK_AHEAD : 0u);
 }
 
 /* What the messages that have arrived lead to. */

@@ -219,6 +219,15 @@ static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key
     pthread_mutex_unlock(&cell->writing);
 }
 
+static void on_ahead(void *user, const struct eps_portion *portion)
+{
+    struct cell_process *cell = user;
+    pthread_mutex_lock(&cell->writing);
+    message_ahead(&cell->packet, portion);
+    send_locked(cell);
+    pthread_mutex_unlock(&cell->writing);
+}
+
 /* ---------------------------------------------------------------- questions */
 
 /* CPU seconds of all threads. */
@@ -240,6 +249,7 @@ static void compute(struct cell_process *cell, const struct lent *lent, struct a
         .parallel_for = lent->hooks & HOOK_PARALLEL ? on_parallel_for : NULL,
         .cache_get = lent->hooks & HOOK_GET ? on_cache_get : NULL,
         .cache_put = lent->hooks & HOOK_PUT ? on_cache_put : NULL,
+        .ahead = lent->hooks & HOOK_AHEAD ? on_ahead : NULL,
         .max_operations = lent->max_operations,
         .max_bytes = lent->max_bytes,
     };

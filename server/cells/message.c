@@ -148,6 +148,62 @@ bool message_read_found(struct unpack *unpack, bool *found, void **bytes, size_t
     return true;
 }
 
+/* ---------------------------------------------------------------- draws */
+
+void message_ahead(struct packet *packet, const struct eps_portion *portion)
+{
+    packet_begin(packet, MESSAGE_AHEAD);
+    packet_key(packet, portion->run);
+    packet_bytes(packet, portion->bytes, sizeof portion->bytes);
+    packet_count(packet, portion->chunks);
+    for (size_t i = 0; i < portion->chunks; i++)
+        packet_key(packet, portion->keys[i]);
+    (void)packet_end(packet);
+}
+
+bool message_read_ahead(struct unpack *unpack, struct eps_portion *portion)
+{
+    size_t len = 0;
+    *portion = (struct eps_portion){0};
+    unpack_key(unpack, portion->run);
+    const void *bytes = unpack_bytes(unpack, &len);
+    uint64_t chunks = unpack_count(unpack);
+    if (unpack->failed || len != sizeof portion->bytes || chunks > EPS_PORTION_CHUNKS)
+        return false;
+    memcpy(portion->bytes, bytes, len);
+    portion->chunks = (size_t)chunks;
+    for (size_t i = 0; i < portion->chunks; i++)
+        unpack_key(unpack, portion->keys[i]);
+    return unpack_done(unpack);
+}
+
+static void write_chunks(struct packet *packet, const struct answer *answer)
+{
+    packet_count(packet, answer->chunks_len);
+    for (size_t i = 0; i < answer->chunks_len; i++) {
+        packet_key(packet, answer->chunks[i].key);
+        packet_bytes(packet, answer->chunks[i].bytes, answer->chunks[i].len);
+    }
+}
+
+/* Returns false if memory runs out, or one is no chunk. */
+static bool read_chunks(struct unpack *unpack, struct answer *answer)
+{
+    uint64_t count = unpack_count(unpack);
+    answer->chunks = count <= EPS_PORTION_CHUNKS ? calloc(count ? count : 1, sizeof *answer->chunks) : NULL;
+    for (size_t i = 0; answer->chunks && i < count; i++) {
+        struct answer_chunk *chunk = &answer->chunks[i];
+        unpack_key(unpack, chunk->key);
+        const void *bytes = unpack_bytes(unpack, &chunk->len);
+        chunk->bytes = chunk->len >= sizeof(double) ? malloc(chunk->len) : NULL; /* it begins with their number */
+        if (!chunk->bytes)
+            return false;
+        memcpy(chunk->bytes, bytes, chunk->len);
+        answer->chunks_len++;
+    }
+    return answer->chunks != NULL;
+}
+
 /* ---------------------------------------------------------------- questions */
 
 void message_question(struct packet *packet, const struct lent *lent)
@@ -166,6 +222,7 @@ void message_question(struct packet *packet, const struct lent *lent)
     packet_real(packet, lent->max_bytes);
     packet_count(packet, lent->threads);
     packet_byte(packet, (uint8_t)lent->hooks);
+    packet_bytes(packet, question->portion, question->portion ? EPS_PORTION_BYTES : 0);
     packet_text(packet, job);
     (void)packet_end(packet);
     free(job);
@@ -195,6 +252,7 @@ bool message_read_question(struct unpack *unpack, struct lent *lent, struct api_
     struct question question = {.kind = (enum question_kind)kind};
     *answer = (struct answer){0};
     *job = NULL;
+    size_t portion = 0;
     question.noise_multiplier = unpack_real(unpack);
     question.delta = unpack_real(unpack);
     uint8_t objective = unpack_byte(unpack);
@@ -204,8 +262,10 @@ bool message_read_question(struct unpack *unpack, struct lent *lent, struct api_
     lent->max_bytes = unpack_real(unpack);
     lent->threads = (size_t)unpack_count(unpack);
     lent->hooks = unpack_byte(unpack);
+    const void *bytes = unpack_bytes(unpack, &portion);
     char *text = unpack_text(unpack);
-    bool whole = unpack_done(unpack) && text && kind < QUESTION_KINDS && objective < EPS_OBJECTIVE_COUNT;
+    bool whole = unpack_done(unpack) && text && kind < QUESTION_KINDS && objective < EPS_OBJECTIVE_COUNT &&
+                 portion == (kind == QUESTION_DRAW ? EPS_PORTION_BYTES : 0);
     if (whole && accounting != EPS_ACCOUNTING_VERSION) {
         answer_fail(answer, EPS_INTERNAL,
                     "the question is of accounting version %llu, and this process computes with version %d: run the "
@@ -215,6 +275,8 @@ bool message_read_question(struct unpack *unpack, struct lent *lent, struct api_
         *job = decode(text, lent->max_n, answer);
     }
     question.job = *job;
+    if (whole && kind == QUESTION_DRAW)
+        question.portion = memcpy(lent->portion, bytes, sizeof lent->portion);
     lent->question = question;
     free(text);
     return whole;
@@ -403,6 +465,9 @@ void message_answer(struct packet *packet, const struct question *question, cons
         case QUESTION_LEAST:
             packet_real(packet, answer->least);
             break;
+        case QUESTION_DRAW:
+            write_chunks(packet, answer);
+            break;
         case QUESTION_KINDS:
             break;
         }
@@ -431,6 +496,9 @@ bool message_read_answer(struct unpack *unpack, enum question_kind kind, struct 
         break;
     case QUESTION_LEAST:
         answer->least = unpack_real(unpack);
+        break;
+    case QUESTION_DRAW:
+        whole = read_chunks(unpack, answer);
         break;
     case QUESTION_KINDS:
         whole = false;

@@ -23,7 +23,8 @@ enum message {
     MESSAGE_PROGRESS,  /* from it */
     MESSAGE_LOOKUP,    /* from it, one at a time */
     MESSAGE_KEEP,      /* from it: a blob for the cache */
-    MESSAGE_ANSWER     /* from it */
+    MESSAGE_ANSWER,    /* from it */
+    MESSAGE_AHEAD      /* from it: chunks of draws that it will look up */
 };
 
 /* How a process is confined; bits. */
@@ -37,7 +38,15 @@ struct hello {
 };
 
 /* The hooks of struct eps_context that the asker has; bits. */
-enum hook { HOOK_PROGRESS = 1, HOOK_CANCELED = 2, HOOK_EXPIRED = 4, HOOK_GET = 8, HOOK_PUT = 16, HOOK_PARALLEL = 32 };
+enum hook {
+    HOOK_PROGRESS = 1,
+    HOOK_CANCELED = 2,
+    HOOK_EXPIRED = 4,
+    HOOK_GET = 8,
+    HOOK_PUT = 16,
+    HOOK_PARALLEL = 32,
+    HOOK_AHEAD = 64
+};
 
 /* A question with what its computation needs. */
 struct lent {
@@ -46,7 +55,8 @@ struct lent {
     double max_operations;
     double max_bytes;
     size_t threads;
-    unsigned hooks; /* bits of enum hook */
+    unsigned hooks;                     /* bits of enum hook */
+    uint8_t portion[EPS_PORTION_BYTES]; /* as it arrived */
 };
 
 enum stop { STOP_NONE, STOP_CANCELED, STOP_EXPIRED };
@@ -73,6 +83,7 @@ void message_found(struct packet *packet, bool found, const void *bytes, size_t 
 void message_progress(struct packet *packet, double fraction, const char *stage, double remaining_seconds);
 void message_lookup(struct packet *packet, enum eps_cache_kind kind, const uint8_t key[32]);
 void message_keep(struct packet *packet, const struct message_blob *blob);
+void message_ahead(struct packet *packet, const struct eps_portion *portion);
 void message_answer(struct packet *packet, const struct question *question, const struct answer *answer);
 
 /* Each reads the payload of such a frame. False: it is malformed. */
@@ -84,8 +95,10 @@ bool message_read_found(struct unpack *unpack, bool *found, void **bytes, size_t
 bool message_read_progress(struct unpack *unpack, struct message_progress *progress);
 bool message_read_lookup(struct unpack *unpack, struct message_blob *blob);
 bool message_read_keep(struct unpack *unpack, struct message_blob *blob);
-/* Decodes the job as if it came from a client. *job: to be released with api_job_destroy(). If the question cannot be
- * answered here, such as one of another accounting version, *job is NULL and the answer says why. */
+bool message_read_ahead(struct unpack *unpack, struct eps_portion *portion);
+/* Decodes the job as if it came from a client. A portion is copied to `lent`, to which its question then points. *job:
+ * to be released with api_job_destroy(). If the question cannot be answered here, such as one of another accounting
+ * version, *job is NULL and the answer says why. */
 bool message_read_question(struct unpack *unpack, struct lent *lent, struct api_job **job, struct answer *answer);
 /* The answer to that question; to be freed with answer_clear(), also if it is malformed. What the store will keep is
  * well-formed: objects of JSON, numbers and short texts. */

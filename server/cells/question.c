@@ -6,7 +6,9 @@
  */
 #include "server/cells/question.h"
 
+#include <assert.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,9 @@ void answer_clear(struct answer *answer)
     result_record_release(answer->result);
     free(answer->curve);
     free(answer->spend);
+    for (size_t i = 0; i < answer->chunks_len; i++)
+        free(answer->chunks[i].bytes);
+    free(answer->chunks);
     *answer = (struct answer){0};
 }
 
@@ -148,11 +153,100 @@ static void least(const struct asked *asked, struct answer *answer)
         eps_plan_least(asked->context, &answer->least, &answer->error, &question->job->job, question->objective);
 }
 
+/* What is drawn goes into the answer, and everything else as the asker wants it. */
+struct drawing {
+    const struct eps_context *context;
+    struct answer *answer;
+    pthread_mutex_t mutex; /* of the answer */
+    bool failed;           /* out of memory */
+};
+
+static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *blob_len)
+{
+    const struct drawing *drawing = user;
+    const struct eps_context *context = drawing->context;
+    return kind != EPS_CACHE_CHUNK && context->cache_get &&
+           context->cache_get(context->user, kind, key, blob, blob_len);
+}
+
+static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
+{
+    struct drawing *drawing = user;
+    const struct eps_context *context = drawing->context;
+    struct answer *answer = drawing->answer;
+    if (kind != EPS_CACHE_CHUNK) {
+        if (context->cache_put)
+            context->cache_put(context->user, kind, key, blob, blob_len);
+        return;
+    }
+    pthread_mutex_lock(&drawing->mutex);
+    assert(answer->chunks_len < EPS_PORTION_CHUNKS);
+    struct answer_chunk *chunk = &answer->chunks[answer->chunks_len];
+    chunk->bytes = malloc(blob_len);
+    drawing->failed = drawing->failed || !chunk->bytes;
+    if (chunk->bytes) {
+        memcpy(chunk->bytes, blob, blob_len);
+        memcpy(chunk->key, key, sizeof chunk->key);
+        chunk->len = blob_len;
+        answer->chunks_len++;
+    }
+    pthread_mutex_unlock(&drawing->mutex);
+}
+
+static bool on_canceled(void *user)
+{
+    const struct eps_context *context = ((const struct drawing *)user)->context;
+    return context->canceled && context->canceled(context->user);
+}
+
+static bool on_expired(void *user)
+{
+    const struct eps_context *context = ((const struct drawing *)user)->context;
+    return context->expired && context->expired(context->user);
+}
+
+static void on_parallel_for(void *user, size_t count, void (*body)(void *arg, size_t index), void *arg)
+{
+    const struct eps_context *context = ((const struct drawing *)user)->context;
+    if (context->parallel_for)
+        context->parallel_for(context->user, count, body, arg);
+    for (size_t i = 0; !context->parallel_for && i < count; i++)
+        body(arg, i);
+}
+
+static void draw(const struct asked *asked, struct answer *answer)
+{
+    struct drawing drawing = {asked->context, answer, PTHREAD_MUTEX_INITIALIZER, false};
+    const struct eps_context context = {
+        .user = &drawing,
+        .canceled = on_canceled,
+        .expired = on_expired,
+        .parallel_for = on_parallel_for,
+        .cache_get = on_cache_get,
+        .cache_put = on_cache_put,
+        .max_operations = asked->context->max_operations,
+        .max_bytes = asked->context->max_bytes,
+    };
+    answer->chunks = calloc(EPS_PORTION_CHUNKS, sizeof *answer->chunks);
+    if (!answer->chunks) {
+        answer_fail(answer, EPS_NO_MEMORY, "out of memory");
+        return;
+    }
+    answer->error.status = eps_draw(&context, &answer->error, &asked->question->job->job, asked->question->portion);
+    if (answer->error.status == EPS_OK && drawing.failed)
+        answer_fail(answer, EPS_NO_MEMORY, "out of memory");
+    pthread_mutex_destroy(&drawing.mutex);
+}
+
 void question_answer(const struct question *question, const struct eps_context *context, double (*seconds)(void *user),
                      void *user, struct answer *answer)
 {
-    static void (*const kinds[QUESTION_KINDS])(const struct asked *asked, struct answer *answer) = {
-        [QUESTION_SOLVE] = solve, [QUESTION_CURVE] = curve, [QUESTION_SPEND] = spend, [QUESTION_LEAST] = least};
+    static void (*const kinds[QUESTION_KINDS])(const struct asked *asked,
+                                               struct answer *answer) = {[QUESTION_SOLVE] = solve,
+                                                                         [QUESTION_CURVE] = curve,
+                                                                         [QUESTION_SPEND] = spend,
+                                                                         [QUESTION_LEAST] = least,
+                                                                         [QUESTION_DRAW] = draw};
     struct asked asked = {question, context, seconds, user, clock_monotonic(), seconds(user)};
     *answer = (struct answer){0};
     kinds[question->kind](&asked, answer);

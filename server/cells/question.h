@@ -15,6 +15,7 @@ enum question_kind {
     QUESTION_CURVE, /* eps_privacy_curve() */
     QUESTION_SPEND, /* eps_spend() */
     QUESTION_LEAST, /* eps_plan_least() */
+    QUESTION_DRAW,  /* eps_draw() */
     QUESTION_KINDS
 };
 
@@ -25,6 +26,14 @@ struct question {
     double noise_multiplier;      /* for a curve and a spend */
     double delta;                 /* for a spend */
     enum eps_objective objective; /* for a least error */
+    const uint8_t *portion;       /* for draws: EPS_PORTION_BYTES, borrowed; else NULL */
+};
+
+/* A chunk of draws, for the cache. */
+struct answer_chunk {
+    uint8_t key[32];
+    size_t len;
+    void *bytes; /* owned */
 };
 
 /* Zero-initialise; free with answer_clear(). */
@@ -38,6 +47,8 @@ struct answer {
     struct eps_spend_point *spend;
     size_t spend_len;
     double least;
+    struct answer_chunk *chunks; /* of QUESTION_DRAW */
+    size_t chunks_len;
 };
 
 /* Answers it in this process, by the library. seconds: the CPU time of the computation so far. */

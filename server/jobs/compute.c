@@ -14,6 +14,7 @@
 
 #include "server/broker/broker.h"
 #include "server/cells/cells.h"
+#include "server/jobs/portions.h"
 #include "server/jobs/realm.h"
 #include "server/ops/clock.h"
 #include "server/ops/crash.h"
@@ -65,9 +66,7 @@ static void count_end(const struct computation_count *count, struct computation 
     counted = count->outer;
     if (count->outer == computation)
         return;
-    pthread_mutex_lock(&computation->mutex);
-    computation->compute_seconds += clock_thread() - count->started;
-    pthread_mutex_unlock(&computation->mutex);
+    computation_spent(computation, clock_thread() - count->started);
 }
 
 /* The CPU time of all threads so far. On the thread that opened it. */
@@ -164,10 +163,19 @@ static bool await_factorization(struct computation *computation, const uint8_t k
     return found;
 }
 
+static bool stops(void *user)
+{
+    struct computation *computation = user;
+    return (computation->canceled && on_canceled(user)) || on_expired(user);
+}
+
 static bool on_cache_get(void *user, enum eps_cache_kind kind, const uint8_t of[32], void **blob, size_t *blob_len)
 {
     struct computation *computation = user;
     uint8_t key[32];
+    if (kind == EPS_CACHE_CHUNK && computation->portions &&
+        portions_chunk(computation->portions, of, stops, computation, blob, blob_len))
+        return true;
     realm_key(computation->realm, key, of);
     bool found = store_blob_get(computation->server->store, kind, key, blob, blob_len);
     if (!found && kind == EPS_CACHE_FACTORIZATION && computation->work)
@@ -185,9 +193,16 @@ static void count_draws(const void *chunk, size_t len)
     metric_add(METRIC_DRAWS, (int64_t)draws);
 }
 
-static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t of[32], const void *blob, size_t blob_len)
+void computation_spent(struct computation *computation, double seconds)
 {
-    struct computation *computation = user;
+    pthread_mutex_lock(&computation->mutex);
+    computation->compute_seconds += seconds;
+    pthread_mutex_unlock(&computation->mutex);
+}
+
+void computation_keep(struct computation *computation, enum eps_cache_kind kind, const uint8_t of[32], const void *blob,
+                      size_t blob_len)
+{
     uint8_t key[32];
     realm_key(computation->realm, key, of);
     note_use(computation, kind, key);
@@ -198,6 +213,16 @@ static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t of[
     store_blob_put(computation->server->store, kind, key, blob, blob_len);
     if (computation->work)
         part_end(computation->work, key);
+}
+
+static void on_cache_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t blob_len)
+{
+    computation_keep(user, kind, key, blob, blob_len);
+}
+
+static void on_ahead(void *user, const struct eps_portion *portion)
+{
+    portions_ahead(((struct computation *)user)->portions, portion);
 }
 
 /* ---------------------------------------------------------------- opening and closing */
@@ -276,6 +301,7 @@ struct eps_context computation_context(struct computation *computation)
         .parallel_for = computation->server->pool ? on_parallel_for : NULL,
         .cache_get = computation->server->store ? on_cache_get : NULL,
         .cache_put = computation->server->store ? on_cache_put : NULL,
+        .ahead = computation->portions ? on_ahead : NULL,
         .max_operations = computation->server->config->max_operations,
         .max_bytes = (double)computation->server->config->max_bytes,
     };
@@ -325,6 +351,15 @@ static void on_began(void *user)
     computation->started = clock_monotonic();
 }
 
+/* Others that wait for what the lost worker computed take it over: it may be their workers for which this question
+ * waits now. */
+static void on_lost(void *user)
+{
+    struct computation *computation = user;
+    if (computation->work)
+        part_end(computation->work, NULL);
+}
+
 static void ask_workers(struct computation *computation, const struct question *question,
                         const struct eps_context *context, struct answer *answer)
 {
@@ -333,6 +368,7 @@ static void ask_workers(struct computation *computation, const struct question *
                                           .realm = computation->realm,
                                           .seconds = computation->server->config->max_seconds,
                                           .began = on_began,
+                                          .lost = on_lost,
                                           .user = computation};
     computation->left = !broker_ask(computation->server->broker, &asked, context, answer);
     if (computation->left)
@@ -352,9 +388,7 @@ void computation_ask(struct computation *computation, const struct question *que
         question_answer(question, &context, seconds, computation, answer);
         return;
     }
-    pthread_mutex_lock(&computation->mutex);
-    computation->compute_seconds += answer->compute_seconds;
-    pthread_mutex_unlock(&computation->mutex);
+    computation_spent(computation, answer->compute_seconds);
 }
 
 struct result_record *computation_curve(struct computation *computation, const struct api_job *job,

@@ -18,6 +18,8 @@
 #include "server/work/watchdog.h"
 #include "server/work/work.h"
 
+struct portions;
+
 struct computation {
     /* Set by computation_open(). */
     const struct server *server;
@@ -40,7 +42,8 @@ struct computation {
     /* Instead of waiting for a factorisation that another thread computes, the computation may end as canceled if it
      * has just started; it is run again when the other has ended. */
     bool may_put_off;
-    bool remote; /* workers compute it, through the broker */
+    bool remote;               /* workers compute it, through the broker */
+    struct portions *portions; /* workers make its draws, if it announces them; or NULL */
     /* Out. */
     enum eps_status status;
     struct eps_error error;       /* set unless status is EPS_OK */
@@ -75,6 +78,10 @@ void computation_close(struct computation *computation);
 /* Computes the result. A curve that the job asked for, or the reason why there is none, is part of the record;
  * otherwise see computation_curve(). hash: of the job; must remain valid until computation_close(). */
 void computation_run(struct computation *computation, const struct api_job *job, const char *hash);
+/* For threads that work for a computation: they have spent so much CPU time; a blob is to be kept. */
+void computation_spent(struct computation *computation, double seconds);
+void computation_keep(struct computation *computation, enum eps_cache_kind kind, const uint8_t key[32],
+                      const void *blob, size_t blob_len);
 /* A copy of the result with its curve, or with the reason why there is none. NULL: canceled, or out of memory. Does not
  * require computation_run(). */
 struct result_record *computation_curve(struct computation *computation, const struct api_job *job,

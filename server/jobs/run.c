@@ -16,6 +16,7 @@
 #include "server/jobs/compute.h"
 #include "server/jobs/decode.h"
 #include "server/jobs/internal.h"
+#include "server/jobs/portions.h"
 #include "server/jobs/realm.h"
 #include "server/ops/crash.h"
 #include "server/ops/log.h"
@@ -172,18 +173,26 @@ static struct api_job *decode_run(struct run *run, struct eps_error *error)
 static void run_compute(struct run *run, struct computation *computation)
 {
     double started = clock_monotonic();
+    struct server *server = run->jobs->server;
     struct api_job *job = decode_run(run, &computation->error);
     if (!job) {
         computation->status = computation->error.status;
         return;
     }
     computation->progress = run_progress;
-    computation->remote = run->pool == run->jobs->server->remote;
+    computation->remote = run->pool == server->remote;
     computation->may_put_off = !computation->remote; /* a thread that waits for a worker costs little */
     computation->job = run->job;
     computation->request = run->request;
     computation->stuck = run_stuck;
+    bool divided = computation->remote && portions_take_place(server, job, run->work.task.seconds);
+    computation->portions = divided ? portions_create(computation, job) : NULL;
+    computation->remote = computation->remote && !computation->portions;
     computation_run(computation, job, work_hash(&run->work));
+    portions_destroy(computation->portions);
+    computation->portions = NULL;
+    if (divided)
+        portions_give_place(server);
     api_job_destroy(job);
     metric_time(METRIC_TIME_RUN, clock_monotonic() - started, run->request);
 }

@@ -70,6 +70,8 @@ static const struct option_row rows[] = {
      "the authorities that may certify an amqps broker (PEM)"},
     {"broker-seconds", KIND_SECONDS, FIELD(broker_seconds), CONFIG_SERVE, 0, 1e9, "1s", "TIME",
      "jobs with a longer estimate are computed by workers; the others never leave the server"},
+    {"broker-split", KIND_SECONDS, FIELD(broker_split), CONFIG_SERVE, 0, 1e9, "1m", "TIME",
+     "the draws of Monte Carlo jobs with a longer estimate are divided among workers"},
     {"broker-jobs", KIND_COUNT, FIELD(broker_jobs), CONFIG_SERVE, 1, 1024, "64", "N",
      "maximum jobs at the broker at a time; there is a thread for each that waits for it"},
     {"broker-fallback", KIND_FLAG, FIELD(broker_fallback), CONFIG_SERVE, 0, 0, NULL, NULL,

@@ -42,6 +42,7 @@ struct config {
     const char *broker;     /* URL; NULL: none */
     const char *broker_ca;  /* PEM: the authorities of the broker */
     double broker_seconds;  /* jobs with a shorter estimate are computed here */
+    double broker_split;    /* draws of jobs with a longer estimate are divided among workers */
     uint64_t broker_jobs;   /* at the broker at a time */
     bool broker_fallback;   /* jobs are computed here while the broker is gone */
     double express_seconds; /* jobs with a shorter estimate never wait for longer ones; 0: off */

@@ -43,14 +43,19 @@ def definitions(places):
 
 
 class Broker:
-    """Its files survive a kill. With tls, the folder must hold ca.pem, cert.pem and key.pem, for localhost."""
+    """Its files survive a kill. With tls, the folder must hold ca.pem, cert.pem and key.pem, for localhost. If it holds
+    definitions.json, these are the broker's. addresses: where it also listens; more: further lines of its
+    configuration."""
 
-    def __init__(self, folder, places=1, tls=False):
+    def __init__(self, folder, places=1, tls=False, addresses=(), more=""):
         self.folder = folder
         self.port, distribution, names, self.tls = free_ports(4)
         configuration = CONFIGURATION + (TLS if tls else "")
-        (folder / "rabbitmq.conf").write_text(configuration.format(port=self.port, tls=self.tls, folder=folder))
-        (folder / "definitions.json").write_text(json.dumps(definitions(places)))
+        configuration += "".join(f"listeners.tcp.{i} = {address}:{{port}}\n" for i, address in enumerate(addresses, 2))
+        configuration += "loopback_users = none\n" if addresses else ""  # the guest comes from there, too
+        (folder / "rabbitmq.conf").write_text(configuration.format(port=self.port, tls=self.tls, folder=folder) + more)
+        if not (folder / "definitions.json").exists():
+            (folder / "definitions.json").write_text(json.dumps(definitions(places)))
         (folder / "plugins").write_text("[].")
         (folder / "env").write_text("")
         self.environment = {
@@ -67,8 +72,8 @@ class Broker:
         self.process = None
         self.start()
 
-    def url(self, place=0):
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/{place}"
+    def url(self, place=0, address="127.0.0.1"):
+        return f"amqp://guest:guest@{address}:{self.port}/{place}"
 
     def start(self):
         with open(self.folder / "output", "ab") as output:
@@ -106,10 +111,10 @@ class Broker:
 class Worker:
     """A worker at a broker; its log says which questions it began, and which it answered."""
 
-    def __init__(self, folder, url, *options, program=BINARY, **process):
+    def __init__(self, folder, url, *options, program=(BINARY,), **process):
         self.file = folder / f"worker-{time.monotonic_ns()}.log"
         with open(self.file, "ab") as log:
-            self.process = subprocess.Popen([program, "worker", "--broker", url, "--workers", "1", *options],
+            self.process = subprocess.Popen([*program, "worker", "--broker", url, "--workers", "1", *options],
                                             stdout=log, stderr=log, **process)
 
     def log(self):

@@ -13,6 +13,7 @@ import pytest
 
 from broker import SERVER, Broker, Worker
 from conftest import BINARY, ENDLESS, GAUSSIAN, check_problem, until
+from network import Network
 from test_isolation import bare
 
 pytestmark = pytest.mark.skipif(not SERVER.exists(), reason="needs the package rabbitmq-server")
@@ -21,10 +22,11 @@ BANDS = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
          "sampling": {"scheme": "b_min_sep", "p": 0.05}, "delta": 1e-3, "noise_multiplier": 1.0,
          "accountant": {"method": "monte_carlo", "seed": 5}}
 VERIFICATION = dict(BANDS, n=128)
+DIVIDED = dict(BANDS, n=4096)  # its draws take seconds
 SWEEP = {"base": BANDS, "grid": {"/noise_multiplier": [1.0, 1.5], "/accountant/seed": [1, 2]}}
 PLAN = {"n": 12, "batch_size": 10, "dataset_size": 30, "epsilon": 4, "delta": 1e-5,
         "families": ["identity", "square_root"]}
-PLACES = 16
+PLACES = 24
 TRAVEL = ("--broker-seconds", "0", "--workers", "1")
 
 
@@ -41,29 +43,44 @@ def certify(folder):
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
+def network():
+    made = Network(3)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory, network):
     folder = tmp_path_factory.mktemp("broker")
     certify(folder)
-    running = Broker(folder, places=PLACES, tls=True)
+    running = Broker(folder, places=PLACES, tls=True, addresses=network.addresses)
     yield running
     running.close()
 
 
 @pytest.fixture
-def url(broker, taken=itertools.count()):
-    """Of a virtual host for each test: what one leaves in its queues does not reach another."""
-    place = next(taken)
-    assert place < PLACES
+def place(taken=itertools.count()):
+    """A virtual host for each test: what one leaves in its queues does not reach another."""
+    found = next(taken)
+    assert found < PLACES
+    return found
+
+
+@pytest.fixture
+def url(broker, place):
     return broker.url(place)
 
 
 @pytest.fixture
-def hire(tmp_path, url):
-    """Starts workers, and stops those that are still running."""
+def hire(tmp_path, broker, place, network):
+    """Starts workers, and stops those that are still running. far: in which network namespace."""
     started = []
 
-    def start(*options, **process):
-        started.append(Worker(tmp_path, url, *options, **process))
+    def start(*options, far=None, **process):
+        if far is not None:
+            process["program"] = [*network.inside(far), BINARY]
+        address = "127.0.0.1" if far is None else network.address(far)
+        started.append(Worker(tmp_path, broker.url(place, address), *options, **process))
         return started[-1]
 
     yield start
@@ -112,10 +129,12 @@ def without_caches(value):
     return [without_caches(member) for member in value] if isinstance(value, list) else value
 
 
-def test_answers_are_the_same_whoever_dies(serve, launch, hire, broker):
+def test_answers_are_the_same_whoever_dies(serve, launch, hire, broker, network, capsys):
+    with capsys.disabled():
+        print(f" [workers {network}]", end="", flush=True)
     local = launch()
     expected = all_answers(local, ask_all(local))
-    server, workers = serve(), [hire() for _ in range(3)]
+    server, workers = serve(), [hire(far=i) for i in range(3)]
     until(lambda: server.metric("epsilond_broker_workers") == 3)
     paths = ask_all(server)
     until(lambda: workers[0].computes() and workers[1].computes())
@@ -139,6 +158,46 @@ def test_answers_are_the_same_whoever_dies(serve, launch, hire, broker):
     assert len(answered) == len(began) and max(answered.values()) <= 2
     assert server.metric("epsilond_broker_malformed_total") == 0
     workers[2].stop()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_draws_are_divided_among_workers(serve, launch, hire, count):
+    local = launch()
+    expected = without_caches(bare(local.solve(DIVIDED)["result"]))
+    server, workers = serve("--broker-split", "0"), [hire(far=i) for i in range(count)]
+    until(lambda: server.metric("epsilond_broker_workers") == count)
+    path = server.post(DIVIDED).json()["links"]["self"]
+    until(lambda: len(workers[0].answered()) > 1 and workers[0].computes())
+    assert server.metric("epsilond_broker_divided_jobs") == 1
+    if count > 1:
+        workers[0].kill()
+    job = server.get(f"{path}?wait=100").json()
+    assert job["status"] == "succeeded" and without_caches(bare(job["result"])) == expected
+    began = collections.Counter(portion for worker in workers for portion in worker.began())
+    answered = {portion for worker in workers for portion in worker.answered()}
+    assert len(began) > 6 and answered == began.keys() and max(began.values()) <= 2
+    assert all(worker.began() for worker in workers)
+    drawn = "epsilond_draws_total"
+    assert server.metric(drawn) == local.metric(drawn)  # no chunk is missing, and none is kept twice
+    assert server.metric("epsilond_broker_malformed_total") == server.metric("epsilond_broker_divided_jobs") == 0
+
+
+def test_workers_stop_when_a_divided_job_is_canceled(serve, hire):
+    server, workers = serve("--broker-split", "0"), [hire() for _ in range(2)]
+    endless = dict(DIVIDED, accountant=dict(DIVIDED["accountant"], samples=2 * 10 ** 6))
+    path = server.post(endless).json()["links"]["self"]
+    until(lambda: all(worker.computes() for worker in workers))
+    cancel(server, path)
+    until(lambda: not any(worker.computes() for worker in workers), patience=1)
+    assert server.get(path).json()["status"] == "canceled"
+    until(lambda: server.metric("epsilond_broker_divided_jobs") == 0)
+    assert server.solve(GAUSSIAN)["attempts"] == 1
+
+
+def test_draws_that_no_worker_makes_are_made_here(launch):
+    nowhere = launch("--broker", "amqp://guest:guest@127.0.0.1:1/", *TRAVEL, "--broker-split", "0", "--broker-fallback")
+    assert bare(nowhere.solve(DIVIDED)["result"]) == bare(launch().solve(DIVIDED)["result"])
+    assert nowhere.metric("epsilond_broker_fallback_total") > 0
 
 
 def computing(server, worker):
@@ -173,6 +232,20 @@ def test_a_worker_that_is_told_to_stop_gives_its_job_back(serve, hire):
         assert worker.answered() == []
     assert server.get(path).json()["status"] == "running"
     cancel(server, path)
+
+
+def test_what_a_lost_worker_computed_for_others_is_computed_by_them(serve, hire):
+    """Both jobs need one factorisation. The worker that computes it is killed while the only other one waits for it."""
+    server, first = serve(), hire()
+    job = {"n": 1000, "matrix": {"family": "optimal"}, "sampling": {"scheme": "none", "epochs": 10}, "delta": 1e-6}
+    sweep = server.post({"base": job, "grid": {"/noise_multiplier": [2, 3]}}, "/v1/sweeps").json()["links"]["self"]
+    until(first.computes)
+    second = hire()
+    until(second.computes)
+    assert first.computes()
+    first.kill()
+    assert server.get(sweep + "?wait=100").json()["status"] == "succeeded"
+    assert len(second.answered()) == 2
 
 
 def test_a_job_that_ends_three_workers_fails(serve, hire):

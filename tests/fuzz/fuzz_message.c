@@ -38,6 +38,7 @@ static void read_others(const struct unpack *payload)
     struct hello hello;
     struct message_progress progress;
     struct message_blob blob;
+    struct eps_portion portion;
     enum stop stop;
     size_t threads, blob_len;
     void *found_bytes;
@@ -53,6 +54,8 @@ static void read_others(const struct unpack *payload)
     DEMAND(!message_read_lookup(&copy, &blob) || blob.kind < EPS_CACHE_KINDS);
     copy = *payload;
     DEMAND(!message_read_keep(&copy, &blob) || blob.kind < EPS_CACHE_KINDS);
+    copy = *payload;
+    DEMAND(!message_read_ahead(&copy, &portion) || portion.chunks <= EPS_PORTION_CHUNKS);
     copy = *payload;
     DEMAND(!message_read_found(&copy, &found, &found_bytes, &blob_len) || !found || found_bytes);
     free(found_bytes);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/accountants/monte_carlo/portion.h"
 #include "lib/base/error.h"
 #include "lib/base/members.h"
 #include "lib/numerics/bound.h"
@@ -24,10 +25,15 @@ enum {
     BATCHES = EPS__MC_CHUNK / EPS__LANES
 };
 
-#define BLOCK_OPERATIONS 4e8 /* approximate operations of a block; this much work is lost if the process is killed */
-#define POLL_OPERATIONS 3e6  /* operations between two polls for cancellation */
-#define JUDGED 0.3           /* seconds of draws after which their rate is known, */
-#define HOPELESS 4.0         /* and they end early if they would take so many times the time that is left */
+#define PORTION_OPERATIONS 5e9 /* the same of a portion: much more than sending it, and opening its law, takes */
+#define PORTIONS_MOST 1024     /* of a run: those of long runs are longer */
+#define AHEAD_BYTES 64e6       /* of the blocks that are announced before they are needed, */
+#define AHEAD_MOST (1 << 20)   /* their number, */
+#define AHEAD_LEAST 64         /* and that of their portions */
+#define BLOCK_OPERATIONS 4e8   /* approximate operations of a block; this much work is lost if the process is killed */
+#define POLL_OPERATIONS 3e6    /* operations between two polls for cancellation */
+#define JUDGED 0.3             /* seconds of draws after which their rate is known, */
+#define HOPELESS 4.0           /* and they end early if they would take so many times the time that is left */
 
 double eps__mc_now(void)
 {
@@ -89,6 +95,8 @@ struct wave {
     uint64_t first;  /* the index of the wave's first block */
     uint64_t chunks; /* of the whole run */
     uint64_t block;  /* chunks of one block */
+    uint64_t blocks; /* of the whole run */
+    uint64_t told;   /* so many of them were announced */
     atomic_uint_fast64_t drawn; /* chunks that were drawn or fetched so far, at most `chunks` */
     struct eps__stream stream;
     uint8_t key[EPS__HASH_BYTES]; /* the hash of the run */
@@ -282,14 +290,68 @@ static bool is_hopeless(const struct eps__mc_run *run, double share, double spen
            spent * (1 - share) / share > HOPELESS * (run->until - eps__mc_now());
 }
 
+/* Sends a portion to the caller; blocks 0: the run has ended. */
+static void announce_portion(const struct wave *wave, const struct eps__mc_estimator *estimator, uint64_t blocks)
+{
+    const struct eps__mc_run *run = wave->run;
+    const struct eps_context *context = run->setting->context;
+    struct eps_portion portion = {.chunks = (size_t)blocks};
+    struct eps__mc_portion what = {.aim = run->law->aim,
+                                   .grid = estimator->grid,
+                                   .estimate = estimator->estimate,
+                                   .seed = run->seed,
+                                   .candidate = run->candidate,
+                                   .samples = run->samples,
+                                   .first = wave->told,
+                                   .blocks = blocks};
+    memcpy(what.run, wave->key, sizeof what.run);
+    memcpy(portion.run, wave->key, sizeof portion.run);
+    eps__mc_portion_write(portion.bytes, &what);
+    for (uint64_t i = 0; i < blocks; i++)
+        block_key(portion.keys[i], wave, wave->told + i);
+    context->ahead(context->user, &portion);
+}
+
+/* How many blocks are announced before they are needed: their sums may wait for those before them. */
+static double ahead_of(const struct eps__mc_estimator *estimator)
+{
+    return fmin(AHEAD_BYTES / (double)blob_len(estimator), AHEAD_MOST);
+}
+
+/* The blocks of a portion; 0: the run is too short to be divided, or its law cannot be opened elsewhere. */
+static uint64_t portion_of(const struct wave *wave, double ahead)
+{
+    const struct eps__mc_law *law = wave->run->law;
+    const struct eps_context *context = wave->run->setting->context;
+    double one = law->operations * BATCHES * (double)wave->block, all = (double)wave->blocks;
+    bool can = context && context->ahead && context->cache_get && context->cache_put && law->aim.sigma > 0;
+    if (!can || one * all <= PORTION_OPERATIONS)
+        return 0;
+    double most = fmin(fmax(ahead / AHEAD_LEAST, 1), EPS_PORTION_CHUNKS);
+    return (uint64_t)fmin(fmax(fmax(PORTION_OPERATIONS / one, all / PORTIONS_MOST), 1), most);
+}
+
+/* Announces the blocks from this wave on. */
+static void announce(struct wave *wave, const struct eps__mc_estimator *estimator)
+{
+    double ahead = ahead_of(estimator);
+    uint64_t portion = portion_of(wave, ahead), until = wave->first + (uint64_t)ahead;
+    until = until < wave->blocks ? until : wave->blocks;
+    while (portion && wave->told < until) {
+        uint64_t left = wave->blocks - wave->told, blocks = portion < left ? portion : left;
+        announce_portion(wave, estimator, blocks);
+        wave->told += blocks;
+    }
+}
+
 static enum eps_status draw_waves(struct wave *wave, struct eps__mc_estimator *estimator, bool *complete, bool *over)
 {
     const struct eps__mc_run *run = wave->run;
-    uint64_t blocks = (wave->chunks + wave->block - 1) / wave->block;
     double started = eps__mc_now();
     enum eps_status status = EPS_OK;
-    for (; wave->first < blocks && status == EPS_OK; wave->first += WAVE) {
-        size_t len = (size_t)(blocks - wave->first < WAVE ? blocks - wave->first : WAVE);
+    for (; wave->first < wave->blocks && status == EPS_OK; wave->first += WAVE) {
+        size_t len = (size_t)(wave->blocks - wave->first < WAVE ? wave->blocks - wave->first : WAVE);
+        announce(wave, estimator);
         run_wave(wave, len);
         for (size_t i = 0; i < len && status == EPS_OK && !wave->late[i]; i++) {
             status = wave->status[i];
@@ -316,22 +378,74 @@ static uint64_t block_of(const struct eps__mc_law *law, uint64_t chunks)
     return (uint64_t)wanted < share ? (uint64_t)wanted : share;
 }
 
+/* Sets what follows from the run, the law and the estimator. */
+static void open_wave(struct wave *wave, const struct eps__mc_estimator *estimator)
+{
+    const struct eps__mc_run *run = wave->run;
+    wave->chunks = eps__mc_whole(run->samples) / EPS__MC_CHUNK;
+    wave->block = block_of(run->law, wave->chunks);
+    wave->blocks = (wave->chunks + wave->block - 1) / wave->block;
+    hash_run(wave->key, run, estimator);
+    memcpy(wave->stream.key, wave->key, sizeof wave->stream.key);
+}
+
+static enum eps_status make_estimators(struct wave *wave, const struct eps__mc_estimator *like)
+{
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i < WAVE && status == EPS_OK; i++)
+        status = eps__mc_estimator_make(&wave->estimators[i], &like->grid, like->estimate);
+    return status;
+}
+
+static void clear_estimators(struct wave *wave)
+{
+    for (size_t i = 0; i < WAVE; i++)
+        eps__mc_estimator_clear(&wave->estimators[i]);
+}
+
 enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
                              const struct eps__mc_run *run)
 {
-    struct wave wave = {.run = run, .chunks = eps__mc_whole(run->samples) / EPS__MC_CHUNK};
-    enum eps_status status = EPS_OK;
+    struct wave wave = {.run = run};
     assert(run->samples > 0 && estimator->count == 0);
     assert(!run->law->dominated || estimator->grid.first == run->law->least);
-    wave.block = block_of(run->law, wave.chunks);
-    hash_run(wave.key, run, estimator);
-    memcpy(wave.stream.key, wave.key, sizeof wave.stream.key);
-    for (size_t i = 0; i < WAVE && status == EPS_OK; i++)
-        status = eps__mc_estimator_make(&wave.estimators[i], &estimator->grid, estimator->estimate);
+    open_wave(&wave, estimator);
+    enum eps_status status = make_estimators(&wave, estimator);
     *complete = *over = false;
     if (status == EPS_OK)
         status = draw_waves(&wave, estimator, complete, over);
-    for (size_t i = 0; i < WAVE; i++)
-        eps__mc_estimator_clear(&wave.estimators[i]);
+    if (wave.told > 0)
+        announce_portion(&wave, estimator, 0);
+    clear_estimators(&wave);
+    return status;
+}
+
+enum eps_status eps__mc_draw_portion(const struct eps__mc_portion *portion, const struct eps__setting *setting,
+                                     const struct eps__mc_law *law)
+{
+    const struct eps__mc_estimator like = {.grid = portion->grid, .estimate = portion->estimate};
+    const struct eps__mc_run run = {.setting = setting,
+                                    .law = law,
+                                    .sigma = portion->aim.sigma,
+                                    .seed = portion->seed,
+                                    .candidate = portion->candidate,
+                                    .samples = portion->samples,
+                                    .enough = INFINITY,
+                                    .until = INFINITY,
+                                    .to = 1};
+    struct wave wave = {.run = &run, .first = portion->first};
+    open_wave(&wave, &like);
+    if (memcmp(wave.key, portion->run, sizeof wave.key) != 0 || portion->first > wave.blocks ||
+        portion->blocks > wave.blocks - portion->first)
+        return EPS_INVALID;
+    enum eps_status status = make_estimators(&wave, &like);
+    uint64_t end = portion->first + portion->blocks;
+    for (; wave.first < end && status == EPS_OK; wave.first += WAVE) {
+        size_t len = (size_t)(end - wave.first < WAVE ? end - wave.first : WAVE);
+        run_wave(&wave, len);
+        for (size_t i = 0; i < len && status == EPS_OK; i++)
+            status = wave.status[i];
+    }
+    clear_estimators(&wave);
     return status;
 }

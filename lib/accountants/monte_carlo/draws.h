@@ -36,6 +36,13 @@ struct eps__mc_run {
 enum eps_status eps__mc_draw(struct eps__mc_estimator *estimator, bool *complete, bool *over,
                              const struct eps__mc_run *run);
 
+struct eps__mc_portion;
+
+/* Makes the draws of a portion from a law that was opened by its aim, and offers them to the cache of the setting's
+ * context. EPS_INVALID: they would not be the draws of that run. Otherwise as eps__mc_draw(). */
+enum eps_status eps__mc_draw_portion(const struct eps__mc_portion *portion, const struct eps__setting *setting,
+                                     const struct eps__mc_law *law);
+
 /* The purpose of draws; draws of different purposes are independent. It is the high half of `candidate`. */
 enum eps__mc_purpose { EPS__MC_PILOT, EPS__MC_CANDIDATE, EPS__MC_AUDIT, EPS__MC_UNPROVEN };
 

@@ -21,20 +21,6 @@ struct eps__mc_law_class;
 
 #define EPS__MC_CERTAIN 1e9 /* the loss of a draw whose value is its weight at every epsilon in range */
 
-/* Immutable: any number of threads may draw from one law. */
-struct eps__mc_law {
-    const struct eps__mc_law_class *class;
-    enum eps_direction direction;
-    bool tilted;
-    bool dominated;          /* w is a bound on the likelihood ratio, so values are within log_most at `least` alone */
-    double least;            /* that of the aim */
-    unsigned order;          /* the Renyi order a of a tilt by P^a Q^(1-a); 0: plain, or another tilt */
-    double loss_error;       /* absolute error bound of a computed loss */
-    double log_weight_error; /* absolute error bound of a computed ln w */
-    size_t scratch;          /* doubles that draw() needs as scratch space */
-    double operations;       /* estimated operations of EPS__LANES draws */
-};
-
 /* The law to open. */
 struct eps__mc_aim {
     double sigma; /* > 0 */
@@ -45,6 +31,21 @@ struct eps__mc_aim {
     double operations;
     double least; /* the least epsilon at which values are used */
     bool exact;   /* losses have to be exact, where exact() says that they can be */
+};
+
+/* Immutable: any number of threads may draw from one law. */
+struct eps__mc_law {
+    const struct eps__mc_law_class *class;
+    struct eps__mc_aim aim; /* by which another process can open it; sigma 0: not told */
+    enum eps_direction direction;
+    bool tilted;
+    bool dominated;          /* w is a bound on the likelihood ratio, so values are within log_most at `least` alone */
+    double least;            /* that of the aim */
+    unsigned order;          /* the Renyi order a of a tilt by P^a Q^(1-a); 0: plain, or another tilt */
+    double loss_error;       /* absolute error bound of a computed loss */
+    double log_weight_error; /* absolute error bound of a computed ln w */
+    size_t scratch;          /* doubles that draw() needs as scratch space */
+    double operations;       /* estimated operations of EPS__LANES draws */
 };
 
 struct eps__mc_law_class {

@@ -292,6 +292,7 @@ const struct eps__accountant eps__accountant_monte_carlo = {
     .method = EPS_ACCOUNTANT_MONTE_CARLO,
     .name = "monte_carlo",
     .amplifies = true,
+    .draws = true,
     .assume = assume,
     .serves = eps__mc_serves,
     .exact = never,

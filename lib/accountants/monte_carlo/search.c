@@ -52,6 +52,8 @@ enum eps_status eps__mc_open_law(struct eps__mc_law **law, const struct eps__mc_
         aim.tilted = false;
         status = search->class->open(law, search->setting, &aim);
     }
+    if (status == EPS_OK)
+        (*law)->aim = aim;
     return status;
 }
 

@@ -42,8 +42,9 @@ static double no_seconds(void *unused)
 static struct answer answer_to(enum question_kind kind, const struct api_job *job)
 {
     struct answer answer;
-    const struct question question = {.kind = kind, .job = job, .noise_multiplier = 2, .delta = 1e-6};
-    question_answer(&question, NULL, no_seconds, NULL, &answer);
+    static const uint8_t none[EPS_PORTION_BYTES];
+    const struct question question = {.kind = kind, .job = job, .noise_multiplier = 2, .delta = 1e-6, .portion = none};
+    question_answer(&question, &(struct eps_context){0}, no_seconds, NULL, &answer);
     return answer;
 }
 
@@ -135,7 +136,7 @@ TEST(a_question_travels_with_its_job)
 {
     struct packet packet = {0};
     struct api_job *job = decode(JOB), *arrived;
-    const struct lent sent = {.question = {QUESTION_SPEND, job, 1.5, 1e-7, EPS_OBJECTIVE_MAX_SQUARED},
+    const struct lent sent = {.question = {QUESTION_SPEND, job, 1.5, 1e-7, EPS_OBJECTIVE_MAX_SQUARED, NULL},
                               .max_n = 1000,
                               .max_operations = 1e9,
                               .max_bytes = 2e9,
@@ -224,6 +225,60 @@ TEST(answers_arrive_as_they_are)
     api_job_destroy(job);
 }
 
+TEST(draws_travel)
+{
+    struct api_job *job = decode(JOB), *arrived;
+    struct packet packet = {0};
+    struct eps_portion portion = {.chunks = 3}, told;
+    for (size_t i = 0; i < 32 * portion.chunks; i++)
+        portion.keys[i / 32][i % 32] = (uint8_t)i;
+    for (size_t i = 0; i < EPS_PORTION_BYTES; i++)
+        portion.bytes[i] = (uint8_t)(i + 7);
+    portion.run[31] = 9;
+    message_ahead(&packet, &portion);
+    struct unpack payload = payload_of(&packet);
+    assert_true(message_read_ahead(&payload, &told));
+    assert_memory_equal(&told, &portion, sizeof told);
+    packet.bytes[FRAME_HEAD + 32 + 8 + EPS_PORTION_BYTES + 1] = (EPS_PORTION_CHUNKS >> 8) + 1;
+    payload = payload_of(&packet);
+    assert_false(message_read_ahead(&payload, &told));
+
+    const struct question question = {.kind = QUESTION_DRAW, .job = job, .portion = portion.bytes};
+    struct lent lent;
+    struct answer answer, sent = {.chunks = calloc(2, sizeof *sent.chunks), .chunks_len = 2};
+    assert_non_null(sent.chunks);
+    message_question(&packet, &(struct lent){.question = question, .max_n = 1000});
+    payload = payload_of(&packet);
+    assert_true(message_read_question(&payload, &lent, &arrived, &answer));
+    assert_memory_equal(lent.question.portion, portion.bytes, EPS_PORTION_BYTES);
+    api_job_destroy(arrived);
+    for (size_t i = 0; i < 2; i++) {
+        sent.chunks[i].key[0] = (uint8_t)(i + 1);
+        sent.chunks[i].len = 8 * (i + 1);
+        sent.chunks[i].bytes = calloc(i + 1, 8);
+        assert_non_null(sent.chunks[i].bytes);
+        memset(sent.chunks[i].bytes, (int)i + 3, sent.chunks[i].len);
+    }
+    message_answer(&packet, &question, &sent);
+    payload = payload_of(&packet);
+    assert_true(message_read_answer(&payload, QUESTION_DRAW, &answer));
+    assert_int_equal(answer.chunks_len, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(answer.chunks[i].len, sent.chunks[i].len);
+        assert_memory_equal(answer.chunks[i].key, sent.chunks[i].key, 32);
+        assert_memory_equal(answer.chunks[i].bytes, sent.chunks[i].bytes, sent.chunks[i].len);
+    }
+    answer_clear(&answer);
+    sent.chunks[1].len = 7; /* less than the number of its draws */
+    message_answer(&packet, &question, &sent);
+    payload = payload_of(&packet);
+    assert_false(message_read_answer(&payload, QUESTION_DRAW, &answer));
+    answer_clear(&answer);
+    answer_clear(&sent);
+    packet_clear(&packet);
+    api_job_destroy(job);
+}
+
 /* Reads a payload as each message. */
 static void read_as_each(const uint8_t *bytes, size_t len)
 {
@@ -232,6 +287,7 @@ static void read_as_each(const uint8_t *bytes, size_t len)
     struct hello hello;
     struct message_progress progress;
     struct message_blob blob;
+    struct eps_portion portion;
     struct lent lent;
     struct answer answer;
     struct api_job *job;
@@ -250,6 +306,8 @@ static void read_as_each(const uint8_t *bytes, size_t len)
     (void)message_read_lookup(&copy, &blob);
     copy = payload;
     (void)message_read_keep(&copy, &blob);
+    copy = payload;
+    (void)message_read_ahead(&copy, &portion);
     copy = payload;
     (void)message_read_found(&copy, &found, &found_bytes, &blob_len);
     free(found_bytes);

@@ -485,6 +485,92 @@ TEST(bits_do_not_depend_on_who_draws)
     }
 }
 
+/* ------------------------------------------------------------ draws made elsewhere */
+
+enum { PORTIONS_MAX = 256 };
+
+/* What a computation announced. Half of it is drawn at once, into the cache, as by another process. */
+struct elsewhere {
+    struct caller *caller;
+    const struct eps_job *job;
+    struct eps_portion portions[PORTIONS_MAX];
+    size_t len, ended;
+};
+
+static bool elsewhere_get(void *user, enum eps_cache_kind kind, const uint8_t key[32], void **blob, size_t *len)
+{
+    return give_back(((struct elsewhere *)user)->caller, kind, key, blob, len);
+}
+
+static void elsewhere_put(void *user, enum eps_cache_kind kind, const uint8_t key[32], const void *blob, size_t len)
+{
+    keep(((struct elsewhere *)user)->caller, kind, key, blob, len);
+}
+
+static void elsewhere_ahead(void *user, const struct eps_portion *portion)
+{
+    struct elsewhere *elsewhere = user;
+    struct eps_error error = {0};
+    if (!portion->chunks) {
+        elsewhere->ended++;
+        return;
+    }
+    assert_true(elsewhere->len < PORTIONS_MAX && portion->chunks <= EPS_PORTION_CHUNKS);
+    elsewhere->portions[elsewhere->len++] = *portion;
+    size_t before = elsewhere->caller->kept_len;
+    struct eps_context context = context_of(elsewhere->caller);
+    if (elsewhere->len % 2 == 0)
+        return;
+    assert_int_equal(eps_draw(&context, &error, elsewhere->job, portion->bytes), EPS_OK);
+    assert_int_equal(elsewhere->caller->kept_len - before, portion->chunks);
+    for (size_t i = 0; i < portion->chunks; i++)
+        assert_memory_equal(elsewhere->caller->kept[before + i].key, portion->keys[i], 32);
+}
+
+TEST(draws_made_elsewhere_are_the_same)
+{
+    struct eps_job job = job_of("{'n': 2048, 'matrix': {'family': 'banded', 'bands': 4, 'toeplitz': true},"
+                                " 'sampling': {'scheme': 'b_min_sep', 'p': 0.05}, 'delta': 1e-3, 'noise_multiplier': 1,"
+                                " 'accountant': {'method': 'monte_carlo', 'seed': 5}}");
+    struct eps_result *alone = solved(NULL, job);
+    struct elsewhere *elsewhere = calloc(1, sizeof *elsewhere);
+    assert_non_null(elsewhere);
+    elsewhere->caller = calloc(1, sizeof *elsewhere->caller);
+    assert_non_null(elsewhere->caller);
+    elsewhere->caller->patience = SIZE_MAX;
+    elsewhere->job = &job;
+    const struct eps_context context = {
+        .user = elsewhere, .cache_get = elsewhere_get, .cache_put = elsewhere_put, .ahead = elsewhere_ahead};
+    struct eps_result *shared = solved(&context, job);
+    assert_true(eps_job_draws(&job) && elsewhere->len > 2 && elsewhere->ended > 0);
+    assert_memory_equal(&shared->epsilon, &alone->epsilon, sizeof(double));
+    for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+        assert_memory_equal(&shared->draws[d].estimate, &alone->draws[d].estimate, sizeof(double));
+    size_t fetched = 0;
+    for (size_t i = 0; i < elsewhere->len; i += 2)
+        fetched += elsewhere->portions[i].chunks;
+    assert_int_equal(elsewhere->caller->hits, fetched); /* each of those that were there, once */
+
+    /* what is no portion of this job is refused, and not drawn */
+    struct eps_error error = {0};
+    static const size_t places[] = {0, 4, 6, 7, 10, 11, 12, 15, 16, 17, 18, 19}; /* numbers on which draws depend */
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct eps_portion changed = elsewhere->portions[0];
+        changed.bytes[8 * places[i]] ^= 0x40;
+        assert_int_equal(eps_draw(NULL, &error, &job, changed.bytes), EPS_INVALID);
+    }
+    job.mechanism.n /= 2;
+    assert_int_equal(eps_draw(NULL, &error, &job, elsewhere->portions[0].bytes), EPS_INVALID);
+    assert_non_null(strstr(error.message, "no draws of this job"));
+    job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
+    assert_false(eps_job_draws(&job));
+    assert_int_equal(eps_draw(NULL, &error, &job, elsewhere->portions[0].bytes), EPS_INVALID);
+    eps_result_destroy(alone);
+    eps_result_destroy(shared);
+    forget(elsewhere->caller);
+    free(elsewhere);
+}
+
 /* ------------------------------------------------------------ what is refused */
 
 TEST(what_was_not_derived_is_refused)
