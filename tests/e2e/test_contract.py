@@ -12,7 +12,7 @@ import pytest
 import requests
 import yaml
 
-from conftest import DP_SGD, GAUSSIAN, ROOT, until
+from conftest import DP_SGD, GAUSSIAN, PATIENCE, ROOT, until
 
 pytestmark = pytest.mark.sanitized
 CONTRACT = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text())
@@ -63,7 +63,7 @@ def test_every_example_of_a_plan_is_accepted(server):
         document = server.post(value, "/v1/plans").json()
         check_schema(document, "Plan")
         link = document["links"]["self"]
-        until(lambda: server.get(link + "?wait=60").json()["status"] not in ("queued", "running"))
+        until(lambda: server.get(link + "?wait=60").json()["status"] not in ("queued", "running"), 4 * PATIENCE)
         done = server.get(link).json()
         check_schema(done, "Plan")
         assert (done["status"], done["failed"]) == ("succeeded", 0)
