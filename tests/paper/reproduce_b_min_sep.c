@@ -215,7 +215,8 @@ static void print_figures(bool all, bool whole)
     check_claims(&work);
 }
 
-static void print_production(bool warm, bool truncation)
+/* most: a larger noise multiplier would be looser than it was. */
+static void print_production(bool warm, bool truncation, double most)
 {
     struct eps_job job;
     struct eps_result *result = NULL;
@@ -245,6 +246,8 @@ static void print_production(bool warm, bool truncation)
         eps_accountant_name(result->accountant), eps_guarantee_name(result->guarantee),
         seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begin);
     fflush(stdout);
+    if (!(result->noise_multiplier <= most))
+        fail("section 7.4", "looser than it was");
     eps_result_destroy(result);
 }
 
@@ -263,9 +266,9 @@ int main(int argc, char **argv)
         return 2;
     }
     if (!figures) {
-        print_production(true, true);
-        print_production(true, false);
-        print_production(false, false);
+        print_production(true, true, 0.41);
+        print_production(true, false, 0.41);
+        print_production(false, false, 0.41);
     }
     if (!production)
         print_figures(asked_for("POINTS") || asked_for("GRID"), asked_for("GRID"));

@@ -22,7 +22,7 @@ enum {
     OF_USE = 3  /* to remove, groups of copies prove more than a residual of fewer moments */
 };
 
-#define LOW 1e9              /* the most operations for the first FEW orders at one sigma, in the remove direction, */
+#define LOW 1.5e9            /* the most operations for the first FEW orders at one sigma, in the remove direction, */
 #define LOW_WIDE 4e9         /* and where bands exceed the separation */
 #define AT_ONCE 1e8          /* the most for all orders that are computed before a bound is asked for */
 #define FURTHER 2e9          /* the most for all orders */
