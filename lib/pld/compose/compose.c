@@ -426,6 +426,7 @@ static void fill_tilted(const void *user, size_t i, double *array, size_t n, dou
         tilt_masses(tilted, i, from, tilted_mass);
         for (size_t j = from; j < from + AT_ONCE && j < pld->len; j++) {
             double mass = eps__outward(pld->estimate, tilted_mass[j - from], meeting + 2);
+            assert(pld->index[j] >= last); /* knots rise, so positions are not negative */
             position += pld->index[j] - last;
             position -= position < (int64_t)n ? 0 : position / (int64_t)n * (int64_t)n;
             last = pld->index[j];

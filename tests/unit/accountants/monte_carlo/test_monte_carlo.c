@@ -617,7 +617,6 @@ TEST(a_time_limit_is_for_one_run)
     }
 }
 
-/* Also where the answer was proven without draws, so that nothing in it shows that it has no curve. */
 /* What cannot be verified in time ends early, and then the other direction is not drawn if it cannot matter. */
 TEST(hopeless_draws_end_early)
 {
@@ -629,10 +628,10 @@ TEST(hopeless_draws_end_early)
     job.mechanism.matrix.bands = 5;
     job.mechanism.sampling.scheme = EPS_SCHEME_B_MIN_SEP;
     job.mechanism.sampling.examples_per_user = 1;
-    job.mechanism.sampling.separation = 4; /* no tilt is known for remove, and plain draws would take days */
+    job.mechanism.sampling.separation = 4; /* no tilt is known for remove, and plain draws would take hours */
     job.query.noise_multiplier = NAN;
     job.query.epsilon = 4;
-    job.query.delta = 1e-8;
+    job.query.delta = 1e-9;
     job.query.accountant.method = EPS_ACCOUNTANT_MONTE_CARLO;
     job.query.accountant.max_seconds = 1000;
     eps_job_defaults(&job);
@@ -647,6 +646,7 @@ TEST(hopeless_draws_end_early)
     eps_result_destroy(result);
 }
 
+/* Also where the answer was proven without draws, so that nothing in it shows that it has no curve. */
 TEST(who_draws_has_no_curve)
 {
     struct eps_job job;
