@@ -158,7 +158,6 @@ struct heart *heart_start(struct server *server, struct http *http, const char *
 {
     double patience = supervisor_patience();
     struct heart *heart = calloc(1, sizeof *heart);
-    pthread_condattr_t monotonic;
     if (!heart)
         return NULL;
     heart->server = server;
@@ -170,10 +169,7 @@ struct heart *heart_start(struct server *server, struct http *http, const char *
     heart->watch = (struct watch){.due = looked_at, .user = heart};
     atomic_init(&heart->looked, clock_monotonic());
     pthread_mutex_init(&heart->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&heart->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&heart->wake);
     if (!(patience > 0))
         return heart;
     watch_open(server->watchdog, &heart->watch);

@@ -527,15 +527,11 @@ static bool converse(struct waiting *waiting, const struct packet *frame)
 bool broker_ask(struct broker *broker, const struct broker_question *asked, const struct eps_context *context,
                 struct answer *answer)
 {
-    pthread_condattr_t monotonic;
     struct packet frame = {0};
     uint8_t id[32];
     struct waiting waiting = {.broker = broker, .what = asked, .context = context, .answer = answer};
     *answer = (struct answer){0};
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&waiting.news, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&waiting.news);
     bool ready = write_frame(&waiting, &frame, id);
     pthread_mutex_lock(&broker->mutex);
     ready = ready && asked_add(&broker->table, &waiting.asked, id);

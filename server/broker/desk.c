@@ -415,7 +415,6 @@ static bool start(struct desk_process *process, char *message, size_t message_si
 struct desk_process *desk_create(const struct config *config, void (*refused)(const char *why), char *message,
                                  size_t message_size)
 {
-    pthread_condattr_t monotonic;
     struct desk_process *process = calloc(1, sizeof *process);
     if (!process) {
         snprintf(message, message_size, "out of memory");
@@ -424,10 +423,7 @@ struct desk_process *desk_create(const struct config *config, void (*refused)(co
     process->desk.config = config;
     process->refused = refused;
     pthread_mutex_init(&process->desk.mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&process->desk.news, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&process->desk.news);
     letter_name(process->desk.name);
     build_own(&process->build);
     places_worker(&process->places, process->desk.name, &process->build, (unsigned)config->workers);

@@ -385,16 +385,12 @@ static void *link_main(void *argument)
 
 struct link *link_create(const struct address *address, const struct link_needs *needs, const struct link_hooks *hooks)
 {
-    pthread_condattr_t monotonic;
     struct link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
     *link = (struct link){.address = address, .needs = *needs, .hooks = *hooks, .joined = true, .fd = -1};
     pthread_mutex_init(&link->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&link->over, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&link->over);
     link->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     link->wanted = calloc(needs->queues_len, sizeof *link->wanted);
     link->consumed = calloc(needs->queues_len, sizeof *link->consumed);

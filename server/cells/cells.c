@@ -157,7 +157,6 @@ static bool first_ready(struct cells *cells, char *message, size_t message_size)
 
 struct cells *cells_create(const struct config *config, struct pool *pool, char *message, size_t message_size)
 {
-    pthread_condattr_t monotonic;
     struct cells *cells = calloc(1, sizeof *cells);
     if (!cells) {
         snprintf(message, message_size, "out of memory");
@@ -167,11 +166,8 @@ struct cells *cells_create(const struct config *config, struct pool *pool, char 
     cells->pool = pool;
     signal(SIGCHLD, SIG_DFL); /* ignored, as by some parents, there is no status to wait for */
     pthread_mutex_init(&cells->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&cells->wanted, &monotonic);
-    pthread_cond_init(&cells->ready, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&cells->wanted);
+    clock_condition(&cells->ready);
     if (pthread_create(&cells->thread, NULL, cells_main, cells) != 0) {
         snprintf(message, message_size, "out of threads");
         free(cells);

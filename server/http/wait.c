@@ -203,11 +203,7 @@ struct waits *waits_create(void)
     if (!waits)
         return NULL;
     pthread_mutex_init(&waits->mutex, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&waits->emptied, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&waits->emptied);
     waits->next_deadline = INFINITY;
     waits->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     waits->epoll = epoll_create1(EPOLL_CLOEXEC);

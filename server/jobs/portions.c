@@ -171,7 +171,6 @@ static void run(struct pool_task *task)
 
 struct portions *portions_create(struct computation *computation, const struct api_job *job)
 {
-    pthread_condattr_t monotonic;
     struct portions *portions = calloc(1, sizeof *portions);
     if (!portions)
         return NULL;
@@ -179,10 +178,7 @@ struct portions *portions_create(struct computation *computation, const struct a
     portions->job = job;
     portions->end = &portions->all;
     pthread_mutex_init(&portions->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&portions->news, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&portions->news);
     return portions;
 }
 

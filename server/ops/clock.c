@@ -6,7 +6,6 @@
  */
 #include "server/ops/clock.h"
 
-#include <pthread.h>
 #include <sodium.h>
 #include <string.h>
 #include <time.h>
@@ -36,6 +35,15 @@ struct timespec clock_timespec(double seconds)
 {
     time_t whole = (time_t)seconds;
     return (struct timespec){.tv_sec = whole, .tv_nsec = (long)((seconds - (double)whole) * 1e9)};
+}
+
+void clock_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 /* Writes `width` digits of a number, with leading zeros; returns the position after them. */

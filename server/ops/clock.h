@@ -7,6 +7,7 @@
 #ifndef SERVER_OPS_CLOCK_H
 #define SERVER_OPS_CLOCK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -16,6 +17,8 @@ double clock_monotonic(void); /* seconds */
 double clock_thread(void);    /* CPU time of this thread in seconds */
 /* A time of the monotonic clock in the form of pthread_cond_timedwait(). */
 struct timespec clock_timespec(double seconds);
+/* Initialises a condition variable whose waits end at a time of the monotonic clock. */
+void clock_condition(pthread_cond_t *condition);
 /* "2026-11-21T09:00:00.000Z" and NUL. */
 void clock_rfc3339(char out[25], int64_t ms);
 

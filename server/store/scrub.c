@@ -152,17 +152,13 @@ static void *scrubber_main(void *argument)
 
 struct scrubber *store__scrubber_create(const char *path, double seconds)
 {
-    pthread_condattr_t monotonic;
     struct scrubber *scrubber = calloc(1, sizeof *scrubber);
     if (!scrubber)
         return NULL;
     scrubber->path = path;
     scrubber->seconds = seconds;
     pthread_mutex_init(&scrubber->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&scrubber->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&scrubber->wake);
     if (pthread_create(&scrubber->thread, NULL, scrubber_main, scrubber) == 0)
         return scrubber;
     pthread_cond_destroy(&scrubber->wake);

@@ -19,13 +19,9 @@
 
 static void store_threads(struct store *store)
 {
-    pthread_condattr_t monotonic;
     pthread_mutex_init(&store->mutex, NULL);
     pthread_mutex_init(&store->readers_mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&store->arrived, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&store->arrived);
     store->last = &store->first;
     store->held_last = &store->held;
 }

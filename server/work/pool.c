@@ -425,14 +425,10 @@ struct pool *pool_create(size_t workers, double short_seconds, enum metric busy)
     struct pool *pool = calloc(1, sizeof *pool + (6 * workers + 1) * sizeof pool->threads[0]);
     if (!pool)
         return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->work, &monotonic);
+    clock_condition(&pool->work);
     pthread_cond_init(&pool->place, NULL);
-    pthread_cond_init(&pool->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&pool->ended);
     pool->workers = workers;
     pool->short_seconds = short_seconds;
     pool->helpers_most = SIZE_MAX;

@@ -128,18 +128,14 @@ static void *watchdog_main(void *argument)
 struct watchdog *watchdog_create(double seconds, void (*end)(void *user, const char *hash), void *user)
 {
     struct watchdog *watchdog = calloc(1, sizeof *watchdog);
-    pthread_condattr_t monotonic;
     if (!watchdog)
         return NULL;
     watchdog->seconds = seconds;
     watchdog->end = end;
     watchdog->user = user;
     pthread_mutex_init(&watchdog->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&watchdog->wake, &monotonic);
+    clock_condition(&watchdog->wake);
     pthread_cond_init(&watchdog->handled, NULL);
-    pthread_condattr_destroy(&monotonic);
     watchdog->joined = pthread_create(&watchdog->thread, NULL, watchdog_main, watchdog) != 0;
     if (watchdog->joined) {
         watchdog_destroy(watchdog);

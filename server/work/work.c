@@ -19,12 +19,8 @@ struct works *works_create(void)
 {
     struct works *works = calloc(1, sizeof *works);
     if (works) {
-        pthread_condattr_t monotonic;
         pthread_mutex_init(&works->mutex, NULL);
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&works->changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
+        clock_condition(&works->changed);
     }
     return works;
 }
