@@ -217,7 +217,7 @@ static struct peer *peer_locked(struct connections *connections, const struct ad
 
 /* ---------------------------------------------------------------- eviction */
 
-static void shut_locked(struct connections *connections, struct connection *connection, enum metric reason)
+static void shut_locked(struct connections *connections, struct connection *connection)
 {
     shutdown(connection->fd, SHUT_RDWR);
     if (connection->spare)
@@ -226,7 +226,6 @@ static void shut_locked(struct connections *connections, struct connection *conn
         count_open_locked(connections, connection->peer, -1);
     connection->leaving = true;
     connections->leaving++;
-    metric_add(reason, 1);
 }
 
 /* The standing of the peer if it had `more` additional connections. */
@@ -273,8 +272,10 @@ static struct connection *longest_idle_locked(const struct connections *connecti
 static bool evict_locked(struct connections *connections, const struct choice *choice)
 {
     struct connection *longest = longest_idle_locked(connections, choice);
-    if (longest)
-        shut_locked(connections, longest, METRIC_HTTP_EVICTED);
+    if (longest) {
+        shut_locked(connections, longest);
+        metric_add(METRIC_HTTP_EVICTED, 1);
+    }
     return longest != NULL;
 }
 
@@ -310,18 +311,38 @@ static bool late_locked(struct connection *connection, double now)
     return deadline <= now;
 }
 
+/* Whether the client hung up in the middle of a request. libmicrohttpd (up to 1.0.1 at least) does not notice if the
+ * end came together with the last bytes: a read that takes less than it had room for is taken to have emptied the
+ * socket, and the edge-triggered set reports the end only once. Two scans of the same phase must agree, so that a
+ * request whose last bytes were read a moment ago is served. */
+static bool hung_up_locked(struct connection *connection)
+{
+    char byte;
+    double phase = atomic_load(&connection->deadline);
+    bool ended =
+        atomic_load(&connection->reads) && recv(connection->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
+    bool again = ended && connection->hung_up == phase;
+    connection->hung_up = ended ? phase : 0;
+    return again;
+}
+
+static void expire_locked(struct connections *connections, struct connection *one, double now)
+{
+    bool late = late_locked(one, now);
+    one->stalled = late && atomic_load(&one->keeps);
+    if (late && !one->stalled)
+        metric_add(METRIC_HTTP_EXPIRED, 1);
+    if ((late && !one->stalled) || hung_up_locked(one))
+        shut_locked(connections, one);
+}
+
 double connections_expire(struct connections *connections)
 {
     double now = clock_monotonic();
     pthread_mutex_lock(&connections->mutex);
-    for (size_t i = 0; i < connections->capacity; i++) {
-        struct connection *one = connections->table[i];
-        bool late = one && !one->leaving && late_locked(one, now);
-        if (one)
-            one->stalled = late && atomic_load(&one->keeps);
-        if (late && !one->stalled)
-            shut_locked(connections, one, METRIC_HTTP_EXPIRED);
-    }
+    for (size_t i = 0; i < connections->capacity; i++)
+        if (connections->table[i] && !connections->table[i]->leaving)
+            expire_locked(connections, connections->table[i], now);
     pthread_mutex_unlock(&connections->mutex);
     return EXPIRE_SECONDS;
 }
@@ -335,8 +356,10 @@ bool connections_drop_stalled(struct connections *connections)
         if (one && one->stalled && !one->leaving && (!longest || idle_since(one) < idle_since(longest)))
             longest = one;
     }
-    if (longest)
-        shut_locked(connections, longest, METRIC_HTTP_EXPIRED);
+    if (longest) {
+        shut_locked(connections, longest);
+        metric_add(METRIC_HTTP_EXPIRED, 1);
+    }
     pthread_mutex_unlock(&connections->mutex);
     return longest != NULL;
 }
@@ -346,8 +369,10 @@ void connections_cut(struct connections *connections, uint64_t serial)
     pthread_mutex_lock(&connections->mutex);
     for (size_t i = 0; i < connections->capacity; i++) {
         struct connection *one = connections->table[i];
-        if (one && one->serial == serial && !one->leaving)
-            shut_locked(connections, one, METRIC_HTTP_EVICTED);
+        if (one && one->serial == serial && !one->leaving) {
+            shut_locked(connections, one);
+            metric_add(METRIC_HTTP_EVICTED, 1);
+        }
     }
     pthread_mutex_unlock(&connections->mutex);
 }
@@ -529,6 +554,12 @@ void connections_served(struct connections *connections, struct connection *conn
 
 /* ---------------------------------------------------------------- phases */
 
+void connection_receiving(struct connection *connection, double seconds)
+{
+    connection_sending(connection, seconds, 0);
+    atomic_store(&connection->reads, true);
+}
+
 void connection_busy(struct connection *connection, double seconds)
 {
     connection_sending(connection, seconds, 0);
@@ -537,6 +568,7 @@ void connection_busy(struct connection *connection, double seconds)
 void connection_sending(struct connection *connection, double seconds, double patience)
 {
     atomic_store(&connection->idle, false);
+    atomic_store(&connection->reads, false);
     atomic_store(&connection->keeps, false);
     atomic_store(&connection->patience, patience);
     atomic_store(&connection->deadline, clock_monotonic() + seconds);
@@ -561,4 +593,5 @@ void connection_idle(struct connections *connections, struct connection *connect
     atomic_store(&connection->deadline, now + seconds);
     atomic_store(&connection->since, now);
     atomic_store(&connection->idle, true);
+    atomic_store(&connection->reads, true);
 }

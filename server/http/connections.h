@@ -19,6 +19,9 @@
  * there are too many connections or too little memory (connections_drop_stalled()), the stream that has stalled longest
  * is closed.
  *
+ * A client that hangs up before its request is complete is also noticed here, within two scans, because libmicrohttpd
+ * sometimes does not (hung_up_locked()).
+ *
  * Thread-safe. The phase of a connection is set by the HTTP thread that serves it.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -56,6 +59,8 @@ struct connection {
     _Atomic double since;    /* if idle: since when (monotonic seconds) */
     _Atomic double deadline; /* INFINITY: none */
     _Atomic double patience; /* seconds by which the deadline moves when the client reads a byte; 0: it does not move */
+    atomic_bool reads;       /* a request is read or awaited: nothing more can come from a client that has hung up */
+    double hung_up;          /* the deadline of the phase in which the client had hung up; under the mutex */
     atomic_bool keeps;       /* the connection keeps its place past the deadline */
     bool stalled;            /* it is past the deadline; under the mutex */
     int unsent;              /* bytes left in the socket at the last check; under the mutex */
@@ -82,7 +87,8 @@ struct connection *connections_find(struct connections *connections, int fd);
 /* Call before the socket is closed. */
 void connections_remove(struct connections *connections, int fd);
 
-/* Shuts down the connections that are past their deadline. Returns the number of seconds until the next call. */
+/* Shuts down the connections that are past their deadline, and those whose clients have hung up in the middle of a
+ * request. Returns the number of seconds until the next call. */
 double connections_expire(struct connections *connections);
 /* Shuts down the connection that has been idle longest. Returns false if none is idle. */
 bool connections_evict(struct connections *connections);
@@ -101,7 +107,9 @@ bool connections_serve(struct connections *connections, struct connection *conne
 /* That request has ended. Does nothing if there was none. */
 void connections_served(struct connections *connections, struct connection *connection);
 
-/* The head of the request is read; sets the deadline for the next phase (INFINITY: none). */
+/* The head of the request is read; sets the deadline for its body. */
+void connection_receiving(struct connection *connection, double seconds);
+/* The request is read; sets the deadline for the next phase (INFINITY: none). */
 void connection_busy(struct connection *connection, double seconds);
 /* A piece of the reply is being sent: sets its deadline, which moves by `patience` seconds whenever the client
  * reads. */

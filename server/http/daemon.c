@@ -91,7 +91,7 @@ static struct request *request_create(const struct daemon_context *context, stru
         request->started = clock_monotonic();
         name_request(request);
         metric_add(METRIC_HTTP_IN_FLIGHT, 1);
-        connection_busy(request->place, request->server->config->request_seconds);
+        connection_receiving(request->place, request->server->config->request_seconds);
         request->malformed = head_refusal(request, version);
         if (request->place->proxy && !request->malformed)
             find_client(request);

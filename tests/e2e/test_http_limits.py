@@ -267,6 +267,30 @@ def test_who_hangs_up_waits_no_more(launch, way):
     assert [item["label"] for item in server.get("/v1/jobs?label=kept").json()["items"]] == ["kept"]
 
 
+@pytest.mark.sanitized
+def test_who_hangs_up_in_the_middle_of_a_request_is_noticed(launch):
+    """The last bytes and the end of the stream come at once, because the server stands still meanwhile."""
+    server = launch("--request-seconds", "3600", "--idle-seconds", "3600")
+    post = "POST /v1/jobs HTTP/1.1", "Content-Type: application/json"
+    cut = [wire.head(server, *post, "Content-Length: 1000") + b" " * 500,
+           wire.head(server, *post, "Transfer-Encoding: chunked") + b"1f4\r\n" + b" " * 100,
+           b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nX: "]
+    with contextlib.ExitStack() as stack:
+        half, *others = [stack.enter_context(wire.connect(server)) for _ in range(1 + 20 * len(cut))]
+        until(lambda: server.metric("epsilond_http_connections") >= 1 + len(others))
+        server.process.send_signal(signal.SIGSTOP)
+        half.sendall(wire.head(server, GET_HEALTH))  # a request that is complete is served, although its client sends no more
+        half.shutdown(socket.SHUT_WR)
+        for connection, sent in zip(others, cut * 20):
+            connection.sendall(sent)
+            connection.close()
+        server.process.send_signal(signal.SIGCONT)
+        with half.makefile("rb") as stream:
+            assert wire.read_reply(stream).status == 200
+    until(lambda: server.metric("epsilond_http_connections") <= 1)  # the one that requests the metrics
+    assert server.metric('epsilond_http_connections_closed_total{reason="expired"}') == 0
+
+
 def drip(connection, data, seconds):
     """Sends a byte from time to time until the other side closes; returns the seconds until then."""
     started = time.monotonic()
