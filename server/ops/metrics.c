@@ -125,8 +125,9 @@ static const struct {
     [METRIC_TIME_RUN] = {"epsilond_run_seconds", "Duration of computations."},
     [METRIC_TIME_READ] = {"epsilond_store_read_seconds", "Duration of reads from the database."},
     [METRIC_TIME_COMMIT] = {"epsilond_store_commit_seconds", "Duration of commits: writing the log and syncing it."},
-    [METRIC_TIME_CHECKPOINT] = {"epsilond_store_checkpoint_seconds",
-                                "Duration of checkpoints: copying the log to the database and syncing both."},
+    [METRIC_TIME_CHECKPOINT] =
+        {"epsilond_store_checkpoint_seconds",
+         "Duration of each part of a checkpoint: copying the log to the database and syncing both."},
 };
 
 static const double bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,

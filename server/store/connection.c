@@ -16,7 +16,7 @@
 #define BUSY_TIMEOUT_MS 10000
 
 /* WAL with FULL: a commit is on the disk when it returns, and readers never wait for the writer. The writer decides
- * when to checkpoint the log; see writer.c. */
+ * when to checkpoint the log; see checkpoint.c. */
 static const char write_setup[] = "PRAGMA journal_mode = WAL;"
                                   "PRAGMA synchronous = FULL;"
                                   "PRAGMA wal_autocheckpoint = 0;"

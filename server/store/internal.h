@@ -96,6 +96,7 @@ struct store_connection {
     double taken; /* monotonic seconds: of a reader, since when it is in use */
 };
 
+struct checkpointer;
 struct scrubber;
 
 struct store {
@@ -105,7 +106,8 @@ struct store {
     pthread_mutex_t readers_mutex;
     struct store_connection *readers; /* idle connections */
     struct scrubber *scrubber;        /* NULL: none */
-    struct store_connection *writer;  /* belongs to the writer thread; used by others only before it starts */
+    struct checkpointer *checkpointer;
+    struct store_connection *writer; /* belongs to the writer thread; used by others only before it starts */
     pthread_t thread;
     bool thread_started;
     pthread_mutex_t mutex; /* protects the queue */
@@ -120,7 +122,7 @@ struct store {
     atomic_uint_fast64_t changes;      /* transactions that ended, successfully or not */
     int64_t blob_bytes[STORE_SHELVES]; /* stored; belongs to the writer thread, like the next two */
     int wal_pages;                     /* pages in the log after the last commit */
-    int wal_bound;                     /* the log is checkpointed at this number of pages */
+    int wal_kept;                      /* of them, those that readers kept in the log at the last checkpoint */
     atomic_uint_fast64_t pending;      /* bytes of blobs queued to the writer */
     atomic_uint_fast64_t bytes;        /* size of the database at the last measurement */
     int64_t offset;                    /* ms: the time of day less the monotonic one, as believed; the writer's */
@@ -213,6 +215,15 @@ void store__scrubber_interrupt(struct scrubber *scrubber);
 void store__scrubber_destroy(struct scrubber *scrubber);
 /* What was found; NULL: nothing. */
 const char *store__scrubber_damage(const struct scrubber *scrubber);
+
+/* The thread that copies the log to the database. NULL: the message says why. */
+struct checkpointer *store__checkpointer_create(const char *path, char *message, size_t message_size);
+/* Call after the writer has ended. NULL is allowed. */
+void store__checkpointer_destroy(struct checkpointer *checkpointer);
+/* Begins a checkpoint if the log is long, or ends it. The writer calls this after a batch whose writes have been
+ * reported, so that no client waits for it. If readers prevent that the log starts again, it is tried again when the
+ * log has grown by the same amount. */
+void store__checkpoint(struct store *store);
 
 /* Measures the size of the database, unless it was just measured. Call outside a transaction. */
 void store__measure(struct store *store);

@@ -59,6 +59,9 @@ struct store *store_open(const struct store_options *options, char *message, siz
     store__measure(store);
     owner_yield(store->owner);
     store__time_begin(store, owner_past(store->owner).last_beat);
+    store->checkpointer = store__checkpointer_create(store->path, detail, sizeof detail);
+    if (!store->checkpointer)
+        goto fail;
     if (options->scrub_seconds > 0)
         store->scrubber = store__scrubber_create(store->path, options->scrub_seconds);
     if ((options->scrub_seconds > 0 && !store->scrubber) ||
@@ -86,7 +89,8 @@ void store_close(struct store *store)
         pthread_mutex_unlock(&store->mutex);
         pthread_join(store->thread, NULL);
     }
-    store__scrubber_destroy(store->scrubber); /* after the writer, which may interrupt it */
+    store__checkpointer_destroy(store->checkpointer); /* these after the writer, which may call them */
+    store__scrubber_destroy(store->scrubber);
     while (store->readers) {
         struct store_connection *connection = store->readers;
         store->readers = connection->next;

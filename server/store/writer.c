@@ -20,8 +20,7 @@
 #define BATCH_MAX 4096
 #define SWEEP_SECONDS 60
 #define BEAT_SECONDS 1
-#define CHECKPOINT_PAGES 4000 /* 16 MB of log */
-#define SCRUB_PAGES 65536     /* 256 MB of log, which a scrub does not let start again */
+#define SCRUB_PAGES 65536 /* 256 MB of log, which a scrub does not let start again */
 
 void store_submit(struct store *store, struct store_write *write)
 {
@@ -156,22 +155,6 @@ static int on_commit(void *user, sqlite3 *db, const char *schema, int pages)
     return SQLITE_OK;
 }
 
-/* Checkpoints the log when it is long, after its writes have been reported, so that no client waits for it. If a reader
- * prevents that, it is tried again when the log has grown by the same amount. */
-static void checkpoint(struct store *store)
-{
-    if (store->wal_pages < store->wal_bound)
-        return;
-    int in_log = 0;
-    int moved = 0;
-    double started = clock_monotonic();
-    if (sqlite3_wal_checkpoint_v2(store->writer->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &moved) != SQLITE_OK)
-        store__complain(store->writer, "checkpoint");
-    metric_time(METRIC_TIME_CHECKPOINT, clock_monotonic() - started, NULL);
-    store->wal_bound = CHECKPOINT_PAGES + (moved < in_log ? in_log : 0);
-    store->wal_pages = 0;
-}
-
 /* Up to BATCH_MAX writes; NULL after BEAT_SECONDS or when the writer should stop. */
 static struct store_write *batch_take(struct store *store)
 {
@@ -207,13 +190,12 @@ void *store__writer_main(void *argument)
     struct store *store = argument;
     double beat_at = 0;
     double sweep_at = clock_monotonic() + 1; /* soon, so that a service that restarts often deletes expired rows too */
-    store->wal_bound = CHECKPOINT_PAGES;
     sqlite3_wal_hook(store->writer->db, on_commit, store);
     while (!writer_stopping(store)) {
         struct store_write *batch = batch_take(store);
         if (batch) {
             batch_run(store, batch);
-            checkpoint(store);
+            store__checkpoint(store);
             store__measure(store);
         }
         double now = clock_monotonic();
