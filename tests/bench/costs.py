@@ -2,14 +2,16 @@
 
     costs.py --objects build/release
 
-The jobs are in costs.jsonl; a ratio beyond 2 either way is marked, because estimates decide what is left out,
-refused or run first. The largest job takes about a minute.
+The jobs are in costs.jsonl. Estimates decide what is left out, refused or run first, and are in nanoseconds of no
+particular machine, so each ratio is compared with the median of all: one beyond 2 times that, either way, is marked.
+The largest job takes about a minute.
 
 SPDX-License-Identifier: GPL-3.0-or-later
 """
 import argparse
 import json
 import os
+import statistics
 import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,18 +33,21 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--objects", default="build/release")
     program = os.path.join(parser.parse_args().objects, "tests/bench/bench_costs")
-    print(f"{'predicted over measured':72}{'predicted':>11}{'measured':>11}{'ratio':>8}")
-    beyond = 0
+    costs = []
     with open(os.path.join(HERE, "costs.jsonl")) as lines:
         for line in lines:
             done = subprocess.run([program], input=line, text=True, check=True, stdout=subprocess.PIPE)
-            cost = json.loads(done.stdout)
-            ratio = cost["predicted"] / cost["measured"]
-            far = not 0.5 <= ratio <= 2
-            beyond += far
-            print(f"{describe(json.loads(line)):72}{cost['predicted']:9.3g} s{cost['measured']:9.3g} s{ratio:8.2f}"
-                  f"{'  beyond 2' if far else ''}", flush=True)
-    print(f"{beyond} beyond a factor of 2")
+            costs.append((describe(json.loads(line)), json.loads(done.stdout)))
+    median = statistics.median(cost["predicted"] / cost["measured"] for _, cost in costs)
+    print(f"{'':72}{'predicted':>11}{'measured':>11}{'ratio':>8}{'of the median':>15}")
+    beyond = 0
+    for job, cost in costs:
+        ratio = cost["predicted"] / cost["measured"]
+        far = not 0.5 <= ratio / median <= 2
+        beyond += far
+        print(f"{job:72}{cost['predicted']:9.3g} s{cost['measured']:9.3g} s{ratio:8.2f}{ratio / median:15.2f}"
+              f"{'  beyond 2' if far else ''}")
+    print(f"{beyond} of {len(costs)} beyond a factor of 2; the median ratio is {median:.2f}")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def ask_all(server):
 
 def all_answers(server, paths):
     """What was answered: the documents without what differs between two computations of the same."""
-    job, sweep, plan = (server.get(f"{path}?wait=100").json() for path in paths)
+    job, sweep, plan = (server.get(f"{path}?wait=300").json() for path in paths)
     assert [each["status"] for each in (job, sweep, plan)] == ["succeeded"] * 3
     points = server.get(sweep["links"]["points"]).json()["items"]
     return [without_caches(bare(each)) for each in (job["result"], points, plan["candidates"])]
@@ -171,7 +171,7 @@ def test_draws_are_divided_among_workers(serve, launch, hire, count):
     assert server.metric("epsilond_broker_divided_jobs") == 1
     if count > 1:
         workers[0].kill()
-    job = server.get(f"{path}?wait=100").json()
+    job = server.get(f"{path}?wait=300").json()
     assert job["status"] == "succeeded" and without_caches(bare(job["result"])) == expected
     began = collections.Counter(portion for worker in workers for portion in worker.began())
     answered = {portion for worker in workers for portion in worker.answered()}
@@ -244,7 +244,7 @@ def test_what_a_lost_worker_computed_for_others_is_computed_by_them(serve, hire)
     until(second.computes)
     assert first.computes()
     first.kill()
-    assert server.get(sweep + "?wait=100").json()["status"] == "succeeded"
+    assert server.get(sweep + "?wait=300").json()["status"] == "succeeded"
     assert len(second.answered()) == 2
 
 

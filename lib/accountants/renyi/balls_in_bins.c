@@ -66,8 +66,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double bands = fmin((double)eps_strategy_bands(setting->strategy), bins);
     bool diagonal = eps__strategy_is_diagonal(setting->strategy);
     double opened = diagonal || setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
-    double numbers = diagonal ? bins : bins * bins,
-           known = diagonal ? 1.05 : 3.2; /* multiples of the effort, as measured */
+    double numbers = diagonal ? bins : bins * bins;
+    bool ring = n > bins && bands <= bins / 4;       /* the first and the last bin interact, and few others do */
+    double known = diagonal ? 1.05 : ring ? 8 : 2.5; /* multiples of the effort, as measured */
     *operations = 2 * opened * (0.25 * n * bands * bands + 300 * numbers + known * effort_of(setting));
     *bytes = 2 * (8 * 6 * numbers) + 8e8;
 }

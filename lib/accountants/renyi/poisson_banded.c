@@ -17,7 +17,7 @@
 
 /* For cost(): the profiles and the starting points that a search for a noise multiplier computes, and the polynomials
  * that a search for epsilon and a curve certify. */
-enum { OPENED = 4, TRIED = 30, SOUGHT = 25, CURVE = 220 };
+enum { OPENED = 4, TRIED = 30, SOUGHT = 100, CURVE = 220 };
 
 enum {
     EXACT_ORDERS = 3, /* with fewer exact moments, sums over copies with few participations prove more, */

@@ -40,6 +40,9 @@ enum {
 /* Tails are bounded on the masses before these are inflated for rounding. This factor is more than the difference. */
 #define TAIL_SLACK 1.01
 
+/* A window of more cells than this for each mass is worth a search for its exponents on the masses themselves. */
+#define SEARCH_LENGTH 16
+
 struct spectrum {
     size_t n, half; /* length of the transform; number of coefficients */
     double complex *product, *factor;
@@ -459,7 +462,17 @@ static void find_edges(const struct tilted *tilted, const struct tilted *coarse,
         *high = fmax(*high, chernoff_edge(tilted, coarse, &infinite));
 }
 
-/* Finds the window. If the coarse copy's would be too long, the exponents are sought on the masses themselves. */
+/* Whether the window is longer than is wanted: than a transform may be, or than a search on the masses themselves, which
+ * is then cheap beside the transform, is likely to find. A coarse copy with few knots knows little of heavy tails. */
+static bool is_long(const struct tilted *tilted, const struct eps__compose_plan *plan, double low, double high)
+{
+    double needed = (high - low) / tilted->powers[0].pld->spacing + 3, masses = 0;
+    for (size_t i = 0; i < tilted->len; i++)
+        masses += (double)tilted->powers[i].pld->len;
+    return !(needed < fmin((double)plan->max_len, SEARCH_LENGTH * masses));
+}
+
+/* Finds the window. If the coarse copy's is long, the exponents are sought on the masses themselves. */
 static enum eps_status find_window(const struct tilted *tilted, const struct eps__compose_plan *plan, double *low,
                                    double *high)
 {
@@ -470,7 +483,7 @@ static enum eps_status find_window(const struct tilted *tilted, const struct eps
         return status;
     if (tilted_open(&coarse, coarse_powers.powers, coarse_powers.len, tilted->tilt)) {
         find_edges(tilted, &coarse, plan, low, high);
-        if (!((*high - *low) / coarse_powers.powers[0].pld->spacing + 3 < (double)plan->max_len))
+        if (is_long(tilted, plan, *low, *high))
             find_edges(tilted, tilted, plan, low, high);
         tilted_close(&coarse);
     } else {

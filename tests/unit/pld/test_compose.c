@@ -300,6 +300,32 @@ TEST(powers_add_up)
     }
 }
 
+/* A rare loss far away from the others, which a coarse copy merges with its neighbour, calls for a small exponent: at that
+ * of the copy, the window would be 70 times as long. */
+TEST(a_rare_loss_does_not_lengthen_the_window)
+{
+    enum { KNOTS = 1002, NEAR = 500, FAR = 21300, COUNT = 1000 };
+    int64_t index[KNOTS];
+    double mass[KNOTS], total = 0;
+    for (int i = 0; i < KNOTS; i++) {
+        index[i] = i < KNOTS - 1 ? i - NEAR : FAR;
+        mass[i] = i < KNOTS - 1 ? exp(-5e-5 * (double)(index[i] * index[i])) : 0;
+        total += mass[i];
+    }
+    for (int i = 0; i < KNOTS; i++)
+        mass[i] = i < KNOTS - 1 ? mass[i] / total : 1e-20;
+    struct eps__pld pld = {.spacing = 1e-3, .index = index, .mass = mass, .len = KNOTS};
+    const struct eps__pld_power power = {&pld, COUNT};
+    const struct eps__compose_plan plan = {.tail_mass = 1e-12, .log_infinity = INFINITY, .max_len = 1 << 22};
+    for (enum eps__estimate e = EPS__UPPER; e <= EPS__LOWER; e++) {
+        struct eps__panel panel;
+        pld.estimate = e;
+        assert_int_equal(eps__compose(NULL, &panel, &power, 1, &plan), EPS_OK);
+        assert_true(panel.len > 40000 && panel.len < 60000);
+        eps__panel_clear(&panel);
+    }
+}
+
 /* P6: half of this distribution is gone and most of the rest may be wrapped: the truth may be a tenth at the loss. */
 TEST(what_may_be_too_much_counts_of_what_is_left)
 {
