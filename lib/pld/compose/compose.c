@@ -462,8 +462,8 @@ static void find_edges(const struct tilted *tilted, const struct tilted *coarse,
         *high = fmax(*high, chernoff_edge(tilted, coarse, &infinite));
 }
 
-/* Whether the window is longer than is wanted: than a transform may be, or than a search on the masses themselves, which
- * is then cheap beside the transform, is likely to find. A coarse copy with few knots knows little of heavy tails. */
+/* Whether the window is longer than a transform may be, or so long that a search on the masses themselves is cheap
+ * beside the transform. A coarse copy with few knots knows little of heavy tails. */
 static bool is_long(const struct tilted *tilted, const struct eps__compose_plan *plan, double low, double high)
 {
     double needed = (high - low) / tilted->powers[0].pld->spacing + 3, masses = 0;

@@ -300,8 +300,8 @@ TEST(powers_add_up)
     }
 }
 
-/* A rare loss far away from the others, which a coarse copy merges with its neighbour, calls for a small exponent: at that
- * of the copy, the window would be 70 times as long. */
+/* A rare loss far away from the others, which a coarse copy merges with its neighbour, calls for a small exponent: at
+ * that of the copy, the window would be 70 times as long. */
 TEST(a_rare_loss_does_not_lengthen_the_window)
 {
     enum { KNOTS = 1002, NEAR = 500, FAR = 21300, COUNT = 1000 };
