@@ -11,19 +11,20 @@
 
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/base/progress.h"
 #include "lib/numerics/normal.h"
 #include "lib/solve/solve.h"
 #include "lib/training/whole.h"
 
-#define ALONE_SHARE 0.5      /* progress when single phases are solved and their shares are computed */
 #define SHARE_TOLERANCE 1e-3 /* least tolerance of epsilon without one phase */
 #define GUESS_CLOSE 5e-3     /* relative error of epsilon with which approximations give shares */
 #define GUESS_MOST 0.1       /* the largest such share */
 #define MANY_TOLERANCE 1e-2  /* least tolerance of single phases, if there are many */
 
 enum {
-    FEW = 16
-}; /* With more phases than this, shares are estimated as for Gaussians and single phases are solved roughly. */
+    SEVERAL = 9, /* with fewer phases, most shares are large: all are searched for */
+    FEW = 16     /* with more, shares are estimated as for Gaussians, and single phases are solved roughly */
+};
 
 /* ------------------------------------------------------------ every phase alone */
 
@@ -89,75 +90,9 @@ static enum eps_status solve_alone(const struct eps_context *context, struct eps
     return status;
 }
 
-/* The tasks that solve each phase on its own, in any order. */
-struct alone {
-    const struct eps__training *training;
-    struct eps__context_part part, *own; /* contexts: part for the common progress, own[k] for each phase */
-    struct eps__meters meters;
-    struct eps_result **results;
-    struct eps_error *errors;
-    enum eps_status *status;
-    double noise_multiplier, delta;
-};
-
-static void alone_task(void *arg, size_t k)
-{
-    struct alone *alone = arg;
-    const struct eps__phase *phase = &alone->training->phases[k];
-    const struct eps_context *context = eps__context_part(&alone->own[k], alone->training->context, 0, 1);
-    alone->own[k].context.progress = NULL;
-    if (phase->count > 0 && alone->noise_multiplier * phase->noise_scale <= EPS_NOISE_MULTIPLIER_MOST)
-        alone->status[k] = solve_alone(context, &alone->results[k], &alone->errors[k], alone->training, phase,
-                                       alone->noise_multiplier, alone->delta);
-    eps__meter_end(&alone->meters.items[k]);
-}
-
-static enum eps_status solve_all_alone(struct eps_result *result, struct eps_error *error,
-                                       const struct eps__training *training)
-{
-    size_t len = training->len;
-    struct alone alone = {.training = training,
-                          .own = calloc(len, sizeof *alone.own),
-                          .results = result->alone,
-                          .errors = calloc(len, sizeof *alone.errors),
-                          .status = calloc(len, sizeof *alone.status),
-                          .noise_multiplier = result->noise_multiplier,
-                          .delta = result->delta};
-    const struct eps_context *context = eps__context_part(&alone.part, training->context, 0, ALONE_SHARE);
-    alone.meters = (struct eps__meters){.context = context,
-                                        .items = calloc(len, sizeof(struct eps__meter)),
-                                        .len = len,
-                                        .stride = sizeof(struct eps__meter)};
-    enum eps_status status = EPS_NO_MEMORY;
-    if (!alone.own || !alone.errors || !alone.status || !alone.meters.items) {
-        eps__error(error, EPS_NO_MEMORY, "", "out of memory");
-        goto out;
-    }
-    for (size_t k = 0; k < len; k++) {
-        alone.meters.items[k].all = &alone.meters;
-        alone.meters.items[k].expected = 1;
-    }
-    status = EPS_OK;
-    if (context && context->parallel_for)
-        context->parallel_for(context->user, len, alone_task, &alone);
-    for (size_t k = 0; k < len && status == EPS_OK; k++) {
-        if (!context || !context->parallel_for)
-            alone_task(&alone, k);
-        status = alone.status[k];
-        if (status != EPS_OK && error)
-            *error = alone.errors[k];
-    }
-out:
-    free(alone.own);
-    free(alone.errors);
-    free(alone.status);
-    free(alone.meters.items);
-    return status;
-}
-
 /* ------------------------------------------------------------ the shares */
 
-enum { HALVINGS = 32 }; /* of an interval, for a share to about 1e-9 */
+enum { HALVINGS = 24 }; /* of an interval, for a share to about 1e-7 */
 
 /* The shift between two unit Gaussians that have this epsilon at ln delta. */
 static double gaussian_shift(double epsilon, double log_delta)
@@ -188,15 +123,13 @@ static double gaussian_epsilon(double shift, double log_delta)
 }
 
 /* Estimates the shares of many phases as if each were a Gaussian with the phase's epsilon: squared shifts add up,
- * and are scaled to the epsilon of the whole training. */
-static void shares_of_gaussians(const struct eps_result *result, double *shares, double whole, double log_delta)
+ * and are scaled to the epsilon of the whole training. In: the shift of each. */
+static void shares_of_gaussians(double *shares, size_t len, double whole, double log_delta)
 {
     double sum = 0, total = gaussian_shift(whole, log_delta);
-    for (size_t k = 0; k < result->alone_len; k++) {
-        shares[k] = result->alone[k] ? gaussian_shift(result->alone[k]->epsilon, log_delta) : 0;
+    for (size_t k = 0; k < len; k++)
         sum += shares[k] * shares[k];
-    }
-    for (size_t k = 0; k < result->alone_len; k++) {
+    for (size_t k = 0; k < len; k++) {
         double left = sum > 0 ? fmax(1 - shares[k] * shares[k] / sum, 0) : 1;
         shares[k] = fmin(fmax(1 - gaussian_epsilon(total * sqrt(left), log_delta) / whole, 0), 1);
     }
@@ -226,13 +159,10 @@ static enum eps_status leave_out(double *without, double whole, double guess, st
 
 /* Computes shares by leaving out each phase in turn. The accountants are chosen once for all of these. */
 static enum eps_status shares_left_out(const struct eps_result *result, double *shares, struct eps__training *training,
-                                       const struct eps_query *query, struct eps_error *error)
+                                       const struct eps_query *query, struct eps__meter *meter, struct eps_error *error)
 {
-    double whole, guess = NAN, without, each = 1 / (double)(result->alone_len + 1), done = each;
+    double whole, guess = NAN, without;
     bool changed;
-    const struct eps_context *context = training->context;
-    struct eps__context_part part; /* the context of the training during these searches */
-    training->context = eps__context_part(&part, context, 0, done);
     enum eps_status status =
         eps__training_choose(training, error, query->noise_multiplier, log(query->delta), NAN, &changed);
     whole = result->epsilon;
@@ -240,23 +170,20 @@ static enum eps_status shares_left_out(const struct eps_result *result, double *
      * need less */
     if (status == EPS_OK && whole > 0 && (changed || result->solved_for == EPS_SOLVE_RUNS))
         status = eps__whole_epsilon(&whole, error, training, NULL, query, true);
-    if (status == EPS_OK && whole > 0)
+    if (status == EPS_OK && whole > 0 && training->len >= SEVERAL)
         status = eps__whole_guess(&guess, error, training, NULL, query);
-    for (size_t k = 0; k < result->alone_len && status == EPS_OK; k++) {
+    for (size_t k = 0; k < training->len && status == EPS_OK; k++) {
         without = whole;
-        training->context = eps__context_part(&part, context, done, done + each);
-        done += each;
         if (training->phases[k].count > 0 && whole > 0)
             status = leave_out(&without, whole, guess, training, &training->phases[k], query, error);
         shares[k] = share_of(without, whole);
+        eps__meter_tell(meter, (double)(k + 1) / (double)training->len);
     }
-    training->context = context;
     return status;
 }
 
-/* Computes 1 - (epsilon without the phase)/epsilon for each phase, at the delta and noise multiplier of the answer. */
-static enum eps_status find_shares(const struct eps_result *result, double *shares, struct eps__training *training,
-                                   struct eps_error *error)
+/* The query of the whole training for its shares. */
+static struct eps_query query_of_shares(const struct eps_result *result, const struct eps__training *training)
 {
     struct eps_query query = training->job->query;
     query.epsilon = NAN;
@@ -264,16 +191,104 @@ static enum eps_status find_shares(const struct eps_result *result, double *shar
     query.noise_multiplier = result->noise_multiplier;
     query.curve = false;
     query.accountant.tolerance = fmax(query.accountant.tolerance, SHARE_TOLERANCE);
-    if (training->len == 1)
-        shares[0] = training->phases[0].count > 0 ? 1 : 0;
-    else if (training->len <= FEW)
-        return shares_left_out(result, shares, training, &query, error);
-    else if (result->epsilon > 0)
-        shares_of_gaussians(result, shares, result->epsilon, log(query.delta));
-    return EPS_OK;
+    return query;
 }
 
 /* ------------------------------------------------------------ both */
+
+/* One of the tasks of a training, which run in any order: a phase on its own, or all shares of a few phases. */
+struct task {
+    struct eps__context_part part; /* its context, which reports no progress; the meter does */
+    struct eps__meter meter;
+    struct eps_error error;
+    enum eps_status status;
+};
+
+struct each {
+    const struct eps__training *training;
+    struct eps__training left; /* a copy, in which phases are left out; its phases are a copy, too. NULL: no shares */
+    struct eps_result *result;
+    double *shares;
+    bool gaussians;     /* the tasks of phases leave the shifts of Gaussians in `shares` */
+    struct task *tasks; /* one for each phase; that of the shares, if there are few phases, before them */
+    struct eps__meters meters;
+};
+
+static void each_task(void *arg, size_t i)
+{
+    struct each *each = arg;
+    struct task *task = &each->tasks[i];
+    struct eps_result *result = each->result;
+    const struct eps__training *training = each->training;
+    const struct eps_context *context = eps__context_part(&task->part, training->context, 0, 1);
+    task->part.context.progress = NULL;
+    if (each->left.phases && i == 0) {
+        const struct eps_query query = query_of_shares(result, training);
+        each->left.context = context;
+        task->status = shares_left_out(result, each->shares, &each->left, &query, &task->meter, &task->error);
+    } else {
+        size_t k = each->left.phases ? i - 1 : i;
+        const struct eps__phase *phase = &training->phases[k];
+        if (phase->count > 0 && result->noise_multiplier * phase->noise_scale <= EPS_NOISE_MULTIPLIER_MOST)
+            task->status = solve_alone(context, &result->alone[k], &task->error, training, phase,
+                                       result->noise_multiplier, result->delta);
+        if (each->gaussians)
+            each->shares[k] = result->alone[k] ? gaussian_shift(result->alone[k]->epsilon, log(result->delta)) : 0;
+    }
+    eps__meter_end(&task->meter);
+}
+
+static enum eps_status run_tasks(struct each *each, struct eps_error *error)
+{
+    size_t shares = each->left.phases != NULL, len = each->training->len + shares;
+    each->tasks = calloc(len, sizeof *each->tasks);
+    if (!each->tasks)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    each->meters = (struct eps__meters){
+        .context = each->training->context, .items = &each->tasks[0].meter, .len = len, .stride = sizeof *each->tasks};
+    for (size_t i = 0; i < len; i++) {
+        each->tasks[i].meter.all = &each->meters;
+        each->tasks[i].meter.expected = shares && i == 0 ? (double)each->training->len : 1;
+    }
+    eps__for_all(each->training->context, len, each_task, each);
+    enum eps_status status = EPS_OK;
+    for (size_t i = 0; i < len && status == EPS_OK; i++) {
+        status = each->tasks[i].status;
+        if (status != EPS_OK && error)
+            *error = each->tasks[i].error;
+    }
+    free(each->tasks);
+    return status;
+}
+
+/* Solves each phase on its own, and computes 1 - (epsilon without the phase)/epsilon for each, at the delta and noise
+ * multiplier of the answer. The accountants that the shares take may differ from those of the answer: *training gets
+ * them last, with what they own. */
+static enum eps_status solve_each(struct eps_result *result, double *shares, struct eps__training *training,
+                                  struct eps_error *error)
+{
+    struct each each = {.training = training, .left = *training, .result = result, .shares = shares};
+    bool few = training->len > 1 && training->len <= FEW;
+    each.gaussians = training->len > FEW && result->epsilon > 0;
+    size_t bytes = training->len * sizeof *training->phases;
+    each.left.phases = few ? malloc(bytes) : NULL;
+    if (few && !each.left.phases)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    if (few)
+        memcpy(each.left.phases, training->phases, bytes);
+    enum eps_status status = run_tasks(&each, error);
+    for (size_t k = 0; k < training->len && status == EPS_OK; k++)
+        if (result->alone[k] && !assume_composed(result->alone[k], &training->phases[k]))
+            status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    if (few)
+        memcpy(training->phases, each.left.phases, bytes);
+    free(each.left.phases);
+    if (training->len == 1)
+        shares[0] = training->phases[0].count > 0 ? 1 : 0;
+    else if (each.gaussians && status == EPS_OK)
+        shares_of_gaussians(shares, training->len, result->epsilon, log(result->delta));
+    return status;
+}
 
 enum eps_status eps__phases_each(struct eps_result *result, struct eps_error *error, struct eps__training *training)
 {
@@ -290,28 +305,18 @@ enum eps_status eps__phases_each(struct eps_result *result, struct eps_error *er
     }
     result->phases_len = job->phases_len;
     result->alone_len = training->len;
-    for (size_t k = 0; k < training->len; k++)
-        shares[k] = NAN;
-    if (alone)
-        status = solve_all_alone(result, error, training);
     enum eps_accountant composed[EPS_PHASES_MAX][EPS_DIRECTIONS];
-    for (size_t k = 0; k < training->len; k++)
+    for (size_t k = 0; k < training->len; k++) {
+        shares[k] = NAN;
         for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
             composed[k][d] = training->phases[k].accountants[d]->method;
-    for (size_t k = 0; k < training->len && status == EPS_OK; k++)
-        if (result->alone[k] && !assume_composed(result->alone[k], &training->phases[k]))
-            status = eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    }
+    if (alone)
+        status = solve_each(result, shares, training, error);
     /* a curve has no delta at which to solve the phases */
     for (size_t k = 0; k < training->len && status == EPS_OK && result->solved_for == EPS_SOLVE_CURVE && !alone; k++)
         status = eps__mechanism_describe(&result->alone[k], error, &training->phases[k].setting,
                                          sigma * training->phases[k].noise_scale, composed[k]);
-    if (status == EPS_OK && alone) {
-        struct eps__context_part rest;
-        const struct eps_context *context = training->context;
-        training->context = eps__context_part(&rest, context, ALONE_SHARE, 1);
-        status = find_shares(result, shares, training, error);
-        training->context = context;
-    }
     for (size_t i = 0; i < job->phases_len && status == EPS_OK; i++) {
         size_t k = training->of[i];
         struct eps_phase_result *phase = &result->phases[i];
