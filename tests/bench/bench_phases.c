@@ -3,7 +3,7 @@
  * the plans of the transforms, and the best of the others counts. Reads one job from standard input and prints one line
  * of JSON.
  *
- *   build/release/tests/bench/bench_phases [RUNS] < job.json
+ *   build/release/tests/bench/bench_phases < job.json
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -17,6 +17,7 @@
 
 #define N_MAX 10000000
 #define JOB_MAX (1 << 20) /* bytes */
+#define RUNS 5
 
 static double seconds(clockid_t clock)
 {
@@ -30,10 +31,10 @@ static void on_parallel_for(void *user, size_t count, void (*body)(void *arg, si
     pool_parallel_for(user, count, body, arg);
 }
 
-static int measure(const struct eps_job *job, struct pool *pool, int runs)
+static int measure(const struct eps_job *job, struct pool *pool)
 {
     double best = INFINITY, busy = 0, epsilon = 0, lower = 0;
-    for (int i = 0; i <= runs; i++) {
+    for (int i = 0; i <= RUNS; i++) {
         struct eps_context context = {.user = pool, .parallel_for = on_parallel_for};
         struct eps_error error = {0};
         struct eps_result *result = NULL;
@@ -55,18 +56,17 @@ static int measure(const struct eps_job *job, struct pool *pool, int runs)
     return 0;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     static char text[JOB_MAX];
     char message[200];
     struct api_errors errors = {0};
-    int runs = argc > 1 ? atoi(argv[1]) : 5;
     json_t *json = api_json_parse(text, fread(text, 1, sizeof text, stdin), message, sizeof message);
     struct api_job *job = json ? api_job_decode(&errors, json, N_MAX) : NULL;
     struct pool *pool = pool_create(1, 0, METRIC_COUNT); /* its thread helps this one */
     int failed = 1;
     if (job && pool)
-        failed = measure(&job->job, pool, runs);
+        failed = measure(&job->job, pool);
     else
         fprintf(stderr, "bench_phases: %s\n", !json ? message : !job ? errors.items[0].detail : "out of threads");
     pool_destroy(pool);
