@@ -1,6 +1,6 @@
 """The bench's rows for trainings of several different phases: ours in process on two threads (bench_phases.c), with
-each phase alone and its share, beside dp_accounting's composition only. Ours is timed at the widest tolerance at which its
-epsilon is not above the peer's. Also the seconds of processor time, and `epsilond solve` from start to end.
+each phase alone and its share, beside dp_accounting's composition only. Ours is timed at the widest tolerance at
+which its epsilon is not above the peer's. Also the seconds of processor time, and `epsilond solve` from start to end.
 
     phases.py --build build --objects build/release [--skip-peer]
 
