@@ -19,7 +19,8 @@ struct eps__cache_use {
  * was requested. */
 enum eps_cache_state eps__cache_use_state(const struct eps__cache_use *cache_use);
 
-/* As eps__pld_build(), but takes the result from the context's cache if it is there. The key is a hash of the branches,
+/* As eps__pld_build(), but takes the result from the context's cache if it is there. What is built faster than it is
+ * looked up, such as a sampled Gaussian, is neither sought nor offered. The key is a hash of the branches,
  * the plans, the estimate and the accounting version, so that a cached result has the same bits as a computed one. */
 enum eps_status eps__pld_obtain(const struct eps_context *context, struct eps__cache_use *cache_use,
                                 struct eps__pld *pld, const struct eps__branch *branches,
