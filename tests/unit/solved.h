@@ -7,7 +7,6 @@
 #define TESTS_UNIT_SOLVED_H
 
 #include "lib/epsilon.h"
-#include "tests/unit/solved.h"
 
 /* The job of a text, which the codec must accept: a format of printf(), whose result is JSON with ' in the place of ".
  * Defaults are filled in. The arrays and phases of the job exist until the program ends. */

@@ -13,6 +13,7 @@
 #include "lib/sampling/sampling.h"
 #include "tests/unit/solved.h"
 #include "tests/unit/test.h"
+#include "tests/unit/threads.h"
 #include "tests/unit/training/phases.h"
 
 /* ------------------------------------------------------------ shares, limits, refusals */
@@ -83,6 +84,35 @@ TEST(each_of_many_is_answered_alone)
     for (size_t i = 0; i < whole->hints_len; i++)
         assert_null(strstr(whole->hints[i], "bracket"));
     eps_result_destroy(whole);
+}
+
+/* Phases alone and shares are computed side by side: shares of few by searches, of several by approximations where
+ * these do, and of many as of Gaussians. */
+TEST(threads_change_no_bit)
+{
+    static const size_t lengths[] = {3, 10, 18};
+    const struct eps_context threads = {.parallel_for = two_threads};
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        struct eps_phase phases[18];
+        size_t len = lengths[k];
+        for (size_t i = 0; i < len; i++) {
+            phases[i] = i % 3 == 1 ? bins(20, 10, i % 2, 1 + i % 2) : poisson(40 + 9 * i, 0.02, 1, 1);
+            phases[i].noise_scale = 1 + 0.02 * (double)i;
+        }
+        for (int unknown = 0; unknown < 2; unknown++) {
+            struct eps_job job = training_of(phases, len, unknown ? 1 : NAN, 1e-6, unknown ? NAN : 2);
+            struct eps_result *one = solved(NULL, job), *two = solved(&threads, job);
+            assert_true(one->epsilon == two->epsilon && one->noise_multiplier == two->noise_multiplier);
+            assert_true(one->bracket_lower == two->bracket_lower && one->bracket_upper == two->bracket_upper);
+            for (size_t i = 0; i < len; i++) {
+                const struct eps_phase_result *a = &one->phases[i], *b = &two->phases[i];
+                assert_true(a->share == b->share && a->share >= 0 && a->share <= 1);
+                assert_true(a->alone->epsilon == b->alone->epsilon);
+            }
+            eps_result_destroy(one);
+            eps_result_destroy(two);
+        }
+    }
 }
 
 /* Hardly anyone ever takes part: no noise is needed in all phases together, as in one of all their steps. */
