@@ -50,8 +50,9 @@ bool errand_hear_locked(struct errand *errand, const struct letter_speech *speec
     bool found;
     if (kind == MESSAGE_STOP) {
         bool sense = message_read_stop(&payload, &stop);
-        if (sense && speech->of.nonce == errand->letter.of.nonce)
-            atomic_store(&errand->stopped, true);
+        for (struct errand *asking = errand; sense && asking; asking = asking->again)
+            if (speech->of.nonce == asking->letter.of.nonce)
+                atomic_store(&asking->stopped, true);
         return sense;
     }
     if (kind != MESSAGE_FOUND || !message_read_found(&payload, &found, &bytes, &len))
@@ -331,6 +332,8 @@ struct errand *errand_create(struct desk *desk, const void *bytes, size_t len)
 
 void errand_destroy(struct errand *errand)
 {
+    if (errand->again)
+        errand_destroy(errand->again);
     free(errand->found);
     packet_clear(&errand->last);
     free(errand);

@@ -7,15 +7,18 @@
  */
 #include "server/jobs/portions.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/broker/broker.h"
 #include "server/jobs/realm.h"
 #include "server/ops/clock.h"
+#include "server/ops/metrics.h"
 
 #define LOOK_SECONDS 0.05   /* between two calls of stops() */
 #define PORTION_SECONDS 2.0 /* that a portion takes, about; for the order of tasks */
+#define PORTIONS_MOST 8192  /* of a computation at a time; the library announces fewer */
 
 enum portion_state {
     PORTION_WAITS, /* for a thread */
@@ -41,6 +44,7 @@ struct portions {
     pthread_mutex_t mutex;
     pthread_cond_t news;        /* a portion has changed its state */
     struct portion *all, **end; /* oldest first, as they are looked up */
+    size_t len;
 };
 
 /* ---------------------------------------------------------------- whose draws are divided */
@@ -68,6 +72,8 @@ static void free_locked(struct portion *portion)
     *link = portion->next;
     if (portion->portions->end == &portion->next)
         portion->portions->end = link;
+    assert(portion->portions->len > 0);
+    portion->portions->len--;
     answer_clear(&portion->answer);
     free(portion);
 }
@@ -155,6 +161,8 @@ static void run(struct pool_task *task)
     pthread_mutex_unlock(&portions->mutex);
     bool drawn = !atomic_load(&portion->unwanted) && ask(portion);
     computation_spent(portions->computation, portion->answer.compute_seconds);
+    if (drawn)
+        metric_add(METRIC_BROKER_MALFORMED, (int64_t)answer_keep_portion(&portion->answer, &portion->what));
     for (size_t i = 0; drawn && i < portion->answer.chunks_len; i++) {
         const struct answer_chunk *chunk = &portion->answer.chunks[i];
         computation_keep(portions->computation, EPS_CACHE_CHUNK, chunk->key, chunk->bytes, chunk->len);
@@ -248,7 +256,8 @@ void portions_ahead(struct portions *portions, const struct eps_portion *announc
     pthread_mutex_lock(&portions->mutex);
     if (!announced->chunks)
         drop_run_locked(portions, announced->run);
-    if (portion && is_known_locked(portions, announced)) { /* from a cell that was killed and begins anew */
+    /* It is known from a cell that was killed and begins anew. */
+    if (portion && (portions->len == PORTIONS_MOST || is_known_locked(portions, announced))) {
         free(portion);
         portion = NULL;
     }
@@ -260,6 +269,7 @@ void portions_ahead(struct portions *portions, const struct eps_portion *announc
         portion->what = *announced;
         *portions->end = portion;
         portions->end = &portion->next;
+        portions->len++;
         pool_submit(portions->computation->server->remote, &portion->task);
     }
     pthread_mutex_unlock(&portions->mutex);

@@ -23,6 +23,7 @@ BANDS = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
          "accountant": {"method": "monte_carlo", "seed": 5}}
 VERIFICATION = dict(BANDS, n=128)
 DIVIDED = dict(BANDS, n=4096)  # its draws take seconds
+UNBOUNDED = dict(DIVIDED, accountant=dict(DIVIDED["accountant"], samples=2 * 10 ** 6))  # they take minutes
 SWEEP = {"base": BANDS, "grid": {"/noise_multiplier": [1.0, 1.5], "/accountant/seed": [1, 2]}}
 PLAN = {"n": 12, "batch_size": 10, "dataset_size": 30, "epsilon": 4, "delta": 1e-5,
         "families": ["identity", "square_root"]}
@@ -184,13 +185,23 @@ def test_draws_are_divided_among_workers(serve, launch, hire, count):
 
 def test_workers_stop_when_a_divided_job_is_canceled(serve, hire):
     server, workers = serve("--broker-split", "0"), [hire() for _ in range(2)]
-    endless = dict(DIVIDED, accountant=dict(DIVIDED["accountant"], samples=2 * 10 ** 6))
-    path = server.post(endless).json()["links"]["self"]
+    path = server.post(UNBOUNDED).json()["links"]["self"]
     until(lambda: all(worker.computes() for worker in workers))
     cancel(server, path)
     until(lambda: not any(worker.computes() for worker in workers), patience=1)
     assert server.get(path).json()["status"] == "canceled"
     until(lambda: server.metric("epsilond_broker_divided_jobs") == 0)
+    assert server.solve(GAUSSIAN)["attempts"] == 1
+
+
+def test_workers_stop_when_the_time_of_a_divided_job_is_over(serve, hire):
+    server, workers = serve("--broker-split", "0", "--max-seconds", "4"), [hire() for _ in range(2)]
+    path = server.post(UNBOUNDED).json()["links"]["self"]
+    until(lambda: all(worker.computes() for worker in workers))
+    job = server.get(f"{path}?wait=60").json()
+    until(lambda: not any(worker.computes() for worker in workers), patience=1)
+    assert job["status"] == "failed" and job["error"]["type"] == "/problems/timeout"
+    assert server.metric("epsilond_broker_divided_jobs") == 0
     assert server.solve(GAUSSIAN)["attempts"] == 1
 
 
@@ -219,6 +230,21 @@ def test_a_worker_stops_when_its_job_is_canceled(serve, hire):
     until(lambda: not worker.computes(), patience=1)
     assert worker.answered() == [] and server.get(path).json()["status"] == "canceled"
     assert server.solve(GAUSSIAN)["attempts"] == 1 and len(worker.answered()) == 1
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_job_that_is_submitted_again_at_once_is_computed(serve, hire, threads):
+    """The server's thread and the worker have not ended what was canceled when they get the same question again."""
+    server, worker = serve("--workers", "2"), hire("--workers", threads)
+    path = computing(server, worker)
+    for done in range(8):
+        cancel(server, path)
+        path = server.post(ENDLESS).json()["links"]["self"]
+        until(lambda: len(worker.began()) > done + 1 and worker.computes())
+        assert server.get(path).json()["status"] == "running"
+    cancel(server, path)
+    assert server.solve(GAUSSIAN)["attempts"] == 1
 
 
 @pytest.mark.sanitized

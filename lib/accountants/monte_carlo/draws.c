@@ -140,7 +140,16 @@ static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uin
     eps__hash_final(&hash, key);
 }
 
-/* Reads a block from the context's cache. False if it is missing or of another size. */
+/* Whether these may be the numbers of a block of so many draws. */
+static bool is_block(const double *numbers, size_t len, uint64_t draws)
+{
+    bool is = numbers[0] == (double)draws;
+    for (size_t i = 1; i < len && is; i++)
+        is = numbers[i] >= 0;
+    return is;
+}
+
+/* Reads a block from the context's cache. False if it is missing, or is none; then the estimator is unchanged. */
 static bool fetch(struct eps__mc_estimator *estimator, const struct eps_context *context, const uint8_t *key,
                   uint64_t draws)
 {
@@ -149,10 +158,9 @@ static bool fetch(struct eps__mc_estimator *estimator, const struct eps_context 
     if (!context || !context->cache_get || !context->cache_put ||
         !context->cache_get(context->user, EPS_CACHE_CHUNK, key, &blob, &len))
         return false;
-    bool whole = len == blob_len(estimator);
+    const double *numbers = blob;
+    bool whole = len == blob_len(estimator) && is_block(numbers, len / sizeof *numbers, draws);
     if (whole) {
-        const double *numbers = blob;
-        whole = numbers[0] == (double)draws;
         estimator->count = draws;
         estimator->largest = numbers[1];
         memcpy(estimator->sums, numbers + EPS__MC_HEADER, len - EPS__MC_HEADER * sizeof *numbers);

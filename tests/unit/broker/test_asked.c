@@ -98,12 +98,34 @@ TEST(a_question_is_not_asked_twice_at_a_time)
 {
     struct asked asked, other;
     begin();
+    assert_false(asked_already(&table, ids[0]));
     assert_true(asked_add(&table, &asked, ids[0]));
-    assert_false(asked_add(&table, &other, ids[0]));
+    assert_true(asked_already(&table, ids[0]) && !asked_already(&table, ids[1]));
     assert_true(asked_add(&table, &other, ids[1]));
     assert_true(other.of.nonce != asked.of.nonce);
     asked_remove(&table, &asked);
+    assert_false(asked_already(&table, ids[0]));
     asked_remove(&table, &other);
+    asked_clear(&table);
+}
+
+/* Its worker stops, so a question that is asked again must not be taken for the one that this worker has. */
+TEST(an_asking_that_was_given_up_does_not_count)
+{
+    struct asked asked;
+    begin();
+    assert_true(asked_add(&table, &asked, ids[0]));
+    struct letter_of before = asked.of;
+    asked.state = ASKED_KEPT;
+    assert_int_equal(say(ids[0], before.nonce, "a", MESSAGE_PROGRESS, 0), ASKED_TAKEN);
+    asked_remove(&table, &asked);
+    assert_true(asked_add(&table, &asked, ids[0]));
+    assert_int_equal(say(ids[0], before.nonce, "a", MESSAGE_PROGRESS, 0), ASKED_UNWANTED);
+    assert_true(asked.state == ASKED_UNSENT && asked.of.nonce != before.nonce && !asked.worker[0]);
+    asked.state = ASKED_KEPT;
+    assert_int_equal(say(ids[0], asked.of.nonce, "b", MESSAGE_PROGRESS, 0), ASKED_TAKEN);
+    assert_int_equal(answer(ids[0], before.nonce, "a"), ASKED_TAKEN); /* it was as good as ready */
+    asked_remove(&table, &asked);
     asked_clear(&table);
 }
 
