@@ -12,6 +12,8 @@
 
 #include "api/json/text.h"
 
+#define SECONDS_MOST 1e9 /* of all threads of a computation; they are charged to a key */
+
 /* ---------------------------------------------------------------- short ones */
 
 void message_hello(struct packet *packet, const struct hello *hello)
@@ -488,7 +490,7 @@ bool message_read_answer(struct unpack *unpack, enum question_kind kind, struct 
     *answer = (struct answer){0};
     bool whole = read_error(unpack, &answer->error);
     answer->compute_seconds = unpack_real(unpack);
-    whole = whole && answer->compute_seconds >= 0 && isfinite(answer->compute_seconds);
+    whole = whole && answer->compute_seconds >= 0 && answer->compute_seconds <= SECONDS_MOST;
     if (!whole || answer->error.status != EPS_OK)
         return whole && unpack_done(unpack);
     switch (kind) {

@@ -25,15 +25,17 @@ enum {
     BATCHES = EPS__MC_CHUNK / EPS__LANES
 };
 
+#ifndef PORTION_OPERATIONS     /* as in tests/bench/portions_*.c */
 #define PORTION_OPERATIONS 5e9 /* the same of a portion: much more than sending it, and opening its law, takes */
-#define PORTIONS_MOST 1024     /* of a run: those of long runs are longer */
-#define AHEAD_BYTES 64e6       /* of the blocks that are announced before they are needed, */
-#define AHEAD_MOST (1 << 20)   /* their number, */
-#define AHEAD_LEAST 64         /* and that of their portions */
-#define BLOCK_OPERATIONS 4e8   /* approximate operations of a block; this much work is lost if the process is killed */
-#define POLL_OPERATIONS 3e6    /* operations between two polls for cancellation */
-#define JUDGED 0.3             /* seconds of draws after which their rate is known, */
-#define HOPELESS 4.0           /* and they end early if they would take so many times the time that is left */
+#endif
+#define PORTIONS_MOST 1024   /* of a run: those of long runs are longer */
+#define AHEAD_BYTES 64e6     /* of the blocks that are announced before they are needed, */
+#define AHEAD_MOST (1 << 20) /* their number, */
+#define AHEAD_LEAST 64       /* and that of their portions */
+#define BLOCK_OPERATIONS 4e8 /* approximate operations of a block; this much work is lost if the process is killed */
+#define POLL_OPERATIONS 3e6  /* operations between two polls for cancellation */
+#define JUDGED 0.3           /* seconds of draws after which their rate is known, */
+#define HOPELESS 4.0         /* and they end early if they would take so many times the time that is left */
 
 double eps__mc_now(void)
 {

@@ -219,6 +219,14 @@ TEST(answers_arrive_as_they_are)
             assert_int_equal(answer.result->version, sent.result->version);
         }
         answer_clear(&answer);
+        static const double none[] = {-1, NAN, INFINITY, 1e300}; /* which a key would be charged */
+        for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+            sent.compute_seconds = none[i];
+            message_answer(&packet, &question, &sent);
+            payload = payload_of(&packet);
+            assert_false(message_read_answer(&payload, question.kind, &answer));
+            answer_clear(&answer);
+        }
         answer_clear(&sent);
     }
     packet_clear(&packet);
