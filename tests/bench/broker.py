@@ -1,8 +1,8 @@
 """What it costs that a job is computed by a worker, through RabbitMQ, and not by a thread of the server: the time from
-POST with a wait to its answer, for jobs of about 1 s and 0.1 s; how many empty jobs a second go through; and what it costs
-that the draws of one long job travel in portions of about 1 s and 0.1 s, by servers with the draws of
-tests/bench/portions_long.c and portions_short.c. Of such a job, a part is not divided: the cost is relative to
-the time that the worker has portions.
+POST with a wait to its answer, for jobs of about 1 s and 0.1 s; how many empty jobs a second go through; and what
+it costs that the draws of one long job travel in portions of about 1 s and 0.1 s, by servers with the draws of
+tests/bench/portions_long.c and portions_short.c. Of such a job, a part is not divided: the cost is relative to the
+seconds that the worker has spent on portions. Those of a job for an epsilon are not longer than a third of a second.
 
 Server and worker have one thread each, on this machine. They are measured in turn, so that what else the machine does
 is in all.

@@ -279,7 +279,7 @@ def test_who_hangs_up_in_the_middle_of_a_request_is_noticed(launch):
         half, *others = [stack.enter_context(wire.connect(server)) for _ in range(1 + 20 * len(cut))]
         until(lambda: server.metric("epsilond_http_connections") >= 1 + len(others))
         server.process.send_signal(signal.SIGSTOP)
-        half.sendall(wire.head(server, GET_HEALTH))  # a request that is complete is served, although its client sends no more
+        half.sendall(wire.head(server, GET_HEALTH))  # complete, so it is served, although its client sends no more
         half.shutdown(socket.SHUT_WR)
         for connection, sent in zip(others, cut * 20):
             connection.sendall(sent)

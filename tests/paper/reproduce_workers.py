@@ -6,8 +6,8 @@
   truncated ones, as a job that travels as a whole; and their delta at 0.47 by draws that are divided.
 - A plan of more than 1,000 candidates.
 
-With REPRODUCE=1, as in `make reproduce`, these: 20 minutes on two cores. Otherwise smaller ones, whose answers are compared with
-those of a server without workers, to the bit.
+With REPRODUCE=1, as in `make reproduce`, these: 20 minutes on two cores. Otherwise smaller ones, whose answers are
+compared with those of a server without workers, to the bit.
 
     [REPRODUCE=1] reproduce_workers.py --build build
 
