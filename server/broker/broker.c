@@ -435,8 +435,8 @@ static void on_mail(struct waiting *waiting, const struct asked_mail *mail)
     waiting->done = true;
     if (mail->kind == MAIL_DEAD) {
         answer_fail(answer, EPS_INTERNAL,
-                    "the job was given to workers %d times, and each time the worker ended or was disconnected before "
-                    "it had answered; nothing else was affected. See the logs of the workers",
+                    "the job was given to workers %d times, and each time the worker ended, was disconnected or had no "
+                    "memory for it; nothing else was affected. See the logs of the workers",
                     DELIVERIES);
         answer->crashed = true;
         return;

@@ -169,8 +169,14 @@ static bool is_answered(const struct errand *errand)
     return errand->last.len && errand->last.bytes[FRAME_HEAD - 1] == LETTER_ANSWER;
 }
 
-/* Ends an errand that nobody uses any more. What is not answered and does not begin here is not acknowledged: it goes
- * to another worker when this one disconnects. */
+/* For another worker, or for this one when it has memory again. */
+static void give_back(struct desk_process *process, struct errand *errand)
+{
+    link_return(process->desk.link, errand->epoch, errand->tag);
+    errand_destroy(errand);
+}
+
+/* Ends an errand that nobody uses any more. What is not answered and not stopped goes back to the broker. */
 static void close_locked(struct desk_process *process, struct errand *errand)
 {
     struct errand *again = errand->again;
@@ -181,8 +187,11 @@ static void close_locked(struct desk_process *process, struct errand *errand)
     else if (again && !atomic_load(&process->desk.leaving) && map_insert(&process->errands, &again->node, again->key))
         pool_submit(process->pool, &again->task);
     else if (again)
-        errand_destroy(again);
-    drop(process, errand);
+        give_back(process, again);
+    if (errand->state == ERRAND_OVER && !atomic_load(&errand->stopped)) /* there was no memory for its letter */
+        give_back(process, errand);
+    else
+        drop(process, errand);
     pthread_cond_broadcast(&process->desk.news);
 }
 
@@ -241,18 +250,25 @@ static void take_locked(struct desk_process *process, struct errand *errand)
     else if (map_insert(&process->errands, &errand->node, errand->key))
         pool_submit(process->pool, &errand->task);
     else
-        drop(process, errand);
+        give_back(process, errand);
 }
 
 static void on_question(struct desk_process *process, const struct link_delivery *delivery)
 {
     if (atomic_load(&process->desk.leaving)) /* it goes to another worker when this one disconnects */
         return;
+    struct letter_question letter;
+    struct unpack payload;
+    uint8_t kind;
+    if (!frame_whole(delivery->bytes, delivery->len, &kind, &payload) || !letter_read_question(&payload, &letter)) {
+        log_event(LOG_LEVEL_ERROR, "question", "bytes=%zu detail=\"it makes no sense\"", delivery->len);
+        link_ack(process->desk.link, delivery->epoch, delivery->tag);
+        return;
+    }
     struct errand *errand = errand_create(&process->desk, delivery->bytes, delivery->len);
     if (!errand) {
-        log_event(LOG_LEVEL_ERROR, "question", "bytes=%zu detail=\"it makes no sense, or memory ran out\"",
-                  delivery->len);
-        link_ack(process->desk.link, delivery->epoch, delivery->tag);
+        log_event(LOG_LEVEL_ERROR, "question", "bytes=%zu detail=\"out of memory\"", delivery->len);
+        link_return(process->desk.link, delivery->epoch, delivery->tag);
         return;
     }
     errand->done = on_done;

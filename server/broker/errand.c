@@ -9,6 +9,7 @@
  */
 #include "server/broker/errand.h"
 
+#include <assert.h>
 #include <math.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -322,10 +323,8 @@ struct errand *errand_create(struct desk *desk, const void *bytes, size_t len)
     errand->answered = true;
     errand->len = len;
     memcpy(errand->bytes, bytes, len);
-    if (!frame_whole(errand->bytes, len, &kind, &payload) || !letter_read_question(&payload, &errand->letter)) {
-        free(errand);
-        return NULL;
-    }
+    bool whole = frame_whole(errand->bytes, len, &kind, &payload) && letter_read_question(&payload, &errand->letter);
+    assert(whole);
     sodium_bin2hex(errand->key, sizeof errand->key, errand->letter.of.id, sizeof errand->letter.of.id);
     return errand;
 }

@@ -60,7 +60,7 @@ struct errand {
     uint8_t bytes[]; /* the letter with the question, as it came */
 };
 
-/* NULL: out of memory. bytes: a letter that letter_read_question() has read; it is copied. */
+/* NULL: out of memory. bytes: a letter that letter_read_question() reads; it is copied. */
 struct errand *errand_create(struct desk *desk, const void *bytes, size_t len);
 void errand_destroy(struct errand *errand);
 /* Computes it, and writes `last` unless it was stopped. */

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from broker import SERVER, Broker, Worker
-from conftest import BINARY, ENDLESS, GAUSSIAN, check_problem, until
+from conftest import BINARY, ENDLESS, GAUSSIAN, X86, check_problem, until
 from network import Network
 from test_isolation import bare
 
@@ -285,6 +285,20 @@ def test_a_job_that_ends_three_workers_fails(serve, hire):
     assert failed["status"] == "failed" and failed["error"]["type"] == "/problems/crashed"
     assert "given to workers 3 times" in failed["error"]["detail"]
     assert server.metric("epsilond_broker_dead_total") == 1
+
+
+def test_a_worker_without_memory_gives_its_question_back(serve, hire):
+    """There is none when the question arrives. When there is again, it takes the next one."""
+    server, worker = serve(), hire()
+    until(lambda: server.metric("epsilond_broker_workers") == 1)
+    nothing = b"\x31\xc0\xc3" if X86 else b"\x00\x00\x80\xd2\xc0\x03\x5f\xd6"  # returns NULL
+    before = server.overwrite("errand_create", nothing, worker.process.pid)
+    path = server.post(VERIFICATION).json()["links"]["self"]
+    failed = server.get(path + "?wait=60").json()
+    assert failed["status"] == "failed" and "given to workers 3 times" in failed["error"]["detail"]
+    assert worker.log().count("out of memory") == 3
+    server.overwrite("errand_create", before, worker.process.pid)
+    assert server.solve(GAUSSIAN)["attempts"] == 1 and len(worker.answered()) == 1
 
 
 def test_a_worker_that_may_answer_otherwise_is_refused(serve, hire):
