@@ -315,6 +315,14 @@ void broker_destroy(struct broker *broker)
     free(broker);
 }
 
+size_t broker_threads(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->mutex);
+    size_t threads = roll_threads(&broker->roll, clock_monotonic());
+    pthread_mutex_unlock(&broker->mutex);
+    return threads;
+}
+
 bool broker_gone(struct broker *broker, char *why, size_t why_size)
 {
     pthread_mutex_lock(&broker->mutex);

@@ -194,6 +194,18 @@ def test_workers_stop_when_a_divided_job_is_canceled(serve, hire):
     assert server.solve(GAUSSIAN)["attempts"] == 1
 
 
+def test_others_do_not_wait_for_a_divided_job(serve, hire):
+    """The broker gives out what came first, so not all of the job may be there."""
+    server, worker = serve("--broker-split", "0"), hire()
+    until(lambda: server.metric("epsilond_broker_workers") == 1)
+    path = server.post(UNBOUNDED).json()["links"]["self"]
+    until(lambda: len(worker.answered()) > 20)  # of the longest run
+    before = len(worker.answered())
+    assert server.solve(GAUSSIAN)["attempts"] == 1
+    assert len(worker.answered()) - before < 10
+    cancel(server, path)
+
+
 def test_workers_stop_when_the_time_of_a_divided_job_is_over(serve, hire):
     server, workers = serve("--broker-split", "0", "--max-seconds", "4"), [hire() for _ in range(2)]
     path = server.post(UNBOUNDED).json()["links"]["self"]

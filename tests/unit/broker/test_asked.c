@@ -334,12 +334,14 @@ TEST(workers_are_accepted_refused_and_lost)
 {
     struct roll roll = {0};
     struct roll_demand demand = {.max_bytes = 100};
-    struct letter_status status = {.name = "a", .max_bytes = 100};
+    struct letter_status status = {.name = "a", .max_bytes = 100, .threads = 3};
     bool fresh;
     build_own(&demand.build);
     status.build = demand.build;
     assert_string_equal(roll_note(&roll, &status, &demand, 1, &fresh)->why, "");
     assert_true(fresh && roll_ready(&roll, 2) == 1);
+    assert_int_equal(roll_threads(&roll, 2), 3);
+    status.threads = UINT64_MAX;
     roll_note(&roll, &status, &demand, 3, &fresh);
     assert_false(fresh);
     strcpy(status.name, "b");
@@ -350,6 +352,7 @@ TEST(workers_are_accepted_refused_and_lost)
     assert_non_null(strstr(roll_note(&roll, &status, &demand, 3, &fresh)->why, "accounting version"));
     assert_int_equal(roll_state(&roll.workers[1], 4), WORKER_REFUSED);
     assert_true(roll.len == 2 && roll_ready(&roll, 4) == 1);
+    assert_int_equal(roll_threads(&roll, 4), ROLL_THREADS_MOST); /* of the one that is ready */
     assert_int_equal(roll_state(&roll.workers[0], 4 + ROLL_SILENT_SECONDS), WORKER_LOST);
     assert_int_equal(roll_ready(&roll, 4 + ROLL_SILENT_SECONDS), 0);
     roll_forget(&roll, 4 + ROLL_GONE_SECONDS);
