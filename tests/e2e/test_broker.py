@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from broker import SERVER, Broker, Worker
-from conftest import BINARY, ENDLESS, GAUSSIAN, X86, check_problem, until
+from conftest import BINARY, ENDLESS, GAUSSIAN, INSTRUMENTED, X86, check_problem, until
 from network import Network
 from test_isolation import bare
 
@@ -207,10 +207,10 @@ def test_others_do_not_wait_for_a_divided_job(serve, hire):
 
 
 def test_workers_stop_when_the_time_of_a_divided_job_is_over(serve, hire):
-    server, workers = serve("--broker-split", "0", "--max-seconds", "4"), [hire() for _ in range(2)]
+    server, workers = serve("--broker-split", "0", "--max-seconds", "60" if INSTRUMENTED else "8"), [hire(), hire()]
     path = server.post(UNBOUNDED).json()["links"]["self"]
     until(lambda: all(worker.computes() for worker in workers))
-    job = server.get(f"{path}?wait=60").json()
+    job = server.get(f"{path}?wait=100").json()
     until(lambda: not any(worker.computes() for worker in workers), patience=1)
     assert job["status"] == "failed" and job["error"]["type"] == "/problems/timeout"
     assert server.metric("epsilond_broker_divided_jobs") == 0
