@@ -123,7 +123,8 @@ EMBED_CHART = server/dashboard/chart.min.js=$(CHART) server/dashboard/chart.lice
 TESTS := $(patsubst %.c,$(B)/%,$(PROGRAM_C))
 REPLAYS := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(FUZZ_C))
 FUZZERS := $(patsubst %.c,$(B)/%,$(FUZZ_C))
-BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_C))
+PORTIONS := $(addprefix $(B)/tests/bench/portions_,short long) # the daemon, with portions of draws of other lengths
+BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_C)) $(PORTIONS)
 REPRODUCERS := $(patsubst %.c,$(B)/%,$(REPRODUCE_C))
 SAMPLED_C = $(call lazy,SAMPLED_C,grep -l 'getenv("REPRODUCE")' $(UNIT_C)) # unit tests that `make test` runs in part
 REPRODUCTIONS = $(B)/tests/paper/reproduce_workers $(patsubst %.c,$(B)/%,$(TRUTH_C)) $(REPRODUCERS) $(patsubst %.c,$(B)/%,$(PAPER_C) $(SAMPLED_C)) # longest first
@@ -222,7 +223,10 @@ $(B)/tests/paper/reproduce_workers: tests/paper/reproduce_workers.py
 $(REPRODUCERS): $(B)/%: $(B)/%.o $(B)/libhelpers.a $(ARCHIVES)
 	$(LINK) -o $@ $^ $(TEST_LIBS)
 
-$(BENCHES): $(B)/%: $(B)/%.o $(ARCHIVES)
+$(PORTIONS): $(B)/%: $(B)/server/main.o $(B)/%.o $(ARCHIVES)
+	$(LINK) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
+
+$(patsubst %.c,$(B)/%,$(BENCH_C)): $(B)/%: $(B)/%.o $(ARCHIVES)
 	$(LINK) -o $@ $^ $(LIBS_SERVER) $(LIBS_LIB)
 
 $(REPLAYS): $(B)/tests/fuzz/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(ARCHIVES)
@@ -330,7 +334,8 @@ coverage:
 
 soak: soak-attacks soak-faults soak-jobs
 
-# Hostile clients: measures the memory of the server and the waiting time of others; then the same with sanitizers.
+# Hostile clients: measures the memory of the server and the waiting time of others; a cluster of brokers that loses
+# nodes; then the same with sanitizers.
 soak-attacks:
 	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
 	@+$(SUB) $(PARALLEL) all
@@ -497,7 +502,7 @@ help:
     'test       run all tests; ends with "N passed, N failed"' \
 	    'bench      compare with dp_accounting, and measure requests per second' \
 	    'reproduce  compare with the numbers of papers, and random mechanisms with true values' \
-	    'soak       hostile clients, faults, and a hundred thousand random jobs with sanitizers' \
+	    'soak       hostile clients, lost brokers, faults, and a hundred thousand random jobs with sanitizers' \
 	    'corpus     compare 500 documents with the build of BASE (HEAD~1), after a refactoring' \
 	    'mutants    mutated lines that tests must detect (SHARE=0/1)' \
 	    'lint       format-check, clang with -Werror, clang-tidy' \

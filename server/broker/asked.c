@@ -38,6 +38,14 @@ static bool has_ended(const struct asked_table *table, const uint8_t id[32])
     return false;
 }
 
+static bool was_given_up(const struct asked_table *table, uint64_t nonce)
+{
+    for (size_t i = 0; i < ASKED_GIVEN_UP; i++)
+        if (table->given_up[i] == nonce)
+            return true;
+    return false;
+}
+
 /* ---------------------------------------------------------------- mail */
 
 static struct asked_mail *mail_create(enum asked_mail_kind kind, const char *from, const struct letter_frame *frame)
@@ -183,12 +191,18 @@ static uint64_t next_nonce(struct asked_table *table)
     return (uint64_t)table->generation << 32 | ++table->count;
 }
 
+bool asked_already(const struct asked_table *table, const uint8_t id[32])
+{
+    return find(table, id) != NULL;
+}
+
 bool asked_add(struct asked_table *table, struct asked *asked, const uint8_t id[32])
 {
+    assert(!asked_already(table, id));
     *asked = (struct asked){.of.nonce = next_nonce(table)};
     memcpy(asked->of.id, id, 32);
     key_of(asked->key, id);
-    if (map_find(&table->asked, asked->key) || !map_insert(&table->asked, &asked->node, asked->key))
+    if (!map_insert(&table->asked, &asked->node, asked->key))
         return false;
     asked->next = table->all;
     table->all = asked;
@@ -219,6 +233,9 @@ void asked_remove(struct asked_table *table, struct asked *asked)
     if (asked->state == ASKED_ANSWERED) {
         memcpy(table->ended[table->ended_next], asked->of.id, 32);
         table->ended_next = (table->ended_next + 1) % ASKED_ENDED;
+    } else {
+        table->given_up[table->given_up_next] = asked->of.nonce;
+        table->given_up_next = (table->given_up_next + 1) % ASKED_GIVEN_UP;
     }
     struct asked_mail *mail;
     while ((mail = asked_take(table, asked)) != NULL)
@@ -290,7 +307,8 @@ enum asked_verdict asked_speech(struct asked_table *table, const struct letter_s
     uint8_t kind = letter_frame_kind(&speech->frame);
     if (!asked)
         return is_ours(table, speech->of.nonce) || has_ended(table, speech->of.id) ? ASKED_UNWANTED : ASKED_DROPPED;
-    if (asked->state == ASKED_ANSWERED || !counts(asked, &speech->of, speech->from))
+    if (asked->state == ASKED_ANSWERED || was_given_up(table, speech->of.nonce) ||
+        !counts(asked, &speech->of, speech->from))
         return ASKED_UNWANTED;
     if ((kind != MESSAGE_PROGRESS && kind != MESSAGE_LOOKUP && kind != MESSAGE_KEEP) || !admit(table, asked, speech))
         return ASKED_DROPPED;

@@ -9,6 +9,7 @@
  * - An answer to a question that only an earlier process has asked waits for it to be asked again.
  * - A worker that computes what nobody waits for is told to stop. If two workers have copies of one question that
  *   were asked apart, the second one is.
+ * - An asking that was given up does not count when its question is asked again: its worker has been told to stop.
  * - What is kept for a question is bounded in number, and all that is kept in bytes.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -24,6 +25,7 @@
 #define ASKED_EARLY_MOST 4096                /* answers that came before their question was asked again */
 #define ASKED_EARLY_BYTES ((size_t)64 << 20) /* of these; the oldest ones are dropped */
 #define ASKED_ENDED 4096                     /* ids of answered questions that are remembered */
+#define ASKED_GIVEN_UP 4096                  /* nonces of askings that ended without an answer, likewise */
 
 enum asked_state {
     ASKED_UNSENT, /* it must be sent */
@@ -81,10 +83,14 @@ struct asked_table {
     size_t early_bytes;
     uint8_t ended[ASKED_ENDED][32];
     size_t ended_next;
+    uint64_t given_up[ASKED_GIVEN_UP]; /* 0: none */
+    size_t given_up_next;
 };
 
+/* Whether that question is in the table: it cannot be added before it has been removed. */
+bool asked_already(const struct asked_table *table, const uint8_t id[32]);
 /* Adds a question by its id. Its state is ASKED_ANSWERED or ASKED_KEPT if an earlier process has asked it. Returns
- * false if it is there already, or memory runs out. */
+ * false if memory runs out. */
 bool asked_add(struct asked_table *table, struct asked *asked, const uint8_t id[32]);
 /* Removes it, and frees its mail. */
 void asked_remove(struct asked_table *table, struct asked *asked);

@@ -315,6 +315,14 @@ void broker_destroy(struct broker *broker)
     free(broker);
 }
 
+size_t broker_threads(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->mutex);
+    size_t threads = roll_threads(&broker->roll, clock_monotonic());
+    pthread_mutex_unlock(&broker->mutex);
+    return threads;
+}
+
 bool broker_gone(struct broker *broker, char *why, size_t why_size)
 {
     pthread_mutex_lock(&broker->mutex);
@@ -435,8 +443,8 @@ static void on_mail(struct waiting *waiting, const struct asked_mail *mail)
     waiting->done = true;
     if (mail->kind == MAIL_DEAD) {
         answer_fail(answer, EPS_INTERNAL,
-                    "the job was given to workers %d times, and each time the worker ended or was disconnected before "
-                    "it had answered; nothing else was affected. See the logs of the workers",
+                    "the job was given to workers %d times, and each time the worker ended, was disconnected or had no "
+                    "memory for it; nothing else was affected. See the logs of the workers",
                     DELIVERIES);
         answer->crashed = true;
         return;
@@ -524,6 +532,29 @@ static bool converse(struct waiting *waiting, const struct packet *frame)
     return true;
 }
 
+/* Adds the question. A job that was canceled and is submitted again asks what its thread before may not have given up
+ * yet. EPS_OK, EPS_CANCELED, EPS_NO_MEMORY. */
+static enum eps_status add(struct waiting *waiting, const uint8_t id[32])
+{
+    struct broker *broker = waiting->broker;
+    const struct eps_context *context = waiting->context;
+    enum eps_status status = EPS_OK;
+    pthread_mutex_lock(&broker->mutex);
+    while (status == EPS_OK && asked_already(&broker->table, id)) {
+        struct timespec until = clock_timespec(clock_monotonic() + TICK_SECONDS);
+        bool stopping = broker->stopping;
+        pthread_cond_timedwait(&waiting->news, &broker->mutex, &until);
+        pthread_mutex_unlock(&broker->mutex);
+        if (stopping || (context->canceled && context->canceled(context->user)))
+            status = EPS_CANCELED;
+        pthread_mutex_lock(&broker->mutex);
+    }
+    if (status == EPS_OK && !asked_add(&broker->table, &waiting->asked, id))
+        status = EPS_NO_MEMORY;
+    pthread_mutex_unlock(&broker->mutex);
+    return status;
+}
+
 bool broker_ask(struct broker *broker, const struct broker_question *asked, const struct eps_context *context,
                 struct answer *answer)
 {
@@ -533,12 +564,11 @@ bool broker_ask(struct broker *broker, const struct broker_question *asked, cons
     *answer = (struct answer){0};
     clock_condition(&waiting.news);
     bool ready = write_frame(&waiting, &frame, id);
-    pthread_mutex_lock(&broker->mutex);
-    ready = ready && asked_add(&broker->table, &waiting.asked, id);
-    pthread_mutex_unlock(&broker->mutex);
+    enum eps_status status = ready ? add(&waiting, id) : EPS_NO_MEMORY;
+    ready = status == EPS_OK;
     bool here = ready && !converse(&waiting, &frame);
     if (!ready)
-        answer_fail(answer, EPS_NO_MEMORY, "out of memory");
+        answer_fail(answer, status, status == EPS_CANCELED ? "canceled" : "out of memory");
     if (ready) {
         pthread_mutex_lock(&broker->mutex);
         asked_remove(&broker->table, &waiting.asked);

@@ -40,6 +40,8 @@ struct broker_question {
 bool broker_ask(struct broker *broker, const struct broker_question *asked, const struct eps_context *context,
                 struct answer *answer);
 
+/* The threads of all workers that are ready. */
+size_t broker_threads(struct broker *broker);
 /* Whether the broker cannot be reached, and why. */
 bool broker_gone(struct broker *broker, char *why, size_t why_size);
 

@@ -158,13 +158,41 @@ static struct errand *find_locked(struct desk_process *process, const uint8_t id
     return node ? MAP_ENTRY(node, struct errand, node) : NULL;
 }
 
-/* Ends an errand that nobody uses any more. */
-static void close_locked(struct desk_process *process, struct errand *errand)
+static void drop(struct desk_process *process, struct errand *errand)
 {
     link_ack(process->desk.link, errand->epoch, errand->tag);
-    map_remove(&process->errands, &errand->node);
-    pthread_cond_broadcast(&process->desk.news);
     errand_destroy(errand);
+}
+
+static bool is_answered(const struct errand *errand)
+{
+    return errand->last.len && errand->last.bytes[FRAME_HEAD - 1] == LETTER_ANSWER;
+}
+
+/* For another worker, or for this one when it has memory again. */
+static void give_back(struct desk_process *process, struct errand *errand)
+{
+    link_return(process->desk.link, errand->epoch, errand->tag);
+    errand_destroy(errand);
+}
+
+/* Ends an errand that nobody uses any more. What is not answered and not stopped goes back to the broker. */
+static void close_locked(struct desk_process *process, struct errand *errand)
+{
+    struct errand *again = errand->again;
+    errand->again = NULL;
+    map_remove(&process->errands, &errand->node);
+    if (again && is_answered(errand))
+        drop(process, again);
+    else if (again && !atomic_load(&process->desk.leaving) && map_insert(&process->errands, &again->node, again->key))
+        pool_submit(process->pool, &again->task);
+    else if (again)
+        give_back(process, again);
+    if (errand->state == ERRAND_OVER && !atomic_load(&errand->stopped)) /* there was no memory for its letter */
+        give_back(process, errand);
+    else
+        drop(process, errand);
+    pthread_cond_broadcast(&process->desk.news);
 }
 
 /* On a thread of the pool: it has been computed. */
@@ -172,7 +200,7 @@ static void on_done(struct errand *errand)
 {
     struct desk_process *process = process_of(errand->desk);
     pthread_mutex_lock(&process->desk.mutex);
-    bool answered = errand->last.len && errand->last.bytes[FRAME_HEAD - 1] == LETTER_ANSWER;
+    bool answered = is_answered(errand);
     process->computed += answered;
     process->failed += answered && errand->failed;
     process->seconds += clock_monotonic() - errand->started;
@@ -192,46 +220,63 @@ static bool was_stopped_locked(const struct desk_process *process, const struct 
     return false;
 }
 
-/* Takes a question. Returns false if it needs no errand: then it is acknowledged. */
-static bool take_locked(struct desk_process *process, struct errand *errand, const struct link_delivery *delivery)
+/* Takes a question that is computed already: a delivery that is repeated because the connection was lost, or another
+ * asking, which needs nothing unless the one before is stopped. */
+static void take_again_locked(struct desk_process *process, struct errand *known, struct errand *errand)
 {
-    struct errand *other = find_locked(process, errand->letter.of.id);
-    if (other && other->epoch != delivery->epoch) { /* the same one, because the connection was lost */
-        other->epoch = delivery->epoch;
-        other->tag = delivery->tag;
+    struct errand *same = known;
+    while (same && same->letter.of.nonce != errand->letter.of.nonce)
+        same = same->again;
+    if (same && same->epoch != errand->epoch) {
+        same->epoch = errand->epoch;
+        same->tag = errand->tag;
         errand_destroy(errand);
-        return true;
+    } else if (same) {
+        drop(process, errand);
+    } else {
+        if (known->again)
+            drop(process, known->again);
+        known->again = errand;
     }
-    if (other || was_stopped_locked(process, &errand->letter.of) ||
-        !map_insert(&process->errands, &errand->node, errand->key))
-        return false;
-    errand->epoch = delivery->epoch;
-    errand->tag = delivery->tag;
-    return true;
+}
+
+static void take_locked(struct desk_process *process, struct errand *errand)
+{
+    struct errand *known = find_locked(process, errand->letter.of.id);
+    if (was_stopped_locked(process, &errand->letter.of))
+        drop(process, errand);
+    else if (known)
+        take_again_locked(process, known, errand);
+    else if (map_insert(&process->errands, &errand->node, errand->key))
+        pool_submit(process->pool, &errand->task);
+    else
+        give_back(process, errand);
 }
 
 static void on_question(struct desk_process *process, const struct link_delivery *delivery)
 {
     if (atomic_load(&process->desk.leaving)) /* it goes to another worker when this one disconnects */
         return;
-    struct errand *errand = errand_create(&process->desk, delivery->bytes, delivery->len);
-    if (!errand) {
-        log_event(LOG_LEVEL_ERROR, "question", "bytes=%zu detail=\"it makes no sense, or memory ran out\"",
-                  delivery->len);
+    struct letter_question letter;
+    struct unpack payload;
+    uint8_t kind;
+    if (!frame_whole(delivery->bytes, delivery->len, &kind, &payload) || !letter_read_question(&payload, &letter)) {
+        log_event(LOG_LEVEL_ERROR, "question", "bytes=%zu detail=\"it makes no sense\"", delivery->len);
         link_ack(process->desk.link, delivery->epoch, delivery->tag);
         return;
     }
-    errand->done = on_done;
-    pthread_mutex_lock(&process->desk.mutex);
-    bool known = find_locked(process, errand->letter.of.id) != NULL;
-    bool taken = take_locked(process, errand, delivery);
-    if (taken && !known)
-        pool_submit(process->pool, &errand->task);
-    pthread_mutex_unlock(&process->desk.mutex);
-    if (!taken) {
-        errand_destroy(errand);
-        link_ack(process->desk.link, delivery->epoch, delivery->tag);
+    struct errand *errand = errand_create(&process->desk, delivery->bytes, delivery->len);
+    if (!errand) {
+        log_event(LOG_LEVEL_ERROR, "question", "bytes=%zu detail=\"out of memory\"", delivery->len);
+        link_return(process->desk.link, delivery->epoch, delivery->tag);
+        return;
     }
+    errand->done = on_done;
+    errand->epoch = delivery->epoch;
+    errand->tag = delivery->tag;
+    pthread_mutex_lock(&process->desk.mutex);
+    take_locked(process, errand);
+    pthread_mutex_unlock(&process->desk.mutex);
 }
 
 /* ---------------------------------------------------------------- the hooks of the link */

@@ -9,6 +9,7 @@
  */
 #include "server/broker/errand.h"
 
+#include <assert.h>
 #include <math.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -50,8 +51,9 @@ bool errand_hear_locked(struct errand *errand, const struct letter_speech *speec
     bool found;
     if (kind == MESSAGE_STOP) {
         bool sense = message_read_stop(&payload, &stop);
-        if (sense && speech->of.nonce == errand->letter.of.nonce)
-            atomic_store(&errand->stopped, true);
+        for (struct errand *asking = errand; sense && asking; asking = asking->again)
+            if (speech->of.nonce == asking->letter.of.nonce)
+                atomic_store(&asking->stopped, true);
         return sense;
     }
     if (kind != MESSAGE_FOUND || !message_read_found(&payload, &found, &bytes, &len))
@@ -321,16 +323,16 @@ struct errand *errand_create(struct desk *desk, const void *bytes, size_t len)
     errand->answered = true;
     errand->len = len;
     memcpy(errand->bytes, bytes, len);
-    if (!frame_whole(errand->bytes, len, &kind, &payload) || !letter_read_question(&payload, &errand->letter)) {
-        free(errand);
-        return NULL;
-    }
+    bool whole = frame_whole(errand->bytes, len, &kind, &payload) && letter_read_question(&payload, &errand->letter);
+    assert(whole);
     sodium_bin2hex(errand->key, sizeof errand->key, errand->letter.of.id, sizeof errand->letter.of.id);
     return errand;
 }
 
 void errand_destroy(struct errand *errand)
 {
+    if (errand->again)
+        errand_destroy(errand->again);
     free(errand->found);
     packet_clear(&errand->last);
     free(errand);

@@ -43,23 +43,24 @@ struct errand {
     void (*done)(struct errand *errand); /* called when it has been computed, on its thread */
     struct letter_question letter;       /* its frame is in `bytes` */
     enum errand_state state;
-    uint64_t epoch, tag; /* of its delivery */
-    uint64_t ticket;     /* of its last letter */
-    bool sent;           /* the last letter has gone to the broker, on this connection */
-    struct packet last;  /* that letter */
-    bool failed;         /* the answer is an error */
-    atomic_bool stopped; /* the server does not want it any more */
-    double started;      /* monotonic seconds */
-    double told;         /* the last progress */
-    uint64_t number;     /* of the last lookup */
-    bool answered;       /* that lookup was */
-    void *found;         /* what was found; NULL: nothing */
+    uint64_t epoch, tag;  /* of its delivery */
+    uint64_t ticket;      /* of its last letter */
+    bool sent;            /* the last letter has gone to the broker, on this connection */
+    struct packet last;   /* that letter */
+    struct errand *again; /* another asking of the question: it begins if this one is stopped; or NULL */
+    bool failed;          /* the answer is an error */
+    atomic_bool stopped;  /* the server does not want it any more */
+    double started;       /* monotonic seconds */
+    double told;          /* the last progress */
+    uint64_t number;      /* of the last lookup */
+    bool answered;        /* that lookup was */
+    void *found;          /* what was found; NULL: nothing */
     size_t found_len;
     size_t len;
     uint8_t bytes[]; /* the letter with the question, as it came */
 };
 
-/* NULL: out of memory. bytes: a letter that letter_read_question() has read; it is copied. */
+/* NULL: out of memory. bytes: a letter that letter_read_question() reads; it is copied. */
 struct errand *errand_create(struct desk *desk, const void *bytes, size_t len);
 void errand_destroy(struct errand *errand);
 /* Computes it, and writes `last` unless it was stopped. */

@@ -26,11 +26,11 @@
 #define OUTBOX_MOST ((size_t)256 << 20) /* bytes */
 #define LINGER_SECONDS 1.0              /* before a thread that stops and still sends is disconnected */
 
-/* To be sent, or to be acknowledged. */
+/* To be sent, or what is to be said of a delivery. */
 struct parcel {
     struct parcel *next;
-    bool ack;
-    uint64_t epoch; /* of `ack` */
+    bool (*say)(struct session *session, uint64_t tag); /* NULL: to be sent */
+    uint64_t epoch;                                     /* of `say` */
     uint64_t tag;
     uint64_t ticket;
     struct session_message message; /* its exchange is static, its key and bytes are behind this struct */
@@ -111,15 +111,25 @@ bool link_send(struct link *link, const struct session_message *message, uint64_
     return push(link, parcel);
 }
 
-void link_ack(struct link *link, uint64_t epoch, uint64_t tag)
+static void say(struct link *link, bool (*what)(struct session *session, uint64_t tag), uint64_t epoch, uint64_t tag)
 {
     struct parcel *parcel = calloc(1, sizeof *parcel);
-    if (!parcel) /* it is delivered again */
+    if (!parcel) /* it is delivered again after the connection */
         return;
-    parcel->ack = true;
+    parcel->say = what;
     parcel->epoch = epoch;
     parcel->tag = tag;
     push(link, parcel);
+}
+
+void link_ack(struct link *link, uint64_t epoch, uint64_t tag)
+{
+    say(link, session_ack, epoch, tag);
+}
+
+void link_return(struct link *link, uint64_t epoch, uint64_t tag)
+{
+    say(link, session_return, epoch, tag);
 }
 
 void link_consume(struct link *link, unsigned queue, bool wanted)
@@ -252,8 +262,8 @@ static bool note_pending(struct link *link, uint64_t ticket)
 
 static bool send_one(struct link *link, const struct parcel *parcel)
 {
-    if (parcel->ack)
-        return parcel->epoch != link->epoch || session_ack(link->session, parcel->tag);
+    if (parcel->say)
+        return parcel->epoch != link->epoch || parcel->say(link->session, parcel->tag);
     link->published++;
     return session_publish(link->session, &parcel->message) && (!parcel->ticket || note_pending(link, parcel->ticket));
 }

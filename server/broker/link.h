@@ -55,6 +55,8 @@ void link_destroy(struct link *link);
 bool link_send(struct link *link, const struct session_message *message, uint64_t ticket);
 /* Acknowledges a delivery; nothing happens if its connection was lost. */
 void link_ack(struct link *link, uint64_t epoch, uint64_t tag);
+/* Likewise, gives it back to the broker, which delivers it again or, after DELIVERIES times, sets it aside. */
+void link_return(struct link *link, uint64_t epoch, uint64_t tag);
 /* Starts or stops consuming a queue, also after connecting again. Nothing happens if it is as wanted. */
 void link_consume(struct link *link, unsigned queue, bool wanted);
 

@@ -77,6 +77,17 @@ size_t roll_ready(const struct roll *roll, double now)
     return ready;
 }
 
+size_t roll_threads(const struct roll *roll, double now)
+{
+    size_t threads = 0;
+    for (size_t i = 0; i < roll->len; i++) {
+        uint64_t those = roll->workers[i].status.threads; /* anything may be said */
+        if (roll_state(&roll->workers[i], now) == WORKER_READY)
+            threads += those < ROLL_THREADS_MOST ? (size_t)those : ROLL_THREADS_MOST;
+    }
+    return threads;
+}
+
 void roll_forget(struct roll *roll, double now)
 {
     size_t kept = 0;

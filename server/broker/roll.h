@@ -8,6 +8,7 @@
 
 #include "server/broker/letter.h"
 
+#define ROLL_THREADS_MOST 4096   /* of a worker */
 #define ROLL_MOST 4096           /* workers; further ones are not listed, and refused */
 #define ROLL_SILENT_SECONDS 10.0 /* a worker that was silent for this long is lost, */
 #define ROLL_GONE_SECONDS 600.0  /* and after this long it is forgotten */
@@ -36,8 +37,9 @@ const struct roll_worker *roll_note(struct roll *roll, const struct letter_statu
                                     const struct roll_demand *demand, double now, bool *fresh);
 enum worker_state roll_state(const struct roll_worker *worker, double now);
 const char *roll_state_name(enum worker_state state);
-size_t roll_ready(const struct roll *roll, double now); /* workers */
-void roll_forget(struct roll *roll, double now);        /* those who are long gone */
+size_t roll_ready(const struct roll *roll, double now);   /* workers */
+size_t roll_threads(const struct roll *roll, double now); /* of these */
+void roll_forget(struct roll *roll, double now);          /* those who are long gone */
 void roll_clear(struct roll *roll);
 
 #endif

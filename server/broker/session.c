@@ -314,6 +314,12 @@ bool session_ack(struct session *session, uint64_t tag)
     return code == AMQP_STATUS_OK || fail(session, "cannot acknowledge", amqp_error_string2(code));
 }
 
+bool session_return(struct session *session, uint64_t tag)
+{
+    int code = amqp_basic_reject(session->state, CHANNEL, tag, 1);
+    return code == AMQP_STATUS_OK || fail(session, "cannot return a delivery", amqp_error_string2(code));
+}
+
 /* Reads the content of a delivery. */
 static bool read_delivery(struct session *session, const amqp_basic_deliver_t *deliver,
                           struct session_delivery *delivery)

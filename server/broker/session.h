@@ -76,6 +76,7 @@ struct session_message {
 };
 bool session_publish(struct session *session, const struct session_message *message);
 bool session_ack(struct session *session, uint64_t tag);
+bool session_return(struct session *session, uint64_t tag); /* it is delivered again, to anyone, while it may be */
 
 enum session_event {
     SESSION_NOTHING, /* that has arrived: wait until the socket can be read */

@@ -12,6 +12,8 @@
 
 #include "api/json/text.h"
 
+#define SECONDS_MOST 1e9 /* of all threads of a computation; they are charged to a key */
+
 /* ---------------------------------------------------------------- short ones */
 
 void message_hello(struct packet *packet, const struct hello *hello)
@@ -110,6 +112,15 @@ bool message_read_lookup(struct unpack *unpack, struct message_blob *blob)
     return unpack_done(unpack);
 }
 
+/* A chunk of draws begins with their number. */
+static bool is_chunk(const void *bytes, size_t len)
+{
+    double draws = 0;
+    if (len >= sizeof draws)
+        memcpy(&draws, bytes, sizeof draws);
+    return draws >= 1 && draws <= 0x1p53;
+}
+
 void message_keep(struct packet *packet, const struct message_blob *blob)
 {
     blob_head(packet, MESSAGE_KEEP, blob->kind, blob->key);
@@ -121,8 +132,7 @@ bool message_read_keep(struct unpack *unpack, struct message_blob *blob)
 {
     read_blob_head(unpack, blob);
     blob->bytes = unpack_bytes(unpack, &blob->len);
-    /* a chunk of draws begins with their number */
-    return unpack_done(unpack) && (blob->kind != EPS_CACHE_CHUNK || blob->len >= sizeof(double));
+    return unpack_done(unpack) && (blob->kind != EPS_CACHE_CHUNK || is_chunk(blob->bytes, blob->len));
 }
 
 void message_found(struct packet *packet, bool found, const void *bytes, size_t len)
@@ -195,7 +205,7 @@ static bool read_chunks(struct unpack *unpack, struct answer *answer)
         struct answer_chunk *chunk = &answer->chunks[i];
         unpack_key(unpack, chunk->key);
         const void *bytes = unpack_bytes(unpack, &chunk->len);
-        chunk->bytes = chunk->len >= sizeof(double) ? malloc(chunk->len) : NULL; /* it begins with their number */
+        chunk->bytes = is_chunk(bytes, chunk->len) ? malloc(chunk->len) : NULL;
         if (!chunk->bytes)
             return false;
         memcpy(chunk->bytes, bytes, chunk->len);
@@ -480,7 +490,7 @@ bool message_read_answer(struct unpack *unpack, enum question_kind kind, struct 
     *answer = (struct answer){0};
     bool whole = read_error(unpack, &answer->error);
     answer->compute_seconds = unpack_real(unpack);
-    whole = whole && answer->compute_seconds >= 0 && isfinite(answer->compute_seconds);
+    whole = whole && answer->compute_seconds >= 0 && answer->compute_seconds <= SECONDS_MOST;
     if (!whole || answer->error.status != EPS_OK)
         return whole && unpack_done(unpack);
     switch (kind) {

@@ -34,6 +34,26 @@ void answer_clear(struct answer *answer)
     *answer = (struct answer){0};
 }
 
+size_t answer_keep_portion(struct answer *answer, const struct eps_portion *portion)
+{
+    bool there[EPS_PORTION_CHUNKS] = {false};
+    size_t kept = 0, len = answer->chunks_len;
+    assert(portion->chunks <= EPS_PORTION_CHUNKS);
+    for (size_t i = 0; i < len; i++) {
+        size_t at = 0;
+        while (at < portion->chunks && memcmp(portion->keys[at], answer->chunks[i].key, sizeof portion->keys[at]) != 0)
+            at++;
+        if (at < portion->chunks && !there[at]) {
+            there[at] = true;
+            answer->chunks[kept++] = answer->chunks[i];
+        } else {
+            free(answer->chunks[i].bytes);
+        }
+    }
+    answer->chunks_len = kept;
+    return len - kept;
+}
+
 /* ---------------------------------------------------------------- the record of a result */
 
 /* Removes a member of an object and returns it as text; NULL if it is absent. */

@@ -56,6 +56,8 @@ void question_answer(const struct question *question, const struct eps_context *
                      void *user, struct answer *answer);
 void answer_fail(struct answer *answer, enum eps_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Drops the chunks that are none of the portion, or are there before. Returns how many. */
+size_t answer_keep_portion(struct answer *answer, const struct eps_portion *portion);
 /* Frees what the answer has, unless the caller took it and set it to NULL. */
 void answer_clear(struct answer *answer);
 

@@ -190,6 +190,7 @@ static void count_draws(const void *chunk, size_t len)
     double draws = 0;
     assert(len >= sizeof draws);
     memcpy(&draws, chunk, sizeof draws);
+    assert(draws >= 1 && draws <= 0x1p53);
     metric_add(METRIC_DRAWS, (int64_t)draws);
 }
 

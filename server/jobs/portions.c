@@ -3,21 +3,29 @@
  * until they are looked up, and the portions of a run that has ended are withdrawn. The cache gets a copy of each, from
  * which the job continues after a restart.
  *
+ * What is at the broker goes to workers in the order in which it came, whoever asked it. So of one computation, only as
+ * many portions are under way as keep the workers busy, and others wait for no more than these.
+ *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 #include "server/jobs/portions.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/broker/broker.h"
 #include "server/jobs/realm.h"
 #include "server/ops/clock.h"
+#include "server/ops/metrics.h"
 
 #define LOOK_SECONDS 0.05   /* between two calls of stops() */
 #define PORTION_SECONDS 2.0 /* that a portion takes, about; for the order of tasks */
+#define AHEAD 2             /* portions under way for each thread of a worker, and if there is none */
+#define PORTIONS_MOST 8192  /* of a computation at a time; the library announces fewer */
 
 enum portion_state {
+    PORTION_HELD,  /* until fewer are under way */
     PORTION_WAITS, /* for a thread */
     PORTION_ASKED, /* a thread has it */
     PORTION_DRAWN,
@@ -41,6 +49,8 @@ struct portions {
     pthread_mutex_t mutex;
     pthread_cond_t news;        /* a portion has changed its state */
     struct portion *all, **end; /* oldest first, as they are looked up */
+    size_t len;
+    size_t under_way; /* those for which there is a task */
 };
 
 /* ---------------------------------------------------------------- whose draws are divided */
@@ -68,6 +78,8 @@ static void free_locked(struct portion *portion)
     *link = portion->next;
     if (portion->portions->end == &portion->next)
         portion->portions->end = link;
+    assert(portion->portions->len > 0);
+    portion->portions->len--;
     answer_clear(&portion->answer);
     free(portion);
 }
@@ -75,11 +87,27 @@ static void free_locked(struct portion *portion)
 /* It is freed now, or when its thread has ended. */
 static void drop_locked(struct portion *portion)
 {
+    struct portions *portions = portion->portions;
     atomic_store(&portion->unwanted, true);
-    bool queued = portion->state == PORTION_WAITS;
-    if (queued ? pool_withdraw(portion->portions->computation->server->remote, &portion->task)
-               : portion->state != PORTION_ASKED)
+    bool withdrawn =
+        portion->state == PORTION_WAITS && pool_withdraw(portions->computation->server->remote, &portion->task);
+    portions->under_way -= withdrawn;
+    if (withdrawn || (portion->state != PORTION_WAITS && portion->state != PORTION_ASKED))
         free_locked(portion);
+}
+
+/* Starts those that are held, oldest first, as far as there is room. */
+static void submit_locked(struct portions *portions)
+{
+    const struct server *server = portions->computation->server;
+    size_t most = AHEAD + AHEAD * broker_threads(server->broker);
+    for (struct portion *portion = portions->all; portion && portions->under_way < most; portion = portion->next) {
+        if (portion->state == PORTION_HELD) {
+            portion->state = PORTION_WAITS;
+            portions->under_way++;
+            pool_submit(server->remote, &portion->task);
+        }
+    }
 }
 
 static bool on_canceled(void *user)
@@ -155,14 +183,19 @@ static void run(struct pool_task *task)
     pthread_mutex_unlock(&portions->mutex);
     bool drawn = !atomic_load(&portion->unwanted) && ask(portion);
     computation_spent(portions->computation, portion->answer.compute_seconds);
+    if (drawn)
+        metric_add(METRIC_BROKER_MALFORMED, (int64_t)answer_keep_portion(&portion->answer, &portion->what));
     for (size_t i = 0; drawn && i < portion->answer.chunks_len; i++) {
         const struct answer_chunk *chunk = &portion->answer.chunks[i];
         computation_keep(portions->computation, EPS_CACHE_CHUNK, chunk->key, chunk->bytes, chunk->len);
     }
     pthread_mutex_lock(&portions->mutex);
     portion->state = drawn ? PORTION_DRAWN : PORTION_NOT_DRAWN;
+    assert(portions->under_way > 0);
+    portions->under_way--;
     if (atomic_load(&portion->unwanted))
         free_locked(portion);
+    submit_locked(portions);
     pthread_cond_broadcast(&portions->news);
     pthread_mutex_unlock(&portions->mutex);
 }
@@ -200,6 +233,7 @@ void portions_destroy(struct portions *portions)
     drop_run_locked(portions, NULL);
     while (portions->all)
         pthread_cond_wait(&portions->news, &portions->mutex);
+    assert(!portions->len && !portions->under_way);
     pthread_mutex_unlock(&portions->mutex);
     pthread_cond_destroy(&portions->news);
     pthread_mutex_destroy(&portions->mutex);
@@ -248,7 +282,8 @@ void portions_ahead(struct portions *portions, const struct eps_portion *announc
     pthread_mutex_lock(&portions->mutex);
     if (!announced->chunks)
         drop_run_locked(portions, announced->run);
-    if (portion && is_known_locked(portions, announced)) { /* from a cell that was killed and begins anew */
+    /* It is known from a cell that was killed and begins anew. */
+    if (portion && (portions->len == PORTIONS_MOST || is_known_locked(portions, announced))) {
         free(portion);
         portion = NULL;
     }
@@ -260,8 +295,9 @@ void portions_ahead(struct portions *portions, const struct eps_portion *announc
         portion->what = *announced;
         *portions->end = portion;
         portions->end = &portion->next;
-        pool_submit(portions->computation->server->remote, &portion->task);
+        portions->len++;
     }
+    submit_locked(portions);
     pthread_mutex_unlock(&portions->mutex);
 }
 

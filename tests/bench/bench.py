@@ -104,7 +104,8 @@ def main():
     print("\nShort jobs solved in this process and by a confined one (--isolate on), without HTTP\n", flush=True)
     subprocess.run([os.path.join(options.objects, "tests/bench/bench_isolation")], check=True)
     print("\nJobs by a worker through RabbitMQ and by the server\n", flush=True)
-    subprocess.run([sys.executable, os.path.join(HERE, "broker.py"), "--build", options.build], check=True)
+    subprocess.run([sys.executable, os.path.join(HERE, "broker.py"), "--build", options.build, "--objects",
+                    options.objects], check=True)
     print("\nOne long Monte Carlo job on many workers, simulated from what is measured with one\n", flush=True)
     subprocess.run([sys.executable, os.path.join(HERE, "simulate.py"), "--build", options.build], check=True)
     subprocess.run([sys.executable, os.path.join(HERE, "throughput.py"), "--build", options.build, "--objects",

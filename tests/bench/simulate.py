@@ -40,6 +40,7 @@ BASE = {"n": 4096, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
 KINDS = {"epsilon": ({**BASE, "delta": 1e-3}, 2 + 5 * 1024), "delta": ({**BASE, "epsilon": 20}, 2 + 5)}
 FEW, MANY = 100_000, 400_000  # samples
 BROKER_JOBS = 1024
+UNDER_WAY = 2  # portions at the broker for each thread of a worker, and as many besides: server/jobs/portions.c
 # Of lib/accountants/monte_carlo/draws.c: bytes and number of blocks that are announced, and the least number of
 # portions that they are; how many portions a run has before they become longer, and the most blocks of one.
 AHEAD_BYTES, AHEAD_MOST, AHEAD_LEAST, PORTIONS_MOST, CHUNKS_MOST = 64e6, 1 << 20, 64, 1024, 256
@@ -262,6 +263,10 @@ def costs_of(few, many):
                  max(few.server - each * len(few.portions), 0))
 
 
+def window_of(workers):
+    return min(BROKER_JOBS, UNDER_WAY * (workers + 1))
+
+
 def drawn(portions, count):
     return random.Random(1).choices(portions, k=count)
 
@@ -274,7 +279,8 @@ def report(name, runs, costs):
           f"{1e3 * costs.pause:.1f} ms; the rest of the job takes {costs.fixed:.1f} s.")
     for workers, run in runs.items():
         cores = max(os.cpu_count() - run.others, 0.5)
-        said = simulate(drawn(portions, len(run.portions)), workers, costs, BROKER_JOBS, len(run.portions), cores)
+        count = len(run.portions)
+        said = simulate(drawn(portions, count), workers, costs, window_of(workers), count, cores)
         print(f"  {workers} workers here: {run.elapsed:5.1f} s, simulated {said:5.1f} s "
               f"({100 * (said / run.elapsed - 1):+.0f}%) on {cores:.1f} cores", flush=True)
 
@@ -291,7 +297,7 @@ def predict(portions, costs, few, numbers):
         each = costs._replace(server=few.server + times * max(costs.server - few.server, 0),
                               broker=few.broker + times * max(costs.broker - few.broker, 0))
         for workers in PREDICTED:
-            took = simulate(long, workers, each, BROKER_JOBS, int(ahead / BLOCKS / times))
+            took = simulate(long, workers, each, window_of(workers), int(ahead / BLOCKS / times))
             print(f"  {hours:>12,}{workers:>9,}{count:>10,}{times * mean:>7.1f} s{took:>9,.0f} s"
                   f"{100 * sum(long) / workers / took:>11.0f}%", flush=True)
 

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from broker import SERVER, Broker, Worker
-from conftest import BINARY, ENDLESS, GAUSSIAN, check_problem, until
+from conftest import BINARY, ENDLESS, GAUSSIAN, INSTRUMENTED, X86, check_problem, until
 from network import Network
 from test_isolation import bare
 
@@ -23,6 +23,7 @@ BANDS = {"n": 64, "matrix": {"family": "banded", "bands": 4, "toeplitz": True},
          "accountant": {"method": "monte_carlo", "seed": 5}}
 VERIFICATION = dict(BANDS, n=128)
 DIVIDED = dict(BANDS, n=4096)  # its draws take seconds
+UNBOUNDED = dict(DIVIDED, accountant=dict(DIVIDED["accountant"], samples=2 * 10 ** 6))  # they take minutes
 SWEEP = {"base": BANDS, "grid": {"/noise_multiplier": [1.0, 1.5], "/accountant/seed": [1, 2]}}
 PLAN = {"n": 12, "batch_size": 10, "dataset_size": 30, "epsilon": 4, "delta": 1e-5,
         "families": ["identity", "square_root"]}
@@ -184,13 +185,35 @@ def test_draws_are_divided_among_workers(serve, launch, hire, count):
 
 def test_workers_stop_when_a_divided_job_is_canceled(serve, hire):
     server, workers = serve("--broker-split", "0"), [hire() for _ in range(2)]
-    endless = dict(DIVIDED, accountant=dict(DIVIDED["accountant"], samples=2 * 10 ** 6))
-    path = server.post(endless).json()["links"]["self"]
+    path = server.post(UNBOUNDED).json()["links"]["self"]
     until(lambda: all(worker.computes() for worker in workers))
     cancel(server, path)
     until(lambda: not any(worker.computes() for worker in workers), patience=1)
     assert server.get(path).json()["status"] == "canceled"
     until(lambda: server.metric("epsilond_broker_divided_jobs") == 0)
+    assert server.solve(GAUSSIAN)["attempts"] == 1
+
+
+def test_others_do_not_wait_for_a_divided_job(serve, hire):
+    """The broker gives out what came first, so not all of the job may be there."""
+    server, worker = serve("--broker-split", "0"), hire()
+    until(lambda: server.metric("epsilond_broker_workers") == 1)
+    path = server.post(UNBOUNDED).json()["links"]["self"]
+    until(lambda: len(worker.answered()) > 20)  # of the longest run
+    before = len(worker.answered())
+    assert server.solve(GAUSSIAN)["attempts"] == 1
+    assert len(worker.answered()) - before < 10
+    cancel(server, path)
+
+
+def test_workers_stop_when_the_time_of_a_divided_job_is_over(serve, hire):
+    server, workers = serve("--broker-split", "0", "--max-seconds", "60" if INSTRUMENTED else "8"), [hire(), hire()]
+    path = server.post(UNBOUNDED).json()["links"]["self"]
+    until(lambda: all(worker.computes() for worker in workers))
+    job = server.get(f"{path}?wait=100").json()
+    until(lambda: not any(worker.computes() for worker in workers), patience=1)
+    assert job["status"] == "failed" and job["error"]["type"] == "/problems/timeout"
+    assert server.metric("epsilond_broker_divided_jobs") == 0
     assert server.solve(GAUSSIAN)["attempts"] == 1
 
 
@@ -219,6 +242,21 @@ def test_a_worker_stops_when_its_job_is_canceled(serve, hire):
     until(lambda: not worker.computes(), patience=1)
     assert worker.answered() == [] and server.get(path).json()["status"] == "canceled"
     assert server.solve(GAUSSIAN)["attempts"] == 1 and len(worker.answered()) == 1
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_job_that_is_submitted_again_at_once_is_computed(serve, hire, threads):
+    """The server's thread and the worker have not ended what was canceled when they get the same question again."""
+    server, worker = serve("--workers", "2"), hire("--workers", threads)
+    path = computing(server, worker)
+    for done in range(8):
+        cancel(server, path)
+        path = server.post(ENDLESS).json()["links"]["self"]
+        until(lambda: len(worker.began()) > done + 1 and worker.computes())
+        assert server.get(path).json()["status"] == "running"
+    cancel(server, path)
+    assert server.solve(GAUSSIAN)["attempts"] == 1
 
 
 @pytest.mark.sanitized
@@ -259,6 +297,20 @@ def test_a_job_that_ends_three_workers_fails(serve, hire):
     assert failed["status"] == "failed" and failed["error"]["type"] == "/problems/crashed"
     assert "given to workers 3 times" in failed["error"]["detail"]
     assert server.metric("epsilond_broker_dead_total") == 1
+
+
+def test_a_worker_without_memory_gives_its_question_back(serve, hire):
+    """There is none when the question arrives. When there is again, it takes the next one."""
+    server, worker = serve(), hire()
+    until(lambda: server.metric("epsilond_broker_workers") == 1)
+    nothing = b"\x31\xc0\xc3" if X86 else b"\x00\x00\x80\xd2\xc0\x03\x5f\xd6"  # returns NULL
+    before = server.overwrite("errand_create", nothing, worker.process.pid)
+    path = server.post(VERIFICATION).json()["links"]["self"]
+    failed = server.get(path + "?wait=60").json()
+    assert failed["status"] == "failed" and "given to workers 3 times" in failed["error"]["detail"]
+    assert worker.log().count("out of memory") == 3
+    server.overwrite("errand_create", before, worker.process.pid)
+    assert server.solve(GAUSSIAN)["attempts"] == 1 and len(worker.answered()) == 1
 
 
 def test_a_worker_that_may_answer_otherwise_is_refused(serve, hire):

@@ -1,4 +1,4 @@
-"""What takes hours on one machine, through a server, RabbitMQ and workers, one for each core here:
+"""What takes long on one machine, through a server, RabbitMQ and workers, one for each core here:
 
 - The production run of b-min-sep subsampling (Dong and Ganesh 2026), section 7.4: 7,200 steps, 256 bands, batches of
   1,793 of 14,745,600 examples, truncated at 2,048, epsilon 10, delta 1.301e-8. The paper verifies sigma 0.47 by draws
@@ -6,8 +6,8 @@
   truncated ones, as a job that travels as a whole; and their delta at 0.47 by draws that are divided.
 - A plan of more than 1,000 candidates.
 
-With REPRODUCE=1, as in `make reproduce`, these, for hours. Otherwise smaller ones, whose answers are compared with
-those of a server without workers, to the bit.
+With REPRODUCE=1, as in `make reproduce`, these: 20 minutes on two cores. Otherwise smaller ones, whose answers are
+compared with those of a server without workers, to the bit.
 
     [REPRODUCE=1] reproduce_workers.py --build build
 

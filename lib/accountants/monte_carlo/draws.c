@@ -25,15 +25,17 @@ enum {
     BATCHES = EPS__MC_CHUNK / EPS__LANES
 };
 
+#ifndef PORTION_OPERATIONS     /* as in tests/bench/portions_*.c */
 #define PORTION_OPERATIONS 5e9 /* the same of a portion: much more than sending it, and opening its law, takes */
-#define PORTIONS_MOST 1024     /* of a run: those of long runs are longer */
-#define AHEAD_BYTES 64e6       /* of the blocks that are announced before they are needed, */
-#define AHEAD_MOST (1 << 20)   /* their number, */
-#define AHEAD_LEAST 64         /* and that of their portions */
-#define BLOCK_OPERATIONS 4e8   /* approximate operations of a block; this much work is lost if the process is killed */
-#define POLL_OPERATIONS 3e6    /* operations between two polls for cancellation */
-#define JUDGED 0.3             /* seconds of draws after which their rate is known, */
-#define HOPELESS 4.0           /* and they end early if they would take so many times the time that is left */
+#endif
+#define PORTIONS_MOST 1024   /* of a run: those of long runs are longer */
+#define AHEAD_BYTES 64e6     /* of the blocks that are announced before they are needed, */
+#define AHEAD_MOST (1 << 20) /* their number, */
+#define AHEAD_LEAST 64       /* and that of their portions */
+#define BLOCK_OPERATIONS 4e8 /* approximate operations of a block; this much work is lost if the process is killed */
+#define POLL_OPERATIONS 3e6  /* operations between two polls for cancellation */
+#define JUDGED 0.3           /* seconds of draws after which their rate is known, */
+#define HOPELESS 4.0         /* and they end early if they would take so many times the time that is left */
 
 double eps__mc_now(void)
 {
@@ -140,7 +142,16 @@ static void block_key(uint8_t key[EPS__HASH_BYTES], const struct wave *wave, uin
     eps__hash_final(&hash, key);
 }
 
-/* Reads a block from the context's cache. False if it is missing or of another size. */
+/* Whether these may be the numbers of a block of so many draws. */
+static bool is_block(const double *numbers, size_t len, uint64_t draws)
+{
+    bool is = numbers[0] == (double)draws;
+    for (size_t i = 1; i < len && is; i++)
+        is = numbers[i] >= 0;
+    return is;
+}
+
+/* Reads a block from the context's cache. False if it is missing, or is none; then the estimator is unchanged. */
 static bool fetch(struct eps__mc_estimator *estimator, const struct eps_context *context, const uint8_t *key,
                   uint64_t draws)
 {
@@ -149,10 +160,9 @@ static bool fetch(struct eps__mc_estimator *estimator, const struct eps_context 
     if (!context || !context->cache_get || !context->cache_put ||
         !context->cache_get(context->user, EPS_CACHE_CHUNK, key, &blob, &len))
         return false;
-    bool whole = len == blob_len(estimator);
+    const double *numbers = blob;
+    bool whole = len == blob_len(estimator) && is_block(numbers, len / sizeof *numbers, draws);
     if (whole) {
-        const double *numbers = blob;
-        whole = numbers[0] == (double)draws;
         estimator->count = draws;
         estimator->largest = numbers[1];
         memcpy(estimator->sums, numbers + EPS__MC_HEADER, len - EPS__MC_HEADER * sizeof *numbers);

@@ -98,12 +98,34 @@ TEST(a_question_is_not_asked_twice_at_a_time)
 {
     struct asked asked, other;
     begin();
+    assert_false(asked_already(&table, ids[0]));
     assert_true(asked_add(&table, &asked, ids[0]));
-    assert_false(asked_add(&table, &other, ids[0]));
+    assert_true(asked_already(&table, ids[0]) && !asked_already(&table, ids[1]));
     assert_true(asked_add(&table, &other, ids[1]));
     assert_true(other.of.nonce != asked.of.nonce);
     asked_remove(&table, &asked);
+    assert_false(asked_already(&table, ids[0]));
     asked_remove(&table, &other);
+    asked_clear(&table);
+}
+
+/* Its worker stops, so a question that is asked again must not be taken for the one that this worker has. */
+TEST(an_asking_that_was_given_up_does_not_count)
+{
+    struct asked asked;
+    begin();
+    assert_true(asked_add(&table, &asked, ids[0]));
+    struct letter_of before = asked.of;
+    asked.state = ASKED_KEPT;
+    assert_int_equal(say(ids[0], before.nonce, "a", MESSAGE_PROGRESS, 0), ASKED_TAKEN);
+    asked_remove(&table, &asked);
+    assert_true(asked_add(&table, &asked, ids[0]));
+    assert_int_equal(say(ids[0], before.nonce, "a", MESSAGE_PROGRESS, 0), ASKED_UNWANTED);
+    assert_true(asked.state == ASKED_UNSENT && asked.of.nonce != before.nonce && !asked.worker[0]);
+    asked.state = ASKED_KEPT;
+    assert_int_equal(say(ids[0], asked.of.nonce, "b", MESSAGE_PROGRESS, 0), ASKED_TAKEN);
+    assert_int_equal(answer(ids[0], before.nonce, "a"), ASKED_TAKEN); /* it was as good as ready */
+    asked_remove(&table, &asked);
     asked_clear(&table);
 }
 
@@ -312,12 +334,14 @@ TEST(workers_are_accepted_refused_and_lost)
 {
     struct roll roll = {0};
     struct roll_demand demand = {.max_bytes = 100};
-    struct letter_status status = {.name = "a", .max_bytes = 100};
+    struct letter_status status = {.name = "a", .max_bytes = 100, .threads = 3};
     bool fresh;
     build_own(&demand.build);
     status.build = demand.build;
     assert_string_equal(roll_note(&roll, &status, &demand, 1, &fresh)->why, "");
     assert_true(fresh && roll_ready(&roll, 2) == 1);
+    assert_int_equal(roll_threads(&roll, 2), 3);
+    status.threads = UINT64_MAX;
     roll_note(&roll, &status, &demand, 3, &fresh);
     assert_false(fresh);
     strcpy(status.name, "b");
@@ -328,6 +352,7 @@ TEST(workers_are_accepted_refused_and_lost)
     assert_non_null(strstr(roll_note(&roll, &status, &demand, 3, &fresh)->why, "accounting version"));
     assert_int_equal(roll_state(&roll.workers[1], 4), WORKER_REFUSED);
     assert_true(roll.len == 2 && roll_ready(&roll, 4) == 1);
+    assert_int_equal(roll_threads(&roll, 4), ROLL_THREADS_MOST); /* of the one that is ready */
     assert_int_equal(roll_state(&roll.workers[0], 4 + ROLL_SILENT_SECONDS), WORKER_LOST);
     assert_int_equal(roll_ready(&roll, 4 + ROLL_SILENT_SECONDS), 0);
     roll_forget(&roll, 4 + ROLL_GONE_SECONDS);

@@ -219,6 +219,14 @@ TEST(answers_arrive_as_they_are)
             assert_int_equal(answer.result->version, sent.result->version);
         }
         answer_clear(&answer);
+        static const double none[] = {-1, NAN, INFINITY, 1e300}; /* which a key would be charged */
+        for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+            sent.compute_seconds = none[i];
+            message_answer(&packet, &question, &sent);
+            payload = payload_of(&packet);
+            assert_false(message_read_answer(&payload, question.kind, &answer));
+            answer_clear(&answer);
+        }
         answer_clear(&sent);
     }
     packet_clear(&packet);
@@ -245,6 +253,7 @@ TEST(draws_travel)
 
     const struct question question = {.kind = QUESTION_DRAW, .job = job, .portion = portion.bytes};
     struct lent lent;
+    double draws = 1024;
     struct answer answer, sent = {.chunks = calloc(2, sizeof *sent.chunks), .chunks_len = 2};
     assert_non_null(sent.chunks);
     message_question(&packet, &(struct lent){.question = question, .max_n = 1000});
@@ -258,6 +267,7 @@ TEST(draws_travel)
         sent.chunks[i].bytes = calloc(i + 1, 8);
         assert_non_null(sent.chunks[i].bytes);
         memset(sent.chunks[i].bytes, (int)i + 3, sent.chunks[i].len);
+        memcpy(sent.chunks[i].bytes, &draws, sizeof draws);
     }
     message_answer(&packet, &question, &sent);
     payload = payload_of(&packet);
@@ -274,9 +284,41 @@ TEST(draws_travel)
     payload = payload_of(&packet);
     assert_false(message_read_answer(&payload, QUESTION_DRAW, &answer));
     answer_clear(&answer);
+    sent.chunks[1].len = 16;
+    static const double none[] = {NAN, INFINITY, -1024, 0, 1e300}; /* no number of draws */
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        struct message_blob blob = {.kind = EPS_CACHE_CHUNK, .bytes = &none[i], .len = sizeof none[i]}, kept;
+        memcpy(sent.chunks[1].bytes, &none[i], sizeof none[i]);
+        message_answer(&packet, &question, &sent);
+        payload = payload_of(&packet);
+        assert_false(message_read_answer(&payload, QUESTION_DRAW, &answer));
+        answer_clear(&answer);
+        message_keep(&packet, &blob);
+        payload = payload_of(&packet);
+        assert_false(message_read_keep(&payload, &kept));
+    }
     answer_clear(&sent);
     packet_clear(&packet);
     api_job_destroy(job);
+}
+
+TEST(of_what_was_drawn_only_the_portion_is_kept)
+{
+    static const uint8_t keys[] = {2, 9, 1, 2, 3, 1}; /* 9 is of another portion, and two are there twice */
+    static const uint8_t kept[] = {2, 1, 3};
+    struct eps_portion portion = {.chunks = 3, .keys = {{1}, {2}, {3}}};
+    struct answer answer = {.chunks = calloc(sizeof keys / sizeof keys[0], sizeof *answer.chunks)};
+    assert_non_null(answer.chunks);
+    for (; answer.chunks_len < sizeof keys; answer.chunks_len++) {
+        answer.chunks[answer.chunks_len].key[0] = keys[answer.chunks_len];
+        answer.chunks[answer.chunks_len].bytes = malloc(8);
+        assert_non_null(answer.chunks[answer.chunks_len].bytes);
+    }
+    assert_int_equal(answer_keep_portion(&answer, &portion), 3);
+    assert_int_equal(answer.chunks_len, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(answer.chunks[i].key[0], kept[i]);
+    answer_clear(&answer);
 }
 
 /* Reads a payload as each message. */

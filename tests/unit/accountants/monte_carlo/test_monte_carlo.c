@@ -443,16 +443,22 @@ static void assert_same(const struct eps__answer *a, const struct eps__answer *b
     assert_true(a->draws.samples == b->draws.samples && a->draws.seed == b->draws.seed && a->draws.samples > 0);
 }
 
-TEST(bits_do_not_depend_on_who_draws)
+static struct eps_job square_root_like(void)
 {
     struct eps_job job = poisson_like(48, 0.1);
-    double proven[] = {3, 1, 4};
     job.mechanism.matrix.family = EPS_FAMILY_SQUARE_ROOT;
     job.mechanism.matrix.bands = 4;
     job.mechanism.sampling.separation = 4;
     job.mechanism.sampling.p = 0.1;
     job.mechanism.sampling.examples_per_user = 1;
     job.mechanism.sampling.warm_start = true;
+    return job;
+}
+
+TEST(bits_do_not_depend_on_who_draws)
+{
+    struct eps_job job = square_root_like();
+    double proven[] = {3, 1, 4};
     for (int unknown = 0; unknown < 3; unknown++) {
         struct eps__answer plain, other;
         job.query.epsilon = unknown == 0 ? NAN : 1;
@@ -483,6 +489,33 @@ TEST(bits_do_not_depend_on_who_draws)
         assert_same(&plain, &other);
         forget(caller);
     }
+}
+
+TEST(a_block_that_is_none_is_drawn_again)
+{
+    struct eps_job job = square_root_like();
+    struct eps__answer plain, other;
+    struct caller *caller = calloc(1, sizeof *caller);
+    assert_non_null(caller);
+    caller->patience = SIZE_MAX;
+    struct eps_context context = context_of(caller);
+    job.query.epsilon = NAN;
+    job.query.delta = 4e-2;
+    job.query.noise_multiplier = 2;
+    assert_int_equal(draw_alone(&plain, &context, job, EPS_REMOVE, 3), EPS_OK);
+    size_t all = caller->kept_len;
+    for (size_t i = 0; i < all; i++) {
+        double *numbers = caller->kept[i].blob;
+        size_t last = caller->kept[i].len / sizeof *numbers - 1;
+        if (i % 4 == 0)
+            numbers[0] += 16; /* draws */
+        else
+            numbers[i % 4 == 1 ? 1 : i % 4 == 2 ? last / 2 : last] = i % 2 ? NAN : -1;
+    }
+    assert_int_equal(draw_alone(&other, &context, job, EPS_REMOVE, 3), EPS_OK);
+    assert_same(&plain, &other);
+    assert_true(all > 2 && caller->kept_len == 2 * all && caller->hits == all);
+    forget(caller);
 }
 
 /* ------------------------------------------------------------ draws made elsewhere */
