@@ -141,10 +141,10 @@ def test_a_cell_is_confined(launch):
     server.solve(DP_SGD)
     for pid in server.cells():
         process = pathlib.Path(f"/proc/{pid}")
-        assert sorted(os.listdir(process / "fd")) == ["0", "1", "2", "3"]
+        # A cell that has just been started may not have come to confine itself, which it does before it takes a job.
+        until(lambda: sorted(os.listdir(process / "fd")) == ["0", "1", "2", "3"])
         assert os.readlink(process / "fd" / "3").startswith("socket:")
         assert b"SECRET" not in (process / "environ").read_bytes()
-        # A cell that has just been started may not have come to confine itself, which it does before it takes a job.
         until(lambda: (process / "oom_score_adj").read_text() == "500\n")
         until(lambda: resource.prlimit(pid, resource.RLIMIT_CORE) == (0, 0))
         if not INSTRUMENTED:
