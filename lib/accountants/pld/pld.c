@@ -260,7 +260,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         atoms = fmin(size + 1, 76 * sqrt(size * setting->p) + 800);
     /* A window of 12 standard deviations, with a spacing of sqrt(0.6 tolerance) times one step's standard deviation. */
     double steps = step_count(setting), grid = 12 * sqrt(steps) / sqrt(0.6 * tolerance) + 4096;
-    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 1.8, pairs = 1;
+    double searches = setting->job->query.noise_multiplier > 0 ? 1 : 1.35, pairs = 1;
     /* Truncation composes several numbers of full batches, with two pairs for each branch. */
     if (mechanism->sampling.truncation)
         pairs = hardly_ever_full(setting) ? 1.5 : 3;
