@@ -125,9 +125,8 @@ struct store {
     int wal_kept;                      /* of them, those that readers kept in the log at the last checkpoint */
     atomic_uint_fast64_t pending;      /* bytes of blobs queued to the writer */
     atomic_uint_fast64_t bytes;        /* size of the database at the last measurement */
-    int64_t offset;                    /* ms: the time of day less the monotonic one, as believed; the writer's */
+    atomic_int_fast64_t offset;        /* ms: the time of day less the monotonic one, as believed */
     double jumped_at;                  /* monotonic ms when the clock was first found further ahead; INFINITY: never */
-    atomic_int_fast64_t disbelieved;   /* ms of the time of day */
     double measure_at;                 /* of the next measurement in monotonic seconds; belongs to the writer thread */
 };
 

@@ -34,7 +34,7 @@ struct sweep {
 void store__time_begin(struct store *store, int64_t alive)
 {
     int64_t now = clock_now_ms();
-    store->offset = (alive > 0 && alive < now ? alive : now) - (int64_t)(clock_monotonic() * 1000);
+    atomic_store(&store->offset, (alive > 0 && alive < now ? alive : now) - (int64_t)(clock_monotonic() * 1000));
     store->jumped_at = INFINITY;
     store__time_look(store);
 }
@@ -42,22 +42,23 @@ void store__time_begin(struct store *store, int64_t alive)
 void store__time_look(struct store *store)
 {
     double monotonic = clock_monotonic() * 1000;
-    int64_t offset = clock_now_ms() - (int64_t)monotonic, jump = offset - store->offset;
+    int64_t offset = clock_now_ms() - (int64_t)monotonic, jump = offset - atomic_load(&store->offset);
     bool first = isinf(store->jumped_at);
     if (jump <= JUMP_MS || (!first && monotonic - store->jumped_at >= HELD_MS)) {
-        store->offset = offset;
+        atomic_store(&store->offset, offset);
         store->jumped_at = INFINITY;
     } else if (first) {
         store->jumped_at = monotonic;
         log_event(LOG_LEVEL_WARN, "clock", "days_ahead=%lld detail=\"nothing expires for a day; is the clock right?\"",
                   (long long)(jump / DAY_MS));
     }
-    atomic_store(&store->disbelieved, offset - store->offset);
 }
 
+/* The clock may have jumped since it was looked at. */
 int64_t store__time(struct store *store)
 {
-    return clock_now_ms() - atomic_load(&store->disbelieved);
+    int64_t now = clock_now_ms(), believed = (int64_t)(clock_monotonic() * 1000) + atomic_load(&store->offset);
+    return now - believed > JUMP_MS ? believed : now;
 }
 
 /* ---------------------------------------------------------------- what has expired */

@@ -179,11 +179,16 @@ YEAR = 365 * 24 * 3600
 @pytest.mark.parametrize("restart", [True, False] if size("CLOCK", 0) else [True], ids=lambda restart: str(restart))
 def test_the_clock_jumps_by_a_year(tmp_path, reference, restart):
     """Nothing expires because of that, and keys are those of the same resources."""
-    work, before = Work(reference, SEED), 0
-    folder = tmp_path / "server"
-    folder.mkdir()
+    for number in range(size("CLOCK", 1)):
+        folder = tmp_path / f"server{number}"
+        folder.mkdir()
+        jump_by_a_year(folder, Work(reference, SEED + number), restart)
+
+
+def jump_by_a_year(folder, work, restart):
+    before = 0
     with shimmed(folder) as (server, faults):
-        for seconds in [YEAR, 0, -YEAR, 0] * size("CLOCK", 1):
+        for seconds in [YEAR, 0, -YEAR, 0]:
             work.start(server, 1)
             if restart:
                 time.sleep(0.1)
@@ -203,6 +208,7 @@ def test_the_clock_jumps_by_a_year(tmp_path, reference, restart):
         assert "event=clock" in server.log_text()
         assert server.metric("epsilond_jobs_crashed_total") == 0
         server.stop()
+
 
 
 PAGE = 4096
@@ -270,7 +276,12 @@ def test_bits_that_flip(launch, tmp_path, reference):
             assert again.status_code in (200, 202), (page, bit, again.text)
             link = again.json()["links"]["self"] + "?wait=1"
             until(lambda: is_final(damaged.get(link).json()) or damaged.get("/readyz").status_code == 503)
-            document = damaged.get(link).json()
+            reply = damaged.get(link)
+            if reply.status_code == 500:  # it shares the page with what is damaged
+                assert "could not be read" in check_problem(reply, 500, "internal")["detail"]
+                assert damaged.metric("epsilond_store_failures_total") > 0
+                continue
+            document = reply.json()
             if not is_final(document):  # nor what has ended
                 continue
             assert document["status"] == "succeeded", (page, bit, document)
