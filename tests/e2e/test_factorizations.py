@@ -214,9 +214,9 @@ def test_a_factorisation_of_a_kept_job_is_not_evicted(launch, phases):
     asked = {name: job[name] for name in ("noise_multiplier", "epsilon", "delta") if name in job}
     first = server.solve({"phases": training, **asked} if phases else job)
     factorization = (first["result"]["phases"][1] if phases else first["result"])["factorization"]
-    for n in range(100, 130):
-        server.solve({"n": n, "sampling": {"scheme": "poisson", "p": 0.01}, "noise_multiplier": 0.5 + n / 100,
-                      "delta": 1e-6})
+    for n in range(100, 130):  # loss distributions that are cached
+        server.solve({"n": n, "sampling": {"scheme": "poisson", "p": 0.01, "examples_per_user": 20},
+                      "noise_multiplier": 20 + n / 100, "delta": 1e-6})
     assert server.metric("epsilond_cache_evictions_total") > 0
     again = server.solve(job_of({"family": "stored", "id": factorization["id"]}))
     assert again["result"]["factorization"]["id"] == factorization["id"]
