@@ -180,8 +180,8 @@ static enum store_status read_stored(struct jobs *jobs, const char *id, struct d
         return status;
     if (record.status == JOB_SUCCEEDED) {
         status = jobs_result(jobs, record.hash, record.version, &result);
-        if (status == STORE_NONE) /* a lost row is reported like a damaged one */
-            status = STORE_CORRUPT;
+        if (status == STORE_NONE)
+            status = store_result_lost(record.hash);
     }
     if (status == STORE_OK) {
         *document = document_create(&record, result, NULL);

@@ -97,6 +97,11 @@ enum store_status store__result_present(struct store *store, const char *hash, i
     return status;
 }
 
+enum store_status store_result_lost(const char *hash)
+{
+    return store__damaged("results", hash);
+}
+
 /* Columns in the order of SQL_RESULT_READ. */
 static enum store_status result_of_row(struct result_record *result, sqlite3_stmt *row)
 {

@@ -238,6 +238,8 @@ void store_delete_group(struct store *store, enum group_kind_id kind, struct sto
 enum store_status store_read_job(struct store *store, const char *id, struct job_record *record);
 /* The result for the hash and accounting version. STORE_CORRUPT is logged and counted. */
 enum store_status store_read_result(struct store *store, const char *hash, int version, struct result_record **result);
+/* A job has this result, and there is no row of it: logs and counts that like a damaged row. Returns STORE_CORRUPT. */
+enum store_status store_result_lost(const char *hash);
 /* Reads the state of the key. STORE_CORRUPT is logged and counted. */
 enum store_status store_key_read(struct store *store, struct store_key *key);
 

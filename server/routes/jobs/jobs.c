@@ -21,7 +21,8 @@ enum store_status find_succeeded(struct server *server, const char *id, struct j
     enum store_status status = uuid_valid(id) ? store_read_job(server->store, id, record) : STORE_NONE;
     if (status == STORE_OK && record->status == JOB_SUCCEEDED) {
         status = jobs_result(server->jobs, record->hash, record->version, result);
-        status = status == STORE_NONE ? STORE_CORRUPT : status;
+        if (status == STORE_NONE)
+            status = store_result_lost(record->hash);
     }
     if (status != STORE_OK)
         job_record_clear(record);
