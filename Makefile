@@ -132,7 +132,7 @@ ARCHIVES := $(B)/libserver.a $(B)/libapi.a $(BIN)/libepsilon.a
 
 # ---------------------------------------------------------------- products
 
-.PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-faults soak-jobs corpus mutants lint analyse format \
+.PHONY: all deps deps-build demo example trainers test check bench reproduce soak soak-attacks soak-faults soak-steady soak-jobs corpus mutants lint analyse format \
         format-check asan tsan asan-e2e tsan-e2e coverage verify fuzz fuzzers fuzz-corpus image-check install uninstall clean help programs
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -332,7 +332,7 @@ coverage:
 	@+status=0; TEST_TIMEOUT=7200 E2E_TIMEOUT=14400 E2E_TEST_TIMEOUT=3600 GCOV_ERROR_FILE=/dev/null $(SUB) FLAVOUR=$@ SUITE="unit soak fuzz e2e" check || status=1; \
 	    GCOV=$$($(CC) -print-prog-name=gcov) $(PYTHON) tests/coverage/coverage.py build/$@ && exit $$status
 
-soak: soak-attacks soak-faults soak-jobs
+soak: soak-attacks soak-faults soak-steady soak-jobs
 
 # Hostile clients: measures the memory of the server and the waiting time of others; a cluster of brokers that loses
 # nodes; then the same with sanitizers.
@@ -342,7 +342,7 @@ soak-attacks:
 	@+$(SUB) $(PARALLEL) FLAVOUR=asan all
 	@set -e; for d in build/epsilond build/asan/epsilond; do echo "attacks: $$d"; \
 	    EPSILOND=$$d PYTHONDONTWRITEBYTECODE=1 timeout -s INT -k 60 7200 \
-	        $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short tests/soak; done
+	        $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short --ignore tests/soak/test_steady.py tests/soak; done
 
 # What tests/e2e/test_faults.py samples, at length: kills, cuts of power, calls that fail, bits that flip.
 soak-faults:
@@ -351,6 +351,13 @@ soak-faults:
 	@FAULTS_KILLS=1000 FAULTS_POWER=1000 FAULTS_CALLS=30 FAULTS_FLIPS=2000 FAULTS_CLOCK=10 \
 	    EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 \
 	    $(PYTHON) -m pytest -p no:cacheprovider -q --tb=short -o timeout=7200 tests/e2e/test_faults.py
+
+# An hour of mixed load, or STEADY_MINUTES: memory, disk, threads and files are as after its first quarter.
+soak-steady:
+	@+$(SUB) deps DEPS="$(DEPS_BUILD) $(DEPS_TEST)"
+	@+$(SUB) $(PARALLEL) all
+	@EPSILOND=$(BIN)/epsilond PYTHONDONTWRITEBYTECODE=1 \
+	    $(PYTHON) -m pytest -p no:cacheprovider -q -s --tb=short tests/soak/test_steady.py
 
 # Random jobs with sanitizers, a hundred thousand in some hours: continues where the last run stopped, SOAK_MINUTES at a
 # time.
@@ -502,7 +509,7 @@ help:
     'test       run all tests; ends with "N passed, N failed"' \
 	    'bench      compare with dp_accounting, and measure requests per second' \
 	    'reproduce  compare with the numbers of papers, and random mechanisms with true values' \
-	    'soak       hostile clients, lost brokers, faults, and a hundred thousand random jobs with sanitizers' \
+	    'soak       hostile clients, lost brokers, faults, an hour of mixed load, and 100,000 random jobs' \
 	    'corpus     compare 500 documents with the build of BASE (HEAD~1), after a refactoring' \
 	    'mutants    mutated lines that tests must detect (SHARE=0/1)' \
 	    'lint       format-check, clang with -Werror, clang-tidy' \
