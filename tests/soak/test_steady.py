@@ -71,7 +71,7 @@ def held(server):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
             fields = dict(line.split(":", 1) for line in lines)
-            memory += 1024 * int(fields["VmRSS"].split()[0])
+            memory += 1024 * int(fields["RssAnon"].split()[0])  # without the mapped database
             threads += int(fields["Threads"])
             files += len(os.listdir(f"/proc/{pid}/fd"))
     disk = sum(os.path.getsize(server.database + tail) for tail in ("", "-wal"))
