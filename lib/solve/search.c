@@ -127,12 +127,15 @@ static bool refine(struct search *search, double excess_width, double *last)
     return search->profile->class->refine(search->profile, search->direction, fmin(1.3 * sqrt(excess_width), 16));
 }
 
-/* Keeps the best ends so far. Each is proven, and a finer grid may be worse once rounding dominates. A value below an
- * earlier lower end shows that the grids enclose different numbers, such as bounds by curves with more and less points:
- * the earlier end then says nothing of this value. */
+/* Keeps the best ends so far. Each is proven, and a finer grid may be worse once rounding dominates. A lower end above
+ * the value of another grid shows that the grids enclose different numbers, such as bounds by curves with more and less
+ * points: the lower end is then that of the grid of the smaller value. */
 static void keep_best(struct eps__answer *answer, double value, double lower)
 {
-    answer->lower = value < answer->lower ? lower : fmax(answer->lower, lower);
+    if (value < answer->lower)
+        answer->lower = lower;
+    else if (!(lower > answer->value))
+        answer->lower = fmax(answer->lower, lower);
     answer->value = fmin(answer->value, value);
     answer->lower = fmin(answer->lower, answer->value);
 }

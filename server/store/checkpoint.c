@@ -58,7 +58,7 @@ static void *checkpointer_main(void *argument)
     return NULL;
 }
 
-/* Wakes the thread if it rests. Returns true, and lets it rest, if it has copied; if `wait`, then it has. */
+/* Wakes the thread if it rests. Returns whether it has copied; then it rests again. wait: waits until it has copied. */
 static bool copied(struct checkpointer *checkpointer, bool wait)
 {
     pthread_mutex_lock(&checkpointer->mutex);
