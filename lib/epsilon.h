@@ -32,7 +32,7 @@ extern "C" {
 #define EPS_VERSION "0.1.0"
 
 /* Raised with every change that can alter a result. Part of every cache key. */
-#define EPS_ACCOUNTING_VERSION 21
+#define EPS_ACCOUNTING_VERSION 22
 
 #if defined(__GNUC__)
 #define EPS_API __attribute__((visibility("default")))
@@ -132,6 +132,7 @@ enum eps_accountant {
     EPS_ACCOUNTANT_RENYI,
     EPS_ACCOUNTANT_CONDITIONAL_COMPOSITION,
     EPS_ACCOUNTANT_QUADRATURE,
+    EPS_ACCOUNTANT_GROUP_PRIVACY, /* replace_one under sampling */
     EPS_ACCOUNTANT_MONTE_CARLO,
     EPS_ACCOUNTANT_COUNT
 };

@@ -13,6 +13,7 @@
     row(pld)                     \
     row(quadrature)              \
     row(renyi)                   \
+    row(group_privacy)           \
     row(conditional_composition) \
     row(mmcc)                    \
     row(gaussian)                \

@@ -50,6 +50,7 @@ export const accountants = {
   renyi: 'exact moments',
   conditional_composition: 'balls in bins, composed step by step',
   quadrature: 'exact integrals for up to 4 bins',
+  group_privacy: 'a replaced example as one removed and one added',
   monte_carlo: 'estimates from random draws',
 };
 

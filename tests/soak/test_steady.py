@@ -88,7 +88,7 @@ def held(server):
 @pytest.mark.timeout(120 * MINUTES + 600)
 def test_an_hour_of_mixed_load(launch, tmp_path):
     seconds = 60 * MINUTES
-    server = launch("--keep", f"{max(60, round(seconds / 12))}s")
+    server = launch("--keep", f"{max(60, round(seconds / 12))}s", "--memory-bytes", "8MiB")  # full soon
     work, stopping, wrong, samples = Steady(Reference(tmp_path / "reference"), SEED), threading.Event(), [], []
     reader = threading.Thread(target=read, args=(server, stopping, wrong))
     work.start(server, 3)

@@ -1,0 +1,401 @@
+/*
+ * Group privacy: replacing an example removes one and adds another (A55).
+ *
+ * With the output's laws M with the example, Q without any contribution of it, and M' with the one that replaces it,
+ * the hockey-stick divergence of M from M' is at most H_a(M | Q) + e^a H_(eps - a)(Q | M') for all a in [0, eps]. The
+ * two divergences are those of zero_out, of which the accountants below know more: so replace_one is amplified wherever
+ * zero_out is.
+ *
+ * The split a is chosen by approximations, and moved to where the bound is less; any is sound. Only accountants that spend nothing on bad events are used,
+ * because their share suits one epsilon.
+ *
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "lib/accountants/accountant.h"
+#include "lib/base/error.h"
+#include "lib/numerics/bound.h"
+#include "lib/sampling/scheme.h"
+
+#define WORK 1.5 /* of the operations for zero_out, as measured (tests/bench/bench_costs.c) */
+
+#define NEAR 0.1         /* approximations of ln delta that are so near to bounds find the split */
+#define LEAST_LOG (-1e4) /* smaller logarithms count as this one where a split is sought */
+
+/* The splits that are compared: at least 12 * 16. */
+enum { NODES_MOST = 13, NODES_FEW = 5, FINER = 16, CORRECTIONS = 3 };
+
+/* The same job under zero_out. */
+struct apart {
+    struct eps_job job;
+    struct eps__setting setting;
+    const struct eps__accountant *accountants[EPS__ACCOUNTANTS_MAX];
+    size_t len;
+};
+
+/* The split for an epsilon, and its upper bound. */
+struct split {
+    double eps, at, upper;
+};
+
+struct group_profile {
+    struct eps__profile base;
+    struct apart apart;
+    struct split last[EPS_DIRECTIONS]; /* for the epsilon asked last */
+    /* [direction][accountant]: each direction has its own, because it asks them for both. NULL: it cannot answer. */
+    struct eps__profile *profiles[EPS_DIRECTIONS][EPS__ACCOUNTANTS_MAX];
+};
+
+/* Finds the accountants for zero_out that amplify and spend nothing on bad events. */
+static void take_apart(struct apart *apart, const struct eps__setting *setting)
+{
+    apart->job = *setting->job;
+    apart->job.mechanism.adjacency = EPS_ADJACENCY_ZERO_OUT;
+    apart->job.query.accountant.method = EPS_ACCOUNTANT_AUTO;
+    apart->setting = *setting;
+    apart->setting.job = apart->setting.asked = &apart->job;
+    apart->setting.plainer = NULL;
+    apart->setting.sensitivity.value /= 2; /* of which replace_one's is the double */
+    apart->setting.sensitivity.lower /= 2;
+    apart->setting.absence = eps__sampling_absence(&apart->job.mechanism);
+    size_t serving = eps__setting_accountants(&apart->setting, apart->accountants, NULL);
+    apart->len = 0;
+    for (size_t i = 0; i < serving; i++)
+        if (apart->accountants[i]->amplifies && !eps__accountant_spends(apart->accountants[i]))
+            apart->accountants[apart->len++] = apart->accountants[i];
+}
+
+/* ------------------------------------------------------------ the profile */
+
+/* Whether the failure concerns one accountant alone, so that the others may answer. */
+static bool is_passing(enum eps_status status)
+{
+    return status == EPS_TOO_COSTLY || status == EPS_UNSUPPORTED || status == EPS_UNATTAINABLE;
+}
+
+/* The least bound on ln delta of the step in `direction`, of those that answer. */
+static enum eps_status step_log_delta(struct group_profile *group, struct eps__profile *const *profiles,
+                                      enum eps_direction direction, enum eps__estimate estimate, double eps,
+                                      double *out, struct eps_error *error)
+{
+    enum eps_status failure = EPS_INTERNAL;
+    *out = INFINITY;
+    for (size_t i = 0; i < group->apart.len; i++) {
+        double own;
+        if (!profiles[i])
+            continue;
+        enum eps_status status =
+            eps__profile_log_delta(&group->apart.setting, profiles[i], direction, estimate, eps, &own, error);
+        if (status == EPS_OK)
+            *out = fmin(*out, own);
+        else if (is_passing(status))
+            failure = status;
+        else
+            return status;
+    }
+    return *out < INFINITY ? EPS_OK : failure;
+}
+
+/* The least approximation; NAN if there is none. */
+static enum eps_status step_approximate(struct group_profile *group, struct eps__profile *const *profiles,
+                                        enum eps_direction direction, double eps, double *out)
+{
+    *out = NAN;
+    for (size_t i = 0; i < group->apart.len; i++) {
+        double own = NAN;
+        enum eps_status status =
+            profiles[i] ? profiles[i]->class->approximate(profiles[i], direction, eps, &own) : EPS_OK;
+        if (status != EPS_OK && !is_passing(status))
+            return status;
+        if (status == EPS_OK)
+            *out = fmin(*out, own); /* the other one if one is NAN */
+    }
+    if (!isnan(*out))
+        *out = fmin(*out, eps__absence_log_delta(&group->apart.setting.absence, direction, eps).upper);
+    return EPS_OK;
+}
+
+/* Approximations of ln delta of both steps at equally spaced epsilons up to the one asked for, and how far proven
+ * bounds were found from them. */
+struct samples {
+    struct group_profile *group;
+    struct eps__profile *const *profiles;
+    double eps, at[EPS_DIRECTIONS][NODES_MOST], off[EPS_DIRECTIONS];
+    size_t nodes;
+};
+
+static enum eps_status take_samples(struct samples *samples, struct group_profile *group, enum eps_direction direction,
+                                    double eps, size_t nodes)
+{
+    *samples = (struct samples){.group = group, .profiles = group->profiles[direction], .eps = eps, .nodes = nodes};
+    enum eps_status status = EPS_OK;
+    for (enum eps_direction step = 0; step < EPS_DIRECTIONS; step++)
+        for (size_t k = 0; k < nodes && status == EPS_OK; k++) {
+            double *at = &samples->at[step][k];
+            status = step_approximate(group, samples->profiles, step, eps * (double)k / (double)(nodes - 1), at);
+            *at = fmax(*at, LEAST_LOG); /* NAN: that is all that is known */
+        }
+    return status;
+}
+
+/* A step's approximation between nodes: the parabola through the nearest three. `at` counts nodes. */
+static double sample(const struct samples *samples, enum eps_direction step, double at)
+{
+    const double *y = samples->at[step];
+    size_t middle = (size_t)fmin(fmax(round(at), 1), (double)samples->nodes - 2);
+    double t = at - (double)middle;
+    return y[middle] + 0.5 * t * (y[middle + 1] - y[middle - 1]) +
+           0.5 * t * t * (y[middle + 1] - 2 * y[middle] + y[middle - 1]) + samples->off[step];
+}
+
+/* Approximates the terms of a split, in nodes; returns the logarithm of their sum. */
+static double weigh(const struct samples *samples, double split, double terms[EPS_DIRECTIONS])
+{
+    double last = (double)(samples->nodes - 1);
+    terms[EPS_REMOVE] = sample(samples, EPS_REMOVE, split);
+    terms[EPS_ADD] = sample(samples, EPS_ADD, last - split);
+    return eps__log_add(terms[EPS_REMOVE], samples->eps * split / last + terms[EPS_ADD]);
+}
+
+/* The best split on a fine grid, in nodes. */
+static double choose_split(const struct samples *samples, double terms[EPS_DIRECTIONS], double *value)
+{
+    size_t fine = FINER * (samples->nodes - 1);
+    double best = 0;
+    *value = INFINITY;
+    for (size_t k = 0; k <= fine; k++) {
+        double split = (double)k / FINER, own = weigh(samples, split, terms);
+        if (own < *value) {
+            best = split;
+            *value = own;
+        }
+    }
+    *value = weigh(samples, best, terms);
+    return best;
+}
+
+/* The terms of a split, proven, and the logarithm of their sum (A55). */
+static enum eps_status bound(struct group_profile *group, enum eps_direction direction, enum eps__estimate estimate,
+                             const struct split *split, double terms[EPS_DIRECTIONS], double *out,
+                             struct eps_error *error)
+{
+    double rest = fmax(eps__lower(split->eps - split->at, 1), 0); /* together no more than eps */
+    enum eps_status status = EPS_OK;
+    assert(split->at >= 0 && split->at <= split->eps);
+    for (enum eps_direction step = 0; step < EPS_DIRECTIONS && status == EPS_OK; step++)
+        status = step_log_delta(group, group->profiles[direction], step, estimate,
+                                step == EPS_REMOVE ? split->at : rest, &terms[step], error);
+    if (status != EPS_OK)
+        return status;
+    double sum = eps__log_add(terms[EPS_REMOVE], split->at + terms[EPS_ADD]);
+    double slack = 16 * EPS__UNIT_ROUNDOFF * (1 + split->at + fabs(terms[EPS_ADD]) + fabs(sum));
+    *out = fmin(isinf(sum) ? sum : eps__shift(estimate, sum, slack), 0);
+    return EPS_OK;
+}
+
+/* Where the bounds are not what was approximated, approximations that are corrected by the difference find a better
+ * split. */
+static enum eps_status find_split(struct group_profile *group, enum eps_direction direction, double eps,
+                                  struct split *found, struct eps_error *error)
+{
+    struct samples samples;
+    enum eps_status status = take_samples(&samples, group, direction, eps, NODES_MOST);
+    if (status != EPS_OK)
+        return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
+    *found = (struct split){NAN, 0, INFINITY};
+    for (int i = 0; i < CORRECTIONS; i++) {
+        double value, proven[EPS_DIRECTIONS], terms[EPS_DIRECTIONS], off = 0;
+        struct split split = {.eps = eps};
+        split.at = fmin(eps * choose_split(&samples, terms, &value) / (NODES_MOST - 1), eps);
+        status = bound(group, direction, EPS__UPPER, &split, proven, &split.upper, error);
+        if (status != EPS_OK)
+            return status;
+        if (split.upper < found->upper)
+            *found = split;
+        for (enum eps_direction step = 0; step < EPS_DIRECTIONS; step++) {
+            double own = fmax(proven[step], LEAST_LOG) - terms[step];
+            off = fmax(off, fabs(own));
+            samples.off[step] += own;
+        }
+        if (off < NEAR)
+            break;
+    }
+    return EPS_OK;
+}
+
+static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,
+                                 enum eps__estimate estimate, double eps, double *out, struct eps_error *error)
+{
+    struct group_profile *group = (struct group_profile *)profile;
+    struct split *last = &group->last[direction];
+    double terms[EPS_DIRECTIONS];
+    if (last->eps != eps) { /* the lower end follows the upper one */
+        enum eps_status status = find_split(group, direction, eps, last, error);
+        if (status != EPS_OK)
+            return status;
+    }
+    *out = last->upper;
+    return estimate == EPS__UPPER ? EPS_OK : bound(group, direction, estimate, last, terms, out, error);
+}
+
+static enum eps_status approximate(struct eps__profile *profile, enum eps_direction direction, double eps, double *out)
+{
+    struct samples samples;
+    double terms[EPS_DIRECTIONS];
+    enum eps_status status = take_samples(&samples, (struct group_profile *)profile, direction, eps, NODES_FEW);
+    choose_split(&samples, terms, out);
+    *out = fmin(*out, 0);
+    return status;
+}
+
+/* Where each term is a half of delta. */
+static enum eps_status guess(struct eps__profile *profile, enum eps_direction direction, double log_delta_wanted,
+                             double *eps)
+{
+    struct group_profile *group = (struct group_profile *)profile;
+    *eps = 0;
+    for (enum eps_direction step = EPS_REMOVE; step < EPS_DIRECTIONS; step++) {
+        double least = INFINITY;
+        for (size_t i = 0; i < group->apart.len; i++) {
+            struct eps__profile *own = group->profiles[direction][i];
+            double found = 0, wanted = log_delta_wanted - M_LN2 - *eps;
+            enum eps_status status = own ? own->class->guess(own, step, wanted, &found) : EPS_OK;
+            if (status != EPS_OK && !is_passing(status))
+                return status;
+            if (own && status == EPS_OK)
+                least = fmin(least, found);
+        }
+        *eps += isfinite(least) ? least : 0;
+    }
+    return EPS_OK;
+}
+
+static bool refine(struct eps__profile *profile, enum eps_direction direction, double factor)
+{
+    struct group_profile *group = (struct group_profile *)profile;
+    bool refined = false;
+    group->last[direction].eps = NAN;
+    for (size_t i = 0; i < group->apart.len; i++)
+        for (enum eps_direction step = 0; step < EPS_DIRECTIONS; step++) {
+            struct eps__profile *own = group->profiles[direction][i];
+            refined |= own && own->class->refine(own, step, factor);
+        }
+    return refined;
+}
+
+static void destroy(struct eps__profile *profile)
+{
+    struct group_profile *group = (struct group_profile *)profile;
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        for (size_t i = 0; i < group->apart.len; i++)
+            if (group->profiles[direction][i])
+                group->profiles[direction][i]->class->destroy(group->profiles[direction][i]);
+    free(group);
+}
+
+static const struct eps__profile_class profile_class = {
+    .log_delta = log_delta, .approximate = approximate, .guess = guess, .refine = refine, .destroy = destroy};
+
+/* ------------------------------------------------------------ the accountant */
+
+static bool serves(const struct eps__setting *setting, struct eps_error *error)
+{
+    struct apart apart;
+    if (!eps__sampling_random(&setting->job->mechanism))
+        return eps__scheme_decline(error, "group_privacy", eps__scheme_random);
+    if (!eps__adjacency_known(error, "group_privacy", 1u << EPS_ADJACENCY_REPLACE_ONE,
+                              setting->job->mechanism.adjacency))
+        return false;
+    take_apart(&apart, setting);
+    return apart.len > 0 ||
+           eps__decline(error, "/sampling",
+                        "group_privacy needs an amplified bound for zero_out, and none is known here: use gaussian");
+}
+
+static bool exact(const struct eps__setting *setting)
+{
+    (void)setting;
+    return false;
+}
+
+static void assume(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result)
+{
+    struct apart apart;
+    take_apart(&apart, setting);
+    for (size_t i = 0; i < apart.len; i++)
+        if (apart.accountants[i]->assume)
+            apart.accountants[i]->assume(list, &apart.setting, result);
+    eps__sentence(list, "replacing an example is bounded as removing it and then adding another one");
+}
+
+static void cost(const struct eps__setting *setting, double *operations, double *bytes)
+{
+    struct apart apart;
+    take_apart(&apart, setting);
+    *operations = *bytes = 0;
+    for (size_t i = 0; i < apart.len; i++) {
+        double own_operations, own_bytes;
+        apart.accountants[i]->cost(&apart.setting, &own_operations, &own_bytes);
+        *operations += WORK * own_operations;
+        *bytes += EPS_DIRECTIONS * own_bytes;
+    }
+}
+
+static enum eps_status open_profile(const struct eps__setting *setting, double sigma,
+                                    const struct eps__accuracy *accuracy, struct eps__profile **profile,
+                                    struct eps_error *error)
+{
+    struct group_profile *group = calloc(1, sizeof *group);
+    if (!group)
+        return eps__error(error, EPS_NO_MEMORY, "", "out of memory");
+    group->base.class = &profile_class;
+    group->last[EPS_REMOVE].eps = group->last[EPS_ADD].eps = NAN;
+    take_apart(&group->apart, setting);
+    /* Each step's share of delta is not known in advance. */
+    const struct eps__accuracy own = {EPS_SOLVE_DELTA, accuracy->tolerance, NAN};
+    enum eps_status status = EPS_OK, failure = EPS_OK;
+    size_t opened = 0;
+    for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++)
+        for (size_t i = 0; i < group->apart.len && status == EPS_OK; i++) {
+            struct eps__profile **at = &group->profiles[direction][i];
+            status = group->apart.accountants[i]->open(&group->apart.setting, sigma, &own, at, error);
+            opened += status == EPS_OK;
+            if (is_passing(status)) {
+                *at = NULL;
+                failure = status;
+                status = EPS_OK;
+            }
+        }
+    if (status != EPS_OK || opened == 0) {
+        destroy(&group->base);
+        return status != EPS_OK ? status : failure;
+    }
+    *profile = &group->base;
+    return EPS_OK;
+}
+
+static double least_sigma(const struct eps__setting *setting)
+{
+    struct apart apart;
+    double least = INFINITY;
+    take_apart(&apart, setting);
+    for (size_t i = 0; i < apart.len; i++)
+        least = fmin(least, apart.accountants[i]->least_sigma(&apart.setting));
+    return least;
+}
+
+const struct eps__accountant eps__accountant_group_privacy = {
+    .method = EPS_ACCOUNTANT_GROUP_PRIVACY,
+    .name = "group_privacy",
+    .curves = true,
+    .amplifies = true,
+    .assume = assume,
+    .serves = serves,
+    .exact = exact,
+    .cost = cost,
+    .open = open_profile,
+    .least_sigma = least_sigma,
+};
