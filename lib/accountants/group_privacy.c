@@ -2,12 +2,11 @@
  * Group privacy: replacing an example removes one and adds another (A55).
  *
  * With the output's laws M with the example, Q without any contribution of it, and M' with the one that replaces it,
- * the hockey-stick divergence of M from M' is at most H_a(M | Q) + e^a H_(eps - a)(Q | M') for all a in [0, eps]. The
- * two divergences are those of zero_out, of which the accountants below know more: so replace_one is amplified wherever
- * zero_out is.
+ * the hockey-stick divergence of M from M' is at most H_a(M | Q) + e^a H_(eps - a)(Q | M') for all a in [0, eps]. Both
+ * terms are divergences of zero_out, so replace_one is amplified wherever zero_out is.
  *
- * The split a is chosen by approximations, and moved to where the bound is less; any is sound. Only accountants that spend nothing on bad events are used,
- * because their share suits one epsilon.
+ * Any split a is sound. It is chosen by approximations, corrected by the bounds they lead to. Only accountants that
+ * spend nothing on bad events are used, because their share suits one epsilon.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
