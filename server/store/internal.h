@@ -170,8 +170,8 @@ void store__time_begin(struct store *store, int64_t alive);
 /* Notices jumps; call often. On the writer thread, or before it starts. */
 void store__time_look(struct store *store);
 int64_t store__time(struct store *store);
-/* Deletes what has expired. Call inside a transaction. */
-enum store_status store__sweep(struct store *store);
+/* Deletes a portion of what has expired, in a transaction of its own. Returns whether more may be left. */
+bool store__sweep(struct store *store);
 enum store_status store__result_put(struct store *store, const struct store_update *update);
 /* What is posted: a row, and the bytes that it counts for. */
 struct store_posted {

@@ -183,7 +183,8 @@ static const char *const statements[SQL_COUNT] = {
                      "WHERE client = ?1 AND key = ?2 AND created_at >= ?3",
     [SQL_KEY_PUT] = "INSERT OR REPLACE INTO idempotency (client, key, request, job, created_at, checksum) "
                     "VALUES (?1, ?2, ?3, ?4, ?5, digest(?1, ?2, ?3, ?4))",
-    [SQL_KEY_EXPIRE] = "DELETE FROM idempotency WHERE created_at < ?1",
+    [SQL_KEY_EXPIRE] = "DELETE FROM idempotency WHERE (client, key) IN (SELECT client, key FROM idempotency "
+                       "WHERE created_at < ?1 LIMIT ?2)",
     [SQL_OWNER_PUT] = "INSERT INTO owners (id, owner, key, bytes, checksum) VALUES (?1,?2,?3,?4, digest(?1,?2,?3,?4))",
     /* A child belongs to whom its group belongs to. */
     [SQL_OWNER_READ] = "SELECT owner, checksum = " OWNER_DIGEST " FROM owners WHERE id = ?1 OR "

@@ -1,7 +1,7 @@
 /*
  * Deletes what has expired: finished jobs and groups after --keep, the children of deleted groups, results of the same
  * age that no job refers to, and idempotency keys after a day. It works in small portions, so that commits of clients
- * do not wait long.
+ * do not wait long, and as many of them as there is work for.
  *
  * A clock that jumps ahead, or that is far ahead when the service starts, is not believed for a day: an operator can
  * set it right before everything has expired.
@@ -27,6 +27,7 @@ struct sweep {
     size_t len;
     char hashes[PORTION][HASH_SIZE]; /* of results of this accounting version */
     size_t hashes_len;
+    bool full; /* some of what has expired is left for the next portion */
 };
 
 /* ---------------------------------------------------------------- the time */
@@ -90,33 +91,49 @@ static enum store_status sweep_jobs(struct store *store, struct sweep *sweep, in
     return take_jobs(store, sweep, statement);
 }
 
-static enum store_status sweep_groups(struct store *store, int64_t before)
+/* Runs the statement; if it deletes `most` rows or more, others may be left. */
+static enum store_status delete_rows(struct store *store, struct sweep *sweep, sqlite3_stmt *statement, int most)
+{
+    enum store_status status = statement ? store__run(store->writer, statement) : STORE_FAILED;
+    sweep->full = sweep->full || (status == STORE_OK && sqlite3_changes(store->writer->db) >= most);
+    return status;
+}
+
+static enum store_status sweep_groups(struct store *store, struct sweep *sweep, int64_t before)
 {
     char floor[UUID_SIZE];
     sqlite3_stmt *statement = store__statement(store->writer, SQL_GROUP_EXPIRE);
-    if (!statement)
-        return STORE_FAILED;
     uuid_floor(floor, before);
-    sqlite3_bind_text(statement, 1, floor, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 2, before);
-    sqlite3_bind_int(statement, 3, PORTION);
-    return store__run(store->writer, statement);
+    if (statement) {
+        sqlite3_bind_text(statement, 1, floor, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 2, before);
+        sqlite3_bind_int(statement, 3, PORTION);
+    }
+    return delete_rows(store, sweep, statement, PORTION);
 }
 
-static enum store_status sweep_rows(struct store *store, enum store_sql sql, int64_t before)
+static enum store_status sweep_keys(struct store *store, struct sweep *sweep, int64_t before)
 {
-    sqlite3_stmt *statement = store__statement(store->writer, sql);
-    if (!statement)
-        return STORE_FAILED;
-    if (before)
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_KEY_EXPIRE);
+    if (statement) {
         sqlite3_bind_int64(statement, 1, before);
-    return store__run(store->writer, statement);
+        sqlite3_bind_int(statement, 2, PORTION);
+    }
+    return delete_rows(store, sweep, statement, PORTION);
 }
 
-/* Deletes what a deleted group left behind. */
+static enum store_status sweep_uses(struct store *store)
+{
+    sqlite3_stmt *statement = store__statement(store->writer, SQL_USE_EXPIRE);
+    return statement ? store__run(store->writer, statement) : STORE_FAILED;
+}
+
+/* Deletes what deleted groups left behind: the children of one of them, and a portion of jobs. */
 static enum store_status sweep_orphans(struct store *store, struct sweep *sweep)
 {
-    if (sweep_rows(store, SQL_CHILD_ORPHAN, 0) != STORE_OK || sweep_rows(store, SQL_ORPHANS_GONE, 0) != STORE_OK)
+    sqlite3_stmt *gone = store__statement(store->writer, SQL_ORPHANS_GONE);
+    if (delete_rows(store, sweep, store__statement(store->writer, SQL_CHILD_ORPHAN), 1) != STORE_OK || !gone ||
+        store__run(store->writer, gone) != STORE_OK)
         return STORE_FAILED;
     sqlite3_stmt *jobs = store__statement(store->writer, SQL_JOB_ORPHAN);
     if (!jobs)
@@ -150,10 +167,10 @@ static bool sweep_all(struct store *store, struct sweep *sweep)
     double keep = store->options.keep_seconds * 1000;
     int64_t orphans = keep > 0 ? now - (int64_t)keep : now - ORPHAN_DAYS * DAY_MS;
     int64_t kept = now - (int64_t)keep;
-    return (!(keep > 0) || (sweep_jobs(store, sweep, kept) == STORE_OK && sweep_groups(store, kept) == STORE_OK)) &&
+    return (!(keep > 0) ||
+            (sweep_jobs(store, sweep, kept) == STORE_OK && sweep_groups(store, sweep, kept) == STORE_OK)) &&
            sweep_orphans(store, sweep) == STORE_OK && sweep_results(store, sweep, orphans) == STORE_OK &&
-           sweep_rows(store, SQL_USE_EXPIRE, 0) == STORE_OK &&
-           sweep_rows(store, SQL_KEY_EXPIRE, now - DAY_MS) == STORE_OK;
+           sweep_uses(store) == STORE_OK && sweep_keys(store, sweep, now - DAY_MS) == STORE_OK;
 }
 
 /* After the commit, when readers no longer find the rows. */
@@ -168,20 +185,21 @@ static void tell(const struct store *store, const struct sweep *sweep)
         log_event(LOG_LEVEL_INFO, "expired", "jobs=%zu", sweep->len);
 }
 
-enum store_status store__sweep(struct store *store)
+bool store__sweep(struct store *store)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
     sqlite3_stmt *begin = sweep ? store__statement(store->writer, SQL_BEGIN) : NULL;
     if (!begin || store__run(store->writer, begin) != STORE_OK) {
         free(sweep);
-        return STORE_FAILED;
+        return false;
     }
     sqlite3_stmt *commit = sweep_all(store, sweep) ? store__statement(store->writer, SQL_COMMIT) : NULL;
-    enum store_status status = commit ? store__run(store->writer, commit) : STORE_FAILED;
-    if (status == STORE_OK)
+    bool done = commit && store__run(store->writer, commit) == STORE_OK;
+    if (done)
         tell(store, sweep);
     else if (!sqlite3_get_autocommit(store->writer->db))
         sqlite3_exec(store->writer->db, "ROLLBACK", NULL, NULL, NULL);
+    bool full = done && (sweep->full || sweep->len == PORTION || sweep->hashes_len == PORTION);
     free(sweep);
-    return status;
+    return full;
 }

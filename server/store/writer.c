@@ -19,6 +19,7 @@
 
 #define BATCH_MAX 4096
 #define SWEEP_SECONDS 60
+#define PAUSE 9 /* between two portions of what has expired, in units of what a portion takes */
 #define BEAT_SECONDS 1
 #define SCRUB_PAGES 65536 /* 256 MB of log, which a scrub does not let start again */
 
@@ -206,9 +207,11 @@ void *store__writer_main(void *argument)
             beat_at = now + BEAT_SECONDS;
         }
         if (now >= sweep_at && !store->options.guest) {
-            store__sweep(store);
+            bool full = store__sweep(store);
             store__measure(store);
-            sweep_at = clock_monotonic() + SWEEP_SECONDS;
+            double after = clock_monotonic();
+            /* Portions follow each other until nothing is left, and leave most of the time to clients. */
+            sweep_at = after + (full ? PAUSE * (after - now) : SWEEP_SECONDS);
         }
     }
     held_end(store);

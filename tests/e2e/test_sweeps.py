@@ -401,6 +401,18 @@ def test_a_sweep_expires_with_its_points(launch):
     check_problem(server.get(document["links"]["self"]), 404, "not-found")
 
 
+def test_what_expires_is_deleted_as_fast_as_it_comes(launch):
+    """Portions follow each other; at one portion a minute, more than eight jobs a second filled the disk."""
+    server = launch("--keep", "1s")
+    for first in (1, 2, 3):
+        ended(server, sweep(server, {"/noise_multiplier": [first + i / 1000 for i in range(700)]}))
+    time.sleep(1.1)
+    server.stop()
+    server.start()
+    until(lambda: server.stored("SELECT (SELECT count(*) FROM job_groups), (SELECT count(*) FROM children), "
+                                "(SELECT count(*) FROM jobs), (SELECT count(*) FROM results)") == [(0, 0, 0, 0)], 40)
+
+
 def test_damage_is_told_and_not_believed(launch):
     server = launch()
     document = sweep(server, {"/noise_multiplier": [1, 2]})
