@@ -45,7 +45,7 @@ TEST(phases_cost_no_more_than_their_parts)
     struct eps_phase trainings[][2] = {
         {banded(apart(60, 0.02, 4), 4), poisson_phase(60, 0.02)},
         {banded(poisson_phase(5, 0.02), 3), poisson_phase(60, 0.02)},
-        {banded(bins_phase(6, 3), 2), poisson_phase(60, 0.02)},
+        {banded(bins_phase(4, 2), 2), poisson_phase(60, 0.02)},
     };
     const double delta = 1e-4, sigma = 1.2, tolerances[] = {1e-3, 1e-3, 1e-2}; /* bins take long */
     for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++) {
