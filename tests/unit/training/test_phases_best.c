@@ -144,7 +144,7 @@ static bool count(void *user)
  * a composition serves many points. */
 TEST(a_curve_is_the_work_of_a_few_jobs)
 {
-    struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(8, 4), 2)};
+    struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(4, 2), 2)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-4, 1.5);
     job.query.accountant.tolerance = 1e-2;
     size_t of_job = 0, of_curve = 0, len;
