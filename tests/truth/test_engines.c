@@ -256,8 +256,11 @@ TEST(quadrature_is_within_its_error)
     static const long double ps[] = {4.8e-12L, 1e-6L, 0.01L, 0.4L, 1}, epsilons[] = {0, 0.01L, 1, 4};
     uint64_t state = 7;
     size_t narrow = 0;
+    bool all = getenv("REPRODUCE") != NULL;
     for (int round = 0; round < 60; round++)
         for (size_t across = 0; across < 3; across++) {
+            if (across == 2 && round % 3 > 0 && !all) /* a box of cells: nearly all of the time */
+                continue;
             long double p = ps[draw_below(&state, 5)], eps = epsilons[draw_below(&state, 4)];
             long double a = draw_log(&state, 0.05, 8), c = draw_log(&state, 0.01, 4);
             size_t signs = (size_t)1 << across, dimension = across + 1;

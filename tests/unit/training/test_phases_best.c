@@ -45,7 +45,7 @@ TEST(phases_cost_no_more_than_their_parts)
     struct eps_phase trainings[][2] = {
         {banded(apart(60, 0.02, 4), 4), poisson_phase(60, 0.02)},
         {banded(poisson_phase(5, 0.02), 3), poisson_phase(60, 0.02)},
-        {banded(bins_phase(6, 3), 2), poisson_phase(60, 0.02)},
+        {banded(bins_phase(4, 2), 2), poisson_phase(60, 0.02)},
     };
     const double delta = 1e-4, sigma = 1.2, tolerances[] = {1e-3, 1e-3, 1e-2}; /* bins take long */
     for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++) {
@@ -144,7 +144,7 @@ static bool count(void *user)
  * a composition serves many points. */
 TEST(a_curve_is_the_work_of_a_few_jobs)
 {
-    struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(8, 4), 2)};
+    struct eps_phase phases[] = {poisson_phase(12, 0.05), banded(bins_phase(4, 2), 2)};
     struct eps_job job = training_of(phases, 2, NAN, 1e-4, 1.5);
     job.query.accountant.tolerance = 1e-2;
     size_t of_job = 0, of_curve = 0, len;

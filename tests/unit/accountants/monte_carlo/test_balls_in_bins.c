@@ -246,7 +246,7 @@ TEST(short_bins_have_a_factor)
                             " 'decay': [0.9999999999999417, 0.23738388070996536],"
                             " 'scale': [9.999999999999998e99, 275611545139841.56]},"
                             " 'sampling': {'scheme': 'balls_in_bins', 'bins': 4}, 'epsilon': 9999, 'delta': 7.7e-21,"
-                            " 'accountant': {'method': 'auto', 'estimator': 'plain', 'audit': 147}}"));
+                            " 'accountant': {'method': 'gaussian', 'audit': 147}}"));
     assert_true(result->audit[EPS_REMOVE].lower <= result->delta && result->audit[EPS_ADD].lower <= result->delta);
     eps_result_destroy(result);
 }

@@ -653,7 +653,7 @@ TEST(a_time_limit_is_for_one_run)
 /* What cannot be verified in time ends early, and then the other direction is not drawn if it cannot matter. */
 TEST(hopeless_draws_end_early)
 {
-    struct eps_job job = poisson_like(64, 0.02);
+    struct eps_job job = poisson_like(24, 0.02);
     struct eps_error error = {0};
     struct eps_result *result;
     bool left_out = false, late = false; /* the whole of max_seconds is longer than the test may take */
