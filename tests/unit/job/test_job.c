@@ -432,7 +432,8 @@ TEST(only_some_accountants_return_curves)
                                                       [EPS_ACCOUNTANT_GAUSSIAN] = true,
                                                       [EPS_ACCOUNTANT_PLD] = true,
                                                       [EPS_ACCOUNTANT_RENYI] = true,
-                                                      [EPS_ACCOUNTANT_QUADRATURE] = true};
+                                                      [EPS_ACCOUNTANT_QUADRATURE] = true,
+                                                      [EPS_ACCOUNTANT_GROUP_PRIVACY] = true};
 
     for (int method = 0; method < EPS_ACCOUNTANT_COUNT; method++) {
         struct eps_job job = valid_job(EPS_SCHEME_POISSON);
