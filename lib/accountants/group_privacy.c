@@ -25,7 +25,7 @@
 #define LEAST_LOG (-1e4) /* smaller logarithms count as this one where a split is sought */
 
 /* The splits that are compared: at least 12 * 16. */
-enum { NODES_MOST = 13, NODES_FEW = 5, FINER = 16, CORRECTIONS = 3 };
+enum { NODES_MOST = 13, NODES_FEW = 5, FINER = 16, CORRECTIONS = 2 };
 
 /* The same job under zero_out. */
 struct apart {
