@@ -428,12 +428,9 @@ TEST(tuning_goes_with_the_methods_that_know_it)
 
 TEST(only_some_accountants_return_curves)
 {
-    static const bool serves[EPS_ACCOUNTANT_COUNT] = {[EPS_ACCOUNTANT_AUTO] = true,
-                                                      [EPS_ACCOUNTANT_GAUSSIAN] = true,
-                                                      [EPS_ACCOUNTANT_PLD] = true,
-                                                      [EPS_ACCOUNTANT_RENYI] = true,
-                                                      [EPS_ACCOUNTANT_QUADRATURE] = true,
-                                                      [EPS_ACCOUNTANT_GROUP_PRIVACY] = true};
+    static const bool serves[EPS_ACCOUNTANT_COUNT] = {
+        [EPS_ACCOUNTANT_AUTO] = true,  [EPS_ACCOUNTANT_GAUSSIAN] = true,   [EPS_ACCOUNTANT_PLD] = true,
+        [EPS_ACCOUNTANT_RENYI] = true, [EPS_ACCOUNTANT_QUADRATURE] = true, [EPS_ACCOUNTANT_GROUP_PRIVACY] = true};
 
     for (int method = 0; method < EPS_ACCOUNTANT_COUNT; method++) {
         struct eps_job job = valid_job(EPS_SCHEME_POISSON);
