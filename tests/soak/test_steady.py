@@ -33,6 +33,7 @@ class Steady(Work):
     """Mixed work at a steady rate, of which what is old is canceled and deleted."""
 
     due = 0
+    keyed = 0.02  # keys are kept for a day, so the database grows with them
 
     def step(self, ask, generator):
         with self.lock:
@@ -88,7 +89,7 @@ def held(server):
 @pytest.mark.timeout(120 * MINUTES + 600)
 def test_an_hour_of_mixed_load(launch, tmp_path):
     seconds = 60 * MINUTES
-    server = launch("--keep", f"{max(60, round(seconds / 12))}s", "--memory-bytes", "8MiB")  # full soon
+    server = launch("--keep", f"{max(60, round(seconds / 12))}s", "--memory-bytes", "8MiB")  # caches are full soon
     work, stopping, wrong, samples = Steady(Reference(tmp_path / "reference"), SEED), threading.Event(), [], []
     reader = threading.Thread(target=read, args=(server, stopping, wrong))
     work.start(server, 3)
