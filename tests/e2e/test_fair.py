@@ -69,7 +69,7 @@ def test_a_short_job_starts_after_one_of_the_flood(keys):
     other = [keys.post("other", fresh()) for _ in range(5)]
     keys.ask("holder", f"/v1/jobs/{held}/cancel", {})
     names = [document["id"] for document in in_order(keys.ended("flood", flood), keys.ended("other", other))]
-    places = [names.index(one) for one in other]
+    places = sorted(names.index(one) for one in other)  # the jobs of one key may start in any order
     assert all(place <= 2 * i + 2 for i, place in enumerate(places)), places  # two may start in one millisecond
 
 
