@@ -273,6 +273,10 @@ def test_bits_that_flip(launch, tmp_path, reference):
             if again.status_code == 503:  # nothing can be written to that page
                 check_problem(again, 503, "queue-full")
                 continue
+            if again.status_code == 500:  # nor read
+                assert "could not be read" in check_problem(again, 500, "internal")["detail"]
+                assert damaged.metric("epsilond_store_failures_total") > 0
+                continue
             assert again.status_code in (200, 202), (page, bit, again.text)
             link = again.json()["links"]["self"] + "?wait=1"
             until(lambda: is_final(damaged.get(link).json()) or damaged.get("/readyz").status_code == 503)
