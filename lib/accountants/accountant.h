@@ -104,6 +104,7 @@ struct eps__accountant {
     bool fixed;       /* its profile at a sigma is the same for every tolerance */
     bool foretells;   /* its approximations are close to its bounds, and cheap: where bounds take long, `auto` leaves it
                        * out if they are far from what others proved */
+    bool narrow;      /* its profile takes long, or is wide, at an epsilon that is not the answer's */
     bool draws;       /* most of its time goes into draws, which eps_draw() can make elsewhere */
     /* Adds what its answer assumes beyond the assumptions of the scheme and the strategy. NULL: nothing. */
     void (*assume)(struct eps__sentences *list, const struct eps__setting *setting, const struct eps_result *result);

@@ -48,7 +48,7 @@ struct group_profile {
     struct eps__profile *profiles[EPS_DIRECTIONS][EPS__ACCOUNTANTS_MAX];
 };
 
-/* Finds the accountants for zero_out that amplify and spend nothing on bad events. */
+/* Finds the accountants for zero_out that amplify, answer at any epsilon and spend nothing on bad events. */
 static void take_apart(struct apart *apart, const struct eps__setting *setting)
 {
     apart->job = *setting->job;
@@ -60,11 +60,17 @@ static void take_apart(struct apart *apart, const struct eps__setting *setting)
     apart->setting.sensitivity.value /= 2; /* of which replace_one's is the double */
     apart->setting.sensitivity.lower /= 2;
     apart->setting.absence = eps__sampling_absence(&apart->job.mechanism);
-    size_t serving = eps__setting_accountants(&apart->setting, apart->accountants, NULL);
     apart->len = 0;
-    for (size_t i = 0; i < serving; i++)
-        if (apart->accountants[i]->amplifies && !eps__accountant_spends(apart->accountants[i]))
-            apart->accountants[apart->len++] = apart->accountants[i];
+    for (size_t i = 0; eps__accountants[i]; i++) {
+        const struct eps__accountant *accountant = eps__accountants[i];
+        bool suits = accountant->open && accountant->amplifies && !accountant->narrow;
+        if (suits && !eps__accountant_spends(accountant) && accountant->serves(&apart->setting, NULL))
+            apart->accountants[apart->len++] = accountant;
+        else if (accountant->serves(&apart->setting, NULL) && accountant->exact(&apart->setting)) {
+            apart->len = 0; /* nothing is amplified */
+            return;
+        }
+    }
 }
 
 /* ------------------------------------------------------------ the profile */

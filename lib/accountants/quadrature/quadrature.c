@@ -299,6 +299,7 @@ const struct eps__accountant eps__accountant_quadrature = {
     .curves = true,
     .amplifies = true,
     .composes = true,
+    .narrow = true,
     .assume = eps__assume_causal_order,
     .serves = serves,
     .exact = exact,

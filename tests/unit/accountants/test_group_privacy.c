@@ -19,7 +19,7 @@ static const struct {
     {"'n':24,'matrix':{'family':'square_root','bands':3},'sampling':{'scheme':'poisson','p':0.05}", {"renyi"}, 1.5},
     {"'n':8,'matrix':{'family':'tree'},'sampling':{'scheme':'poisson','p':0.1}", {"renyi"}, 2},
     {"'n':24,'matrix':{'family':'square_root','bands':4},'sampling':{'scheme':'b_min_sep','p':0.1}", {"renyi"}, 2},
-    {"'n':9,'matrix':{'family':'square_root'},'sampling':{'scheme':'balls_in_bins','bins':3}", {"quadrature"}, 3},
+    {"'n':9,'matrix':{'family':'square_root'},'sampling':{'scheme':'balls_in_bins','bins':3}", {"pld", "renyi"}, 3},
     {"'n':24,'matrix':{'family':'toeplitz','coefficients':[1,0.3]},'sampling':{'scheme':'balls_in_bins','bins':6}",
      {"pld", "renyi"},
      2},
