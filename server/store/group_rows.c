@@ -192,11 +192,13 @@ static void damage(struct child_record *child, const char *parent)
     child->detail = "the stored data of this row fails its checksum";
 }
 
-struct child_record store_child_absent(const struct group_record *group, size_t number)
+struct child_record store_child_absent(struct store *store, const struct group_record *group, size_t number)
 {
     struct child_record child = child_record_new(number);
-    if (group->status == JOB_SUCCEEDED)
+    struct group_record now = {0};
+    if (group->status == JOB_SUCCEEDED && store_read_group(store, group->kind, group->id, &now) != STORE_NONE)
         damage(&child, group->id);
+    group_record_clear(&now);
     return child;
 }
 

@@ -297,8 +297,9 @@ enum store_status store_each_child(struct store *store, const struct children_fi
                                    void (*each)(void *user, const struct child_record *record), void *user);
 
 /* A child of which store_each_child() found no row: it has not started; but each child of a group that has succeeded
- * had one, so that it is lost, which is logged, counted and told as if its digest were wrong. */
-struct child_record store_child_absent(const struct group_record *group, size_t number);
+ * had one, so that it is lost, which is logged, counted and told as if its digest were wrong, unless the group has been
+ * deleted meanwhile. */
+struct child_record store_child_absent(struct store *store, const struct group_record *group, size_t number);
 
 /* The ids of the jobs that are not final, oldest first. *ids is allocated. */
 enum store_status store_list_open(struct store *store, char (**ids)[UUID_SIZE], size_t *len);

@@ -125,7 +125,7 @@ static void table_row(struct table *table, const struct child_record *child)
 static void table_fill(struct table *table, size_t end)
 {
     while (table->at < end) {
-        struct child_record absent = store_child_absent(&table->record, table->at);
+        struct child_record absent = store_child_absent(table->request->server->store, &table->record, table->at);
         table_row(table, &absent);
     }
 }

@@ -383,12 +383,12 @@ static void rank_new(struct server *server, struct ranking *ranking)
 }
 
 /* Of the candidates of an ended plan, those without a row have lost it. */
-static void take_absent(struct reading *reading, const struct group_record *record)
+static void take_absent(struct store *store, struct reading *reading, const struct group_record *record)
 {
     for (size_t i = 0; i < reading->ranking->len; i++) {
         struct child_record *row = &reading->ranking->candidates[i].row;
         if (!row->ended && !row->damaged) {
-            struct child_record absent = store_child_absent(record, i);
+            struct child_record absent = store_child_absent(store, record, i);
             take_row(reading, &absent);
         }
     }
@@ -413,7 +413,7 @@ static bool read_locked(struct server *server, struct ranking *ranking, const st
         groups_each_under_way(server->groups, record->id, take_under_way, ranking);
     ranking->read = store_each_child(server->store, &news, take_row, &reading) == STORE_OK && !reading.failed;
     if (ranking->read && record->status == JOB_SUCCEEDED) {
-        take_absent(&reading, record);
+        take_absent(server->store, &reading, record);
         ranking->read = !reading.failed;
     }
     rank_new(server, ranking);
