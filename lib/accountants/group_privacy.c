@@ -24,7 +24,9 @@
 #define NEAR 0.1         /* approximations of ln delta that are so near to bounds find the split */
 #define LEAST_LOG (-1e4) /* smaller logarithms count as this one where a split is sought */
 
-/* The splits that are compared: at least 12 * 16. */
+#define CLIFF 20 /* a fall of ln delta between two approximations that no parabola follows */
+
+/* Approximations at so many equally spaced epsilons, and the splits that are compared between two of them. */
 enum { NODES_MOST = 13, NODES_FEW = 5, FINER = 16, CORRECTIONS = 2 };
 
 /* The same job under zero_out. */
@@ -141,7 +143,7 @@ static enum eps_status take_samples(struct samples *samples, struct group_profil
         for (size_t k = 0; k < nodes && status == EPS_OK; k++) {
             double *at = &samples->at[step][k];
             status = step_approximate(group, samples->profiles, step, eps * (double)k / (double)(nodes - 1), at);
-            *at = fmax(*at, LEAST_LOG); /* NAN: that is all that is known */
+            *at = *at < LEAST_LOG ? LEAST_LOG : *at; /* NAN stays */
         }
     return status;
 }
@@ -152,6 +154,9 @@ static double sample(const struct samples *samples, enum eps_direction step, dou
     const double *y = samples->at[step];
     size_t middle = (size_t)fmin(fmax(round(at), 1), (double)samples->nodes - 2);
     double t = at - (double)middle;
+    size_t before = (size_t)at;
+    if (at > (double)before && y[before] - y[before + 1] > CLIFF) /* where in between it falls is not known */
+        return y[before] + samples->off[step];
     return y[middle] + 0.5 * t * (y[middle + 1] - y[middle - 1]) +
            0.5 * t * t * (y[middle + 1] - 2 * y[middle] + y[middle - 1]) + samples->off[step];
 }
@@ -165,11 +170,11 @@ static double weigh(const struct samples *samples, double split, double terms[EP
     return eps__log_add(terms[EPS_REMOVE], samples->eps * split / last + terms[EPS_ADD]);
 }
 
-/* The best split on a fine grid, in nodes. */
+/* The best split on a fine grid, in nodes; the middle if no approximation is known. */
 static double choose_split(const struct samples *samples, double terms[EPS_DIRECTIONS], double *value)
 {
     size_t fine = FINER * (samples->nodes - 1);
-    double best = 0;
+    double best = 0.5 * (double)(samples->nodes - 1);
     *value = INFINITY;
     for (size_t k = 0; k <= fine; k++) {
         double split = (double)k / FINER, own = weigh(samples, split, terms);
@@ -196,7 +201,8 @@ static enum eps_status bound(struct group_profile *group, enum eps_direction dir
     if (status != EPS_OK)
         return status;
     double sum = eps__log_add(terms[EPS_REMOVE], split->at + terms[EPS_ADD]);
-    double slack = 16 * EPS__UNIT_ROUNDOFF * (1 + split->at + fabs(terms[EPS_ADD]) + fabs(sum));
+    double exponent = isinf(terms[EPS_ADD]) ? 0 : fabs(terms[EPS_ADD]); /* a delta of 0 is exact */
+    double slack = 16 * EPS__UNIT_ROUNDOFF * (1 + split->at + exponent + fabs(sum));
     *out = fmin(isinf(sum) ? sum : eps__shift(estimate, sum, slack), 0);
     return EPS_OK;
 }
@@ -359,6 +365,7 @@ static enum eps_status open_profile(const struct eps__setting *setting, double s
     group->base.class = &profile_class;
     group->last[EPS_REMOVE].eps = group->last[EPS_ADD].eps = NAN;
     take_apart(&group->apart, setting);
+    assert(group->apart.len > 0); /* or serves() declines */
     /* Each step's share of delta is not known in advance. */
     const struct eps__accuracy own = {EPS_SOLVE_DELTA, accuracy->tolerance, NAN};
     enum eps_status status = EPS_OK, failure = EPS_OK;

@@ -80,6 +80,21 @@ TEST(it_is_never_below_the_exact_pair)
         }
 }
 
+/* Adding an example that takes part in one of two steps with p = 0.1 has no loss above -2 ln 0.9: then delta is that of
+ * removing alone, up to the distance of the epsilons that are tried. */
+TEST(a_step_that_costs_nothing_counts_nothing)
+{
+    static const char form[] = "{'n':2,'sampling':{'scheme':'poisson','p':0.1},'epsilon':1,'noise_multiplier':1,"
+                               "'adjacency':'%s','accountant':'%s'}";
+    const double rest = -2 * log(0.9) * 1.01, eps = 3;
+    double found[EPS_DIRECTIONS], removed[EPS_DIRECTIONS], added[EPS_DIRECTIONS];
+    solved_deltas(found, job_of(form, "replace_one", "group_privacy"), 0.5, eps);
+    solved_deltas(removed, job_of(form, "zero_out", "pld"), 0.5, eps - rest);
+    solved_deltas(added, job_of(form, "zero_out", "pld"), 0.5, rest);
+    assert_true(added[EPS_ADD] < 1e-200);
+    assert_true(found[EPS_REMOVE] <= removed[EPS_REMOVE] * 1.5);
+}
+
 TEST(directions_are_alike)
 {
     for (size_t c = 0; c < CASES; c += 3) {
