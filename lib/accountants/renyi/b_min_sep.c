@@ -17,9 +17,11 @@
 #include "lib/sampling/scheme.h"
 
 enum {
-    OPENED = 4, /* the number of profiles that a search for a noise multiplier opens, for cost() */
-    FEW = 4,    /* the orders to which the higher limits LOW apply */
-    OF_USE = 3  /* to remove, groups of copies prove more than a residual of fewer moments */
+    OPENED = 4,        /* the number of profiles that a search for a noise multiplier opens, for cost() */
+    RESIDUALS = 10,    /* the number of residuals that any search uses, in both directions together */
+    MEAN_SETTLING = 7, /* the mean is the same at all steps after about MEAN_SETTLING separations */
+    FEW = 4,           /* the orders to which the higher limits LOW apply */
+    OF_USE = 3         /* to remove, groups of copies prove more than a residual of fewer moments */
 };
 
 #define LOW 1.5e9            /* the most operations for the first FEW orders at one sigma, in the remove direction, */
@@ -32,7 +34,7 @@ enum {
 #define DRAFT_RESIDUAL 1e8   /* and for a residual */
 #define GROUPS 1e7           /* the most for orders by groups of copies */
 #define PACE 3.0             /* nanoseconds per operation, */
-#define PACE_RESIDUAL 1.2    /* the same for a residual, which is seldom computed anew in quadruple precision, */
+#define PACE_RESIDUAL 1.3    /* the same for a residual, which is seldom computed anew in quadruple precision, */
 #define PACE_FURTHER 0.3     /* and of an order beyond those that are computed at once, of which not all are */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
@@ -131,6 +133,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
+    unsigned max_order = setting->job->query.accountant.max_order;
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
     *operations = opened * n * bands * bands;
     *bytes = 24 * n * bands;
@@ -144,11 +147,11 @@ static void cost(const struct eps__setting *setting, double *operations, double 
         *bytes += fmax(at_once, 12 * numbers);
         const struct eps__copies copies = eps__b_min_sep_copies(&b_min_sep);
         if (direction == EPS_REMOVE)
-            *operations += opened * PACE *
-                           eps__groups_operations(&copies, plan.most, GROUPS, setting->job->query.accountant.max_order);
-        plan = eps__b_min_sep_plan_of(&b_min_sep, residual_of(setting), 0, 0);
-        *operations += opened * (direction == EPS_REMOVE ? 2 : 1) * PACE_RESIDUAL * plan.at_once;
+            *operations += opened * PACE * eps__groups_operations(&copies, plan.most, GROUPS, max_order);
     }
+    size_t changes = MEAN_SETTLING * b_min_sep.separation;
+    *operations += RESIDUALS * PACE_RESIDUAL *
+                   eps__b_min_sep_residual_sums(&b_min_sep, changes, residual_of(setting), max_order).spent;
 }
 
 static double least_sigma(const struct eps__setting *setting)
@@ -406,7 +409,7 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
     double operations = residual_of(law->setting);
     *residual = (struct eps__residual_law){.t = t};
     if (t >= 0 && !is_wide(b_min_sep) &&
-        eps__b_min_sep_residual_sums(b_min_sep, NULL, operations, max_order).most < OF_USE)
+        eps__b_min_sep_residual_sums(b_min_sep, 0, operations, max_order).most < OF_USE)
         return EPS_OK;
     struct eps__mean mean;
     double error, *a = mean_of(b_min_sep, law->mean_p[index], &error);
@@ -420,7 +423,7 @@ static enum eps_status know_residual(const struct eps__renyi_law *base, size_t i
                                            .square = {eps__lower(square, rounding), eps__raise(square, rounding)},
                                            .least = eps__shift(EPS__LOWER, -0.5 * trace, eps__raise(beyond, 16))};
     struct eps__residual_moments known;
-    const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(b_min_sep, &mean, operations, max_order);
+    const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(b_min_sep, mean.changes, operations, max_order);
     status = eps__residual_moments_of(law->setting->context, &known, &sums, &mean, t);
     residual->laws = known.laws;
     residual->log_mean = known.log_mean;

@@ -15,13 +15,12 @@ static enum eps_status sum_of(const struct eps_context *context, eps__quad *sum,
     return eps__b_min_sep_raw(context, sum, units, &tilted, order, exact ? EPS__PRECISION_QUAD : EPS__PRECISION_LONG);
 }
 
-struct eps__residual_sums eps__b_min_sep_residual_sums(const struct eps__b_min_sep *b_min_sep,
-                                                       const struct eps__mean *mean, double operations,
-                                                       unsigned max_order)
+struct eps__residual_sums eps__b_min_sep_residual_sums(const struct eps__b_min_sep *b_min_sep, size_t mean_changes,
+                                                       double operations, unsigned max_order)
 {
     struct eps__b_min_sep counted = *b_min_sep;
     size_t n = b_min_sep->banded.len;
-    counted.banded.changes += mean ? mean->changes : 0;
+    counted.banded.changes += mean_changes;
     unsigned limit = max_order > 0 && max_order < ORDERS ? max_order : ORDERS;
     struct eps__b_min_sep_plan plan = eps__b_min_sep_plan_of(&counted, operations, 0, limit);
     return (struct eps__residual_sums){.sum = sum_of,

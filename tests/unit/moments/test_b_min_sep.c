@@ -303,7 +303,7 @@ TEST(residuals_are_over_all_patterns)
         struct eps__mean mean;
         struct eps__residual_moments residual;
         assert_int_equal(eps__mean_make(&mean, &b_min_sep.banded, a), EPS_OK);
-        const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(&b_min_sep, &mean, 1e6, 3);
+        const struct eps__residual_sums sums = eps__b_min_sep_residual_sums(&b_min_sep, mean.changes, 1e6, 3);
         assert_int_equal(eps__residual_moments_of(NULL, &residual, &sums, &mean, t), EPS_OK);
         double first = enumerate_residual(&all, &b_min_sep.banded, kept, t, 1);
         if (residual.laws.len > 0 && residual.laws.items[0].len >= 2) {
