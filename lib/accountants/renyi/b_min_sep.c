@@ -63,10 +63,7 @@ static struct eps__b_min_sep b_min_sep_of(const struct eps__setting *setting)
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     size_t examples = mechanism->sampling.examples_per_user;
-    return (struct eps__b_min_sep){.banded = {.len = mechanism->n,
-                                              .width = eps_strategy_bands(setting->strategy),
-                                              .p = setting->p,
-                                              .changes = (size_t)eps__banded_changes(setting)},
+    return (struct eps__b_min_sep){.banded = eps__banded_sizes(setting),
                                    .separation = mechanism->sampling.separation,
                                    .examples = (unsigned)(examples < EXAMPLES_MOST ? examples : EXAMPLES_MOST),
                                    .warm = mechanism->sampling.warm_start};
@@ -135,7 +132,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
     unsigned max_order = setting->job->query.accountant.max_order;
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
-    *operations = opened * n * bands * bands;
+    *operations = opened * eps__banded_operations(setting);
     *bytes = 24 * n * bands;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double numbers;

@@ -5,18 +5,24 @@
  */
 #include "lib/accountants/renyi/banded.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "lib/base/error.h"
 #include "lib/numerics/binomial.h"
+#include "lib/sampling/sampling.h"
 
-double eps__banded_changes(const struct eps__setting *setting)
+struct eps__banded_gram eps__banded_sizes(const struct eps__setting *setting)
 {
+    size_t groups = eps__sampling_groups(&setting->job->mechanism), n = setting->job->mechanism.n;
+    size_t bands = eps_strategy_bands(setting->strategy), len = (n - 1) / groups + 1, changes = n;
     struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
-    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
-    bool toeplitz = blocks.shape == EPS__SHAPE_TOEPLITZ;
-    return toeplitz ? fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * bands, n) : n;
+    assert(1 <= bands && bands <= n);
+    if (blocks.shape == EPS__SHAPE_TOEPLITZ)
+        changes = (size_t)fmin((blocks.stamps > 1 ? 2 : 1) * (double)blocks.stamps * (double)bands, (double)n);
+    return (struct eps__banded_gram){
+        .len = len, .width = (bands - 1) / groups + 1, .p = setting->p, .changes = (changes - 1) / groups + 1};
 }
 
 /* gram[i][d] = the sum over rows r of C[r, i] C[r, i - d], which has at most `bands` terms, all of them >= 0. */
@@ -49,19 +55,69 @@ static enum eps_status toeplitz_gram(double *gram, const struct eps_strategy *st
     return status;
 }
 
+/*
+ * Replaces the matrix of all steps by one for the parts of a data set (A56): the largest entries of any part and, on
+ * the diagonal, what they exceed those of the first part by. Step k of part g is step g + k groups of the mechanism;
+ * the first part has the most steps.
+ */
+static enum eps_status take_parts(double **gram, const struct eps__banded_gram *sizes, size_t n, size_t bands,
+                                  size_t groups)
+{
+    double *parts = calloc(sizes->len * sizes->width, sizeof *parts), *more = calloc(sizes->len, sizeof *more);
+    for (size_t k = 0; parts && more && k < sizes->len; k++)
+        for (size_t d = 0; d < sizes->width && d <= k; d++) {
+            double first = (*gram)[k * groups * bands + d * groups], most = first;
+            for (size_t i = k * groups + 1; i < n && i < (k + 1) * groups; i++)
+                most = fmax(most, (*gram)[i * bands + d * groups]);
+            parts[k * sizes->width + d] = most;
+            if (d > 0) {
+                more[k] += most - first;
+                more[k - d] += most - first;
+            }
+        }
+    for (size_t k = 0; parts && more && k < sizes->len; k++)
+        parts[k * sizes->width] += more[k];
+    enum eps_status status = parts && more ? EPS_OK : EPS_NO_MEMORY;
+    if (status == EPS_OK) {
+        free(*gram);
+        *gram = parts;
+        parts = NULL;
+    }
+    free(parts);
+    free(more);
+    return status;
+}
+
+static bool by_shifts(const struct eps__setting *setting)
+{
+    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
+    return blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.stamps == 1;
+}
+
+double eps__banded_operations(const struct eps__setting *setting)
+{
+    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
+    return n * bands * (by_shifts(setting) ? 1 : bands);
+}
+
 enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct eps__setting *setting, double sigma)
 {
     size_t n = setting->job->mechanism.n, bands = eps_strategy_bands(setting->strategy);
+    size_t groups = eps__sampling_groups(&setting->job->mechanism);
+    const struct eps__banded_gram sizes = eps__banded_sizes(setting);
     double *gram = calloc(n * bands, sizeof *gram), error = (double)(bands + 2) * EPS__UNIT_ROUNDOFF;
     double *row = malloc(bands * sizeof *row);
-    struct eps__blocks blocks = eps__strategy_blocks(setting->strategy);
     enum eps_status status = gram && row ? EPS_OK : EPS_NO_MEMORY;
-    if (status == EPS_OK && blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.stamps == 1)
+    if (status == EPS_OK && by_shifts(setting))
         status = toeplitz_gram(gram, setting->strategy, n, bands, row);
     else if (status == EPS_OK)
         status = band_gram(gram, setting->strategy, n, bands, row);
+    if (status == EPS_OK && groups > 1) {
+        status = take_parts(&gram, &sizes, n, bands, groups);
+        error = 4 * error + (2 * (double)sizes.width + 4) * EPS__UNIT_ROUNDOFF;
+    }
     if (status == EPS_OK)
-        status = eps__banded_gram_make(banded, gram, n, bands, setting->p, error, sigma);
+        status = eps__banded_gram_make(banded, gram, sizes.len, sizes.width, setting->p, error, sigma);
     free(gram);
     free(row);
     return status;

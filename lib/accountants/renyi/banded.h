@@ -9,13 +9,18 @@
 #include "lib/accountants/renyi/law.h"
 #include "lib/moments/laws/poisson.h"
 
-/* Makes the Gram matrix over sigma^2 of a lower-triangular strategy whose entries are >= 0, by eps__banded_gram_make().
- * The caller clears it. EPS_NO_MEMORY and the statuses of eps_strategy_band_row(). */
+/* The sizes of the Gram matrix, without its entries: the steps at which one part of the data set has its turn, the
+ * bands that reach from one of them to another, p, and the number of steps whose entries differ from those of the step
+ * before, approximately: those near the ends of Toeplitz blocks or, for other strategies, all steps. */
+struct eps__banded_gram eps__banded_sizes(const struct eps__setting *setting);
+
+/* Makes the Gram matrix over sigma^2 of a lower-triangular strategy whose entries are >= 0, by eps__banded_gram_make():
+ * one that dominates those of all parts of the data set (A56). The caller clears it. EPS_NO_MEMORY and the statuses of
+ * eps_strategy_band_row(). */
 enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct eps__setting *setting, double sigma);
 
-/* The number of steps whose Gram entries differ from those of the step before: those near the ends of Toeplitz blocks
- * or, for other strategies, all steps. */
-double eps__banded_changes(const struct eps__setting *setting);
+/* The operations of eps__banded_make(), approximately. */
+double eps__banded_operations(const struct eps__setting *setting);
 
 /* Writes into mean[d] the mean over all steps of the matrix entries at distance d < banded->width. */
 void eps__banded_means(const struct eps__banded_gram *banded, double *mean);

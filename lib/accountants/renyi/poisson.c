@@ -22,8 +22,6 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
 {
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
-    if (eps__sampling_turns(mechanism))
-        return eps__decline(error, "/sampling/scheme", "renyi does not serve cyclic_poisson with groups: use poisson");
     if (sampling->truncation)
         return eps__decline(error, "/sampling/truncation",
                             "renyi does not serve truncated batches under poisson: remove truncation");

@@ -1,5 +1,6 @@
 /*
- * The law of X for plain Poisson sampling with a banded strategy.
+ * The law of X for Poisson sampling with a banded strategy, by all examples at each step or by parts of the data set in
+ * turns.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -51,12 +52,12 @@ static double further_of(size_t bands, enum eps_direction direction)
 /* The largest order within the limits, approximately; 1 if there is none. *spent is the number of operations. */
 static unsigned fits(const struct eps__setting *setting, enum eps_direction direction, double *spent)
 {
-    size_t bands = eps_strategy_bands(setting->strategy), changes = (size_t)eps__banded_changes(setting);
+    const struct eps__banded_gram sizes = eps__banded_sizes(setting);
     unsigned most = 1;
     *spent = 0;
-    for (unsigned a = 2; a <= EPS__POISSON_MOMENTS_MAX && bands <= EPS__POISSON_WIDTH_MAX; a++) {
-        double more = eps__poisson_operations(setting->job->mechanism.n, bands, changes, a);
-        if (*spent + more > (a == 2 ? SECOND : further_of(bands, direction)))
+    for (unsigned a = 2; a <= EPS__POISSON_MOMENTS_MAX && sizes.width <= EPS__POISSON_WIDTH_MAX; a++) {
+        double more = eps__poisson_operations(sizes.len, sizes.width, sizes.changes, a);
+        if (*spent + more > (a == 2 ? SECOND : further_of(sizes.width, direction)))
             break;
         *spent += more;
         most = a;
@@ -69,10 +70,7 @@ static unsigned fits(const struct eps__setting *setting, enum eps_direction dire
 static bool few_of(const struct eps__setting *setting, struct eps__banded_gram *banded, struct eps__copies *few)
 {
     double spent;
-    *banded = (struct eps__banded_gram){.len = setting->job->mechanism.n,
-                                        .width = eps_strategy_bands(setting->strategy),
-                                        .p = setting->p,
-                                        .changes = (size_t)eps__banded_changes(setting)};
+    *banded = eps__banded_sizes(setting);
     *few = eps__few_copies(banded);
     return fits(setting, EPS_REMOVE, &spent) < EXACT_ORDERS && few->operations(few->law, 2) <= FEW;
 }
@@ -120,6 +118,7 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
+    const struct eps__banded_gram like = eps__banded_sizes(setting);
     bool noise = eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER;
     double opened = noise ? OPENED : 1;
     unsigned max_order = setting->job->query.accountant.max_order;
@@ -130,11 +129,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     *bytes = 1e6;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double spent, most = fits(setting, direction, &spent);
-        *operations += opened * (spent + n * bands * bands) + polynomials * POLISH * most * most;
+        *operations += opened * (spent + eps__banded_operations(setting)) + polynomials * POLISH * most * most;
         *bytes += 24 * n * bands + spent / 4;
-        const struct eps__banded_gram like = {.len = setting->job->mechanism.n,
-                                              .width = eps_strategy_bands(setting->strategy),
-                                              .changes = (size_t)eps__banded_changes(setting)};
         struct eps__residual_sums sums = eps__poisson_residual_sums(&like, NULL, 0);
         const struct eps__histories histories = {.banded = &like, .separation = 1};
         const struct eps__copies copies = eps__histories_copies(&histories);

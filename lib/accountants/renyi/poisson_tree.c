@@ -72,6 +72,9 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 {
     if (!eps__poisson_serves(setting, error))
         return false;
+    if (eps__sampling_turns(&setting->job->mechanism))
+        return eps__decline(error, "/sampling/scheme",
+                            "renyi does not serve cyclic_poisson with a tree strategy: use poisson");
     struct eps__poisson_tree tree = tree_of(setting, 0, 0);
     struct eps__tree_effort effort = effort_of(setting, EPS_ADD);
     if (eps__poisson_tree_fits(&tree, &effort) < 2)

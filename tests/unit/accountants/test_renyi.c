@@ -665,10 +665,4 @@ TEST(what_nobody_derived_is_declined)
     assert_declined(job, "/sampling/bins");
     job = toeplitz_job(8192, 8192, column, 1);
     assert_true(deltas(job, 1, 1).delta[EPS_REMOVE] < 1e-3);
-    job = toeplitz_job(8, 4, column, 2);
-    job.mechanism.sampling.scheme = EPS_SCHEME_CYCLIC_POISSON;
-    job.mechanism.sampling.bins = 0;
-    job.mechanism.sampling.groups = 2;
-    job.mechanism.sampling.p = 0.1;
-    assert_declined(job, "/sampling/scheme");
 }
