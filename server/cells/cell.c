@@ -27,7 +27,7 @@
 #include "server/work/pool.h"
 
 #define LOOK_SECONDS 0.002 /* between two looks for a message while computing */
-#define LONG_SECONDS 0.1   /* after a computation this long, free memory is given back to the system */
+#define TRIM_SECONDS 0.5   /* free memory is given back to the system after this much computing */
 
 /* The process; one of each. */
 struct cell_process {
@@ -41,6 +41,7 @@ struct cell_process {
     size_t threads_most;
     pthread_mutex_t pooling;
     struct pool *pool; /* NULL: not yet */
+    double since_trim; /* seconds of computations since free memory was given back */
 };
 
 enum { EXIT_ENDED = 0, EXIT_BAD = 3 };
@@ -288,8 +289,11 @@ static void answer_one(struct cell_process *cell, struct unpack *payload)
     send_answer(cell, &lent.question, &answer);
     answer_clear(&answer);
     api_job_destroy(job);
-    if (seconds(NULL) - before > LONG_SECONDS)
+    cell->since_trim += seconds(NULL) - before;
+    if (cell->since_trim > TRIM_SECONDS) {
         malloc_trim(0);
+        cell->since_trim = 0;
+    }
 }
 
 /* Whether there is another question; false: the other side has ended. Messages that came too late are for the last
