@@ -128,12 +128,10 @@ static double residual_of(const struct eps__setting *setting)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
     unsigned max_order = setting->job->query.accountant.max_order;
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
-    *operations = opened * eps__banded_operations(setting);
-    *bytes = 24 * n * bands;
+    *operations = opened * eps__banded_operations(setting, bytes);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double numbers;
         struct eps__b_min_sep_plan plan = plan_of(setting, direction);

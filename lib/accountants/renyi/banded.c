@@ -38,18 +38,21 @@ static enum eps_status band_gram(double *gram, const struct eps_strategy *strate
     return status;
 }
 
-/* The same for a Toeplitz strategy, whose rows are shifts of the last one. Step i sums over the rows r = i + e that
- * exist, with e < bands - d. */
-static enum eps_status toeplitz_gram(double *gram, const struct eps_strategy *strategy, size_t n, size_t bands,
-                                     double *row)
+/* The same for the first part of the data set, of a Toeplitz strategy, whose rows are shifts of the last one. Its step
+ * i = k groups sums over the rows r = i + e that exist, with e + d groups < bands. */
+static enum eps_status toeplitz_gram(double *gram, const struct eps__banded_gram *sizes,
+                                     const struct eps_strategy *strategy, size_t n, size_t groups, double *row)
 {
+    size_t bands = eps_strategy_bands(strategy);
     enum eps_status status = eps_strategy_band_row(strategy, row, NULL, n - 1);
-    for (size_t d = 0; status == EPS_OK && d < bands; d++) {
+    for (size_t d = 0; status == EPS_OK && d < sizes->width; d++) {
         double sum = 0;
-        for (size_t e = 0; e < n - d; e++) { /* step i = n - 1 - e */
-            if (e < bands - d)
-                sum += row[e] * row[e + d];
-            gram[(n - 1 - e) * bands + d] = sum;
+        for (size_t e = 0; e < n - d * groups; e++) {
+            size_t i = n - 1 - e;
+            if (e + d * groups < bands)
+                sum += row[e] * row[e + d * groups];
+            if (i % groups == 0)
+                gram[i / groups * sizes->width + d] = sum;
         }
     }
     return status;
@@ -94,10 +97,12 @@ static bool by_shifts(const struct eps__setting *setting)
     return blocks.shape == EPS__SHAPE_TOEPLITZ && blocks.stamps == 1;
 }
 
-double eps__banded_operations(const struct eps__setting *setting)
+double eps__banded_operations(const struct eps__setting *setting, double *bytes)
 {
     double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
-    return n * bands * (by_shifts(setting) ? 1 : bands);
+    const struct eps__banded_gram sizes = eps__banded_sizes(setting);
+    *bytes = 24 * (by_shifts(setting) ? (double)sizes.len * (double)sizes.width : n * bands);
+    return n * (by_shifts(setting) ? (double)sizes.width : bands * bands);
 }
 
 enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct eps__setting *setting, double sigma)
@@ -105,14 +110,14 @@ enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct e
     size_t n = setting->job->mechanism.n, bands = eps_strategy_bands(setting->strategy);
     size_t groups = eps__sampling_groups(&setting->job->mechanism);
     const struct eps__banded_gram sizes = eps__banded_sizes(setting);
-    double *gram = calloc(n * bands, sizeof *gram), error = (double)(bands + 2) * EPS__UNIT_ROUNDOFF;
-    double *row = malloc(bands * sizeof *row);
+    bool shifts = by_shifts(setting);
+    double *gram = calloc(shifts ? sizes.len * sizes.width : n * bands, sizeof *gram);
+    double *row = malloc(bands * sizeof *row), error = (double)(bands + 2) * EPS__UNIT_ROUNDOFF;
     enum eps_status status = gram && row ? EPS_OK : EPS_NO_MEMORY;
-    if (status == EPS_OK && by_shifts(setting))
-        status = toeplitz_gram(gram, setting->strategy, n, bands, row);
-    else if (status == EPS_OK)
-        status = band_gram(gram, setting->strategy, n, bands, row);
-    if (status == EPS_OK && groups > 1) {
+    if (status == EPS_OK)
+        status = shifts ? toeplitz_gram(gram, &sizes, setting->strategy, n, groups, row)
+                        : band_gram(gram, setting->strategy, n, bands, row);
+    if (status == EPS_OK && groups > 1 && !shifts) {
         status = take_parts(&gram, &sizes, n, bands, groups);
         error = 4 * error + (2 * (double)sizes.width + 4) * EPS__UNIT_ROUNDOFF;
     }

@@ -19,8 +19,8 @@ struct eps__banded_gram eps__banded_sizes(const struct eps__setting *setting);
  * eps_strategy_band_row(). */
 enum eps_status eps__banded_make(struct eps__banded_gram *banded, const struct eps__setting *setting, double sigma);
 
-/* The operations of eps__banded_make(), approximately. */
-double eps__banded_operations(const struct eps__setting *setting);
+/* The operations and *bytes of eps__banded_make(), approximately. */
+double eps__banded_operations(const struct eps__setting *setting, double *bytes);
 
 /* Writes into mean[d] the mean over all steps of the matrix entries at distance d < banded->width. */
 void eps__banded_means(const struct eps__banded_gram *banded, double *mean);

@@ -117,7 +117,6 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
 
 static void cost(const struct eps__setting *setting, double *operations, double *bytes)
 {
-    double n = (double)setting->job->mechanism.n, bands = (double)eps_strategy_bands(setting->strategy);
     const struct eps__banded_gram like = eps__banded_sizes(setting);
     bool noise = eps_job_unknown(setting->job) == EPS_SOLVE_NOISE_MULTIPLIER;
     double opened = noise ? OPENED : 1;
@@ -128,9 +127,9 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     *operations = noise ? TRIED * TRIAL : 0;
     *bytes = 1e6;
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
-        double spent, most = fits(setting, direction, &spent);
-        *operations += opened * (spent + eps__banded_operations(setting)) + polynomials * POLISH * most * most;
-        *bytes += 24 * n * bands + spent / 4;
+        double spent, most = fits(setting, direction, &spent), held;
+        *operations += opened * (spent + eps__banded_operations(setting, &held)) + polynomials * POLISH * most * most;
+        *bytes += held + spent / 4;
         struct eps__residual_sums sums = eps__poisson_residual_sums(&like, NULL, 0);
         const struct eps__histories histories = {.banded = &like, .separation = 1};
         const struct eps__copies copies = eps__histories_copies(&histories);
