@@ -654,14 +654,14 @@ def test_a_plan_for_another_workload(browser, host):
 def test_a_plan_verifies_its_best(browser, host):
     browser.open("#/plans")
     for member, value in (("epochs", ""), ("n", "12"), ("batch_size", "10"), ("dataset_size", "60"), ("delta", "1e-3"),
-                          ("epsilon", "2"), ("max_bands", "2"), ("max_seconds", "0.5")):
+                          ("epsilon", "2"), ("max_bands", "2"), ("max_seconds", "2")):
         browser.enter(member, value)
     for name in ("square_root", "b_min_sep", "draws"):
         browser.one(f'#plan-form input[value="{name}"]').click()
     browser.one("#plan-submit").click()
     browser.wait(lambda: "succeeded" in browser.text("#state"))
     plan = host.get("/v1/plans/" + browser.run("return location.hash").rsplit("/", 1)[1]).json()
-    assert (plan["verify"], plan["max_seconds"]) == ("draws", 0.5)
+    assert (plan["verify"], plan["max_seconds"]) == ("draws", 2)
     (best,) = plan["candidates"]
     assert best["verified"] and "estimate_verify_release" in browser.text("#plan-verified")
     assert [one.get_attribute("textContent") for one in browser.all("#plan-verified li")] == best["verification"][

@@ -136,6 +136,7 @@ def test_points_and_candidates_are_ended_in_the_name_of_who_posted_them(launch):
     # Some of its jobs are left for the next process.
     endless = {"base": dict(ENDLESS, epsilon=None), "grid": {"/epsilon": [1, 2, 3, 4, 5, 6]}}
     later = post(server, endless, "later", "/v1/sweeps")
+    until(lambda: server.stored("SELECT 1 FROM jobs WHERE parent = ?", later))
     server.stop()
     server.start()
     assert server.post(None, f"/v1/sweeps/{later}/cancel").status_code == 202
