@@ -73,17 +73,26 @@ def read(server, stopping, wrong):
 
 
 def held(server):
-    """What the service and its cells hold: bytes of memory, bytes of the database, threads, open files."""
-    memory = threads = files = 0
+    """What the service and its cells hold: bytes of memory of both, bytes of the database, threads, open files."""
+    memory, threads, files = [0, 0], 0, 0
     for pid in [server.process.pid, *server.cells()]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
             fields = dict(line.split(":", 1) for line in lines)
-            memory += 1024 * int(fields["RssAnon"].split()[0])  # without the mapped database
+            memory[pid != server.process.pid] += 1024 * int(fields["RssAnon"].split()[0])  # without the mapped database
             threads += int(fields["Threads"])
             files += len(os.listdir(f"/proc/{pid}/fd"))
     disk = sum(os.path.getsize(server.database + tail) for tail in ("", "-wal"))
-    return memory, disk, threads, files
+    return *memory, disk, threads, files
+
+
+def least_but_one(values):
+    return sorted(values)[1]
+
+
+# Allowed beyond 5%. What cells hold depends on what they compute at the moment; what they keep is the least of it.
+HELD = (("memory", 8 * MIB, statistics.median), ("memory of cells", 8 * MIB, least_but_one),
+        ("disk", 8 * MIB, statistics.median), ("threads", 4, statistics.median), ("files", 16, statistics.median))
 
 
 @pytest.mark.timeout(120 * MINUTES + 600)
@@ -101,11 +110,9 @@ def test_an_hour_of_mixed_load(launch, tmp_path):
     stopping.set()
     reader.join()
     work.join()
-    names = ("memory", "disk", "threads", "files")
     quarter = len(samples) // 4
-    for name, spare, early, late in zip(names, (8 * MIB, 8 * MIB, 4, 16), zip(*samples[quarter:2 * quarter]),
-                                        zip(*samples[-quarter:])):
-        first, last = statistics.median(early), statistics.median(late)
+    for (name, spare, typical), early, late in zip(HELD, zip(*samples[quarter:2 * quarter]), zip(*samples[-quarter:])):
+        first, last = typical(early), typical(late)
         print(f"  {name}: {first:,.0f} in the second quarter, {last:,.0f} in the last")
         assert last <= 1.05 * first + spare, name
     print(f"  {work.done:,} steps, {work.refused:,} refused")
