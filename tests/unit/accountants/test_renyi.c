@@ -666,3 +666,12 @@ TEST(what_nobody_derived_is_declined)
     job = toeplitz_job(8192, 8192, column, 1);
     assert_true(deltas(job, 1, 1).delta[EPS_REMOVE] < 1e-3);
 }
+
+/* Orders up to 5 proved 9.79 and 16.1; draws verify 4.1 and 5.5. */
+TEST(high_orders_are_tight)
+{
+    const char *const format = "{'n':%d,'matrix':{'family':'square_root','bands':16},'sampling':{'scheme':'b_min_sep',"
+                               "'p':0.01},'epsilon':%g,'delta':1e-6,'accountant':'renyi'}";
+    assert_true(answered(job_of(format, 1024, 1.0)).value <= 4.2);
+    assert_true(answered(job_of(format, 512, 0.5)).value <= 5.6);
+}
