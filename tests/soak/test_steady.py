@@ -95,11 +95,18 @@ HELD = (("memory", 8 * MIB, statistics.median), ("memory of cells", 8 * MIB, lea
         ("disk", 8 * MIB, statistics.median), ("threads", 4, statistics.median), ("files", 16, statistics.median))
 
 
+@pytest.fixture
+def reference(tmp_path):
+    running = Reference(tmp_path / "reference")
+    yield running
+    running.server.stop()
+
+
 @pytest.mark.timeout(120 * MINUTES + 600)
-def test_an_hour_of_mixed_load(launch, tmp_path):
+def test_an_hour_of_mixed_load(launch, reference):
     seconds = 60 * MINUTES
     server = launch("--keep", f"{max(60, round(seconds / 12))}s", "--memory-bytes", "8MiB")  # caches are full soon
-    work, stopping, wrong, samples = Steady(Reference(tmp_path / "reference"), SEED), threading.Event(), [], []
+    work, stopping, wrong, samples = Steady(reference, SEED), threading.Event(), [], []
     reader = threading.Thread(target=read, args=(server, stopping, wrong))
     work.start(server, 3)
     reader.start()
