@@ -38,12 +38,13 @@ static enum eps_status band_gram(double *gram, const struct eps_strategy *strate
     return status;
 }
 
-/* The same for the first part of the data set, of a Toeplitz strategy, whose rows are shifts of the last one. Its step
- * i = k groups sums over the rows r = i + e that exist, with e + d groups < bands. */
+/* The same for the first part of the data set (A56), if the strategy is Toeplitz: its rows are shifts of the last one.
+ * Step i = k groups sums over the rows r = i + e that exist, with e + d groups < bands. */
 static enum eps_status toeplitz_gram(double *gram, const struct eps__banded_gram *sizes,
                                      const struct eps_strategy *strategy, size_t n, size_t groups, double *row)
 {
     size_t bands = eps_strategy_bands(strategy);
+    assert((sizes->len - 1) * groups < n && (sizes->width - 1) * groups < bands && sizes->width <= sizes->len);
     enum eps_status status = eps_strategy_band_row(strategy, row, NULL, n - 1);
     for (size_t d = 0; status == EPS_OK && d < sizes->width; d++) {
         double sum = 0;
@@ -66,6 +67,7 @@ static enum eps_status toeplitz_gram(double *gram, const struct eps__banded_gram
 static enum eps_status take_parts(double **gram, const struct eps__banded_gram *sizes, size_t n, size_t bands,
                                   size_t groups)
 {
+    assert((sizes->len - 1) * groups < n && (sizes->width - 1) * groups < bands && sizes->width <= sizes->len);
     double *parts = calloc(sizes->len * sizes->width, sizeof *parts), *more = calloc(sizes->len, sizeof *more);
     for (size_t k = 0; parts && more && k < sizes->len; k++)
         for (size_t d = 0; d < sizes->width && d <= k; d++) {

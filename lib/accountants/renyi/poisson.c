@@ -23,8 +23,9 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
     const struct eps_mechanism *mechanism = &setting->job->mechanism;
     const struct eps_sampling *sampling = &mechanism->sampling;
     if (sampling->truncation)
-        return eps__decline(error, "/sampling/truncation",
-                            "renyi does not serve truncated batches under poisson: remove truncation");
+        return eps__decline(
+            error, "/sampling/truncation",
+            "renyi does not serve truncated batches under poisson and cyclic_poisson: remove truncation");
     if (sampling->examples_per_user > 1)
         return eps__decline(error, "/sampling/examples_per_user",
                             "renyi under poisson serves one example per user: set examples_per_user to 1");
@@ -32,7 +33,8 @@ bool eps__poisson_serves(const struct eps__setting *setting, struct eps_error *e
         return eps__decline(error, "/sampling/last_iterate",
                             "renyi accounts for the release of every iterate: use pld for last_iterate");
     if (setting->job->query.accountant.bandwidth > 0)
-        return eps__decline(error, "/accountant/bandwidth", "renyi uses all bands under poisson: remove bandwidth");
+        return eps__decline(error, "/accountant/bandwidth",
+                            "renyi uses all bands under poisson and cyclic_poisson: remove bandwidth");
     return true;
 }
 

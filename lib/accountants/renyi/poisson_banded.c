@@ -107,11 +107,14 @@ static bool serves(const struct eps__setting *setting, struct eps_error *error)
     if (!eps__poisson_serves(setting, error))
         return false;
     if (!eps__strategy_lower_triangular(setting->strategy))
-        return eps__decline(error, "/matrix", "renyi under poisson needs a lower-triangular strategy");
+        return eps__decline(error, "/matrix",
+                            "renyi under poisson and cyclic_poisson needs a lower-triangular strategy");
     if (fits(setting, EPS_REMOVE, &spent) < 2 && !few_of(setting, &sizes, &few))
-        return eps__decline(error, "/matrix/bands",
-                            "renyi under poisson serves only strategies with few bands, about 30 if Toeplitz and 10 if "
-                            "not, and fewer where p is large: use fewer bands or a smaller p");
+        return eps__decline(
+            error, "/matrix/bands",
+            "renyi under poisson and cyclic_poisson serves only strategies with few bands for each group, "
+            "about 30 if Toeplitz and 10 if not, and fewer where p is large: use fewer bands, a "
+            "smaller p or, under cyclic_poisson, more groups");
     return true;
 }
 
