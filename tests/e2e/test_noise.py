@@ -109,10 +109,11 @@ def test_the_default_form_is_npy(server):
 @sanitized
 def test_nothing_is_drawn_twice_without_a_seed(server):
     job = server.solve(BANDED)["id"]
-    first, second = draw(server, job=job, dimensions=100), draw(server, job=job, dimensions=100)
+    asked = {"job": job, "dimensions": 100, "dtype": "float64"}  # of two float32, one pair in 10^8 coincides
+    first, second = draw(server, **asked), draw(server, **asked)
     assert not (first == second).any()
-    assert not (draw(server, job=job, dimensions=100, seed=1) == draw(server, job=job, dimensions=100, seed=2)).any()
-    assert not (draw(server, job=job, dimensions=100, seed=1) == first).any()
+    assert not (draw(server, seed=1, **asked) == draw(server, seed=2, **asked)).any()
+    assert not (draw(server, seed=1, **asked) == first).any()
 
 
 @sanitized
@@ -469,7 +470,7 @@ def test_a_stream_that_was_cut_goes_on(launch, matrix):
     whole = draw(server, **asked, stream=stream, first_row=0)
     assert whole[7:].tobytes() == rest.tobytes()
     assert whole.tobytes()[:len(part) - 128] == part[128:]
-    assert not (draw(server, **asked)[:7] == whole[:7]).any()  # another stream has other noise
+    assert (draw(server, **asked)[:7] == whole[:7]).mean() < 1e-4  # another stream has other noise; float32 may coincide
     until(lambda: server.metric("epsilond_drawn_bytes") == 0)
 
 
