@@ -19,15 +19,24 @@
 #include "lib/numerics/bound.h"
 #include "lib/sampling/scheme.h"
 
-#define WORK 1.5 /* of the operations for zero_out, as measured (tests/bench/bench_costs.c) */
+/* Of the operations for zero_out, and beside them for the choice of splits; as measured (tests/bench/bench_costs.c). */
+#define WORK 1.6
+#define WORK_SPLITS 1.6e8
 
 #define NEAR 0.1         /* approximations of ln delta that are so near to bounds find the split */
 #define LEAST_LOG (-1e4) /* smaller logarithms count as this one where a split is sought */
+#define LEAST_EPSILON 1e-300
 
 #define CLIFF 20 /* a fall of ln delta between two approximations that no parabola follows */
 
-/* Approximations at so many equally spaced epsilons, and the splits that are compared between two of them. */
-enum { NODES_MOST = 13, NODES_FEW = 5, FINER = 16, CORRECTIONS = 2 };
+enum {
+    FINE = 4,        /* 2^FINE to 2^(FINE+1) intervals between approximations up to the epsilon asked for, */
+    COARSE = 2,      /* the same where only an approximation is wanted; */
+    SPLITS = 192,    /* the splits that are compared */
+    CORRECTIONS = 6, /* of approximations by bounds */
+    NODES_MOST = (2 << FINE) + 2,
+    KEPT = 256
+};
 
 /* The same job under zero_out. */
 struct apart {
@@ -42,10 +51,17 @@ struct split {
     double eps, at, upper;
 };
 
+/* Approximations that were made, at multiples of powers of two, so that neighbouring epsilons share them. */
+struct kept {
+    size_t len;
+    double eps[KEPT], log_delta[KEPT];
+};
+
 struct group_profile {
     struct eps__profile base;
     struct apart apart;
-    struct split last[EPS_DIRECTIONS]; /* for the epsilon asked last */
+    struct kept kept[EPS_DIRECTIONS][EPS_DIRECTIONS]; /* [direction][step] */
+    struct split last[EPS_DIRECTIONS];                /* for the epsilon asked last */
     /* [direction][accountant]: each direction has its own, because it asks them for both. NULL: it cannot answer. */
     struct eps__profile *profiles[EPS_DIRECTIONS][EPS__ACCOUNTANTS_MAX];
 };
@@ -73,6 +89,11 @@ static void take_apart(struct apart *apart, const struct eps__setting *setting)
             return;
         }
     }
+    for (size_t i = 0; i < apart->len; i++)
+        if (apart->accountants[i]->tight && apart->accountants[i]->tight(&apart->setting)) {
+            apart->accountants[0] = apart->accountants[i];
+            apart->len = 1; /* the others are no better */
+        }
 }
 
 /* ------------------------------------------------------------ the profile */
@@ -107,77 +128,108 @@ static enum eps_status step_log_delta(struct group_profile *group, struct eps__p
 }
 
 /* The least approximation; NAN if there is none. */
-static enum eps_status step_approximate(struct group_profile *group, struct eps__profile *const *profiles,
-                                        enum eps_direction direction, double eps, double *out)
+static enum eps_status step_approximate(struct group_profile *group, enum eps_direction direction,
+                                        enum eps_direction step, double eps, double *out)
 {
+    struct kept *kept = &group->kept[direction][step];
+    for (size_t k = 0; k < kept->len; k++)
+        if (kept->eps[k] == eps) {
+            *out = kept->log_delta[k];
+            return EPS_OK;
+        }
     *out = NAN;
     for (size_t i = 0; i < group->apart.len; i++) {
         double own = NAN;
-        enum eps_status status =
-            profiles[i] ? profiles[i]->class->approximate(profiles[i], direction, eps, &own) : EPS_OK;
+        struct eps__profile *profile = group->profiles[direction][i];
+        enum eps_status status = profile ? profile->class->approximate(profile, step, eps, &own) : EPS_OK;
         if (status != EPS_OK && !is_passing(status))
             return status;
         if (status == EPS_OK)
             *out = fmin(*out, own); /* the other one if one is NAN */
     }
     if (!isnan(*out))
-        *out = fmin(*out, eps__absence_log_delta(&group->apart.setting.absence, direction, eps).upper);
+        *out = fmin(*out, eps__absence_log_delta(&group->apart.setting.absence, step, eps).upper);
+    if (kept->len == KEPT)
+        kept->len = 0;
+    kept->eps[kept->len] = eps;
+    kept->log_delta[kept->len++] = *out;
     return EPS_OK;
 }
 
-/* Approximations of ln delta of both steps at equally spaced epsilons up to the one asked for, and how far proven
- * bounds were found from them. */
-struct samples {
-    struct group_profile *group;
-    struct eps__profile *const *profiles;
-    double eps, at[EPS_DIRECTIONS][NODES_MOST], off[EPS_DIRECTIONS];
-    size_t nodes;
+/* How far proven bounds were found from approximations: the line through the last two. */
+struct correction {
+    bool known;
+    double eps, off, slope;
 };
 
-static enum eps_status take_samples(struct samples *samples, struct group_profile *group, enum eps_direction direction,
-                                    double eps, size_t nodes)
+/* Approximations of ln delta of both steps at the multiples of `distance` up to the epsilon asked for. */
+struct samples {
+    double eps, distance, at[EPS_DIRECTIONS][NODES_MOST];
+    size_t nodes;
+    struct correction corrections[EPS_DIRECTIONS];
+};
+
+static double offset(const struct correction *correction, double eps)
 {
-    *samples = (struct samples){.group = group, .profiles = group->profiles[direction], .eps = eps, .nodes = nodes};
+    return correction->off + correction->slope * (eps - correction->eps);
+}
+
+/* more: a proven bound at eps, less the approximation with the offset so far. */
+static void correct(struct correction *correction, double eps, double more)
+{
+    double off = offset(correction, eps) + more;
+    double slope = correction->known ? (off - correction->off) / (eps - correction->eps) : 0;
+    *correction = (struct correction){true, eps, off, isfinite(slope) ? slope : correction->slope};
+}
+
+/* fine: 2^fine to 2^(fine+1) intervals. */
+static enum eps_status take_samples(struct samples *samples, struct group_profile *group, enum eps_direction direction,
+                                    double eps, int fine)
+{
+    double distance = ldexp(1, ilogb(fmax(eps, LEAST_EPSILON)) - fine);
+    *samples = (struct samples){.eps = eps, .distance = distance};
+    samples->nodes = (size_t)fmax(ceil(eps / distance), 2) + 1; /* a parabola needs three */
+    assert(samples->nodes <= NODES_MOST);
     enum eps_status status = EPS_OK;
     for (enum eps_direction step = 0; step < EPS_DIRECTIONS; step++)
-        for (size_t k = 0; k < nodes && status == EPS_OK; k++) {
+        for (size_t k = 0; k < samples->nodes && status == EPS_OK; k++) {
             double *at = &samples->at[step][k];
-            status = step_approximate(group, samples->profiles, step, eps * (double)k / (double)(nodes - 1), at);
+            status = step_approximate(group, direction, step, distance * (double)k, at);
             *at = *at < LEAST_LOG ? LEAST_LOG : *at; /* NAN stays */
         }
     return status;
 }
 
-/* A step's approximation between nodes: the parabola through the nearest three. `at` counts nodes. */
-static double sample(const struct samples *samples, enum eps_direction step, double at)
+/* A step's approximation between nodes: the parabola through the nearest three. */
+static double sample(const struct samples *samples, enum eps_direction step, double eps)
 {
-    const double *y = samples->at[step];
+    const double *y = samples->at[step], at = eps / samples->distance;
+    double off = offset(&samples->corrections[step], eps);
     size_t middle = (size_t)fmin(fmax(round(at), 1), (double)samples->nodes - 2);
     double t = at - (double)middle;
     size_t before = (size_t)at;
+    assert(at <= (double)samples->nodes - 1);
     if (at > (double)before && y[before] - y[before + 1] > CLIFF) /* where in between it falls is not known */
-        return y[before] + samples->off[step];
+        return y[before] + off;
     return y[middle] + 0.5 * t * (y[middle + 1] - y[middle - 1]) +
-           0.5 * t * t * (y[middle + 1] - 2 * y[middle] + y[middle - 1]) + samples->off[step];
+           0.5 * t * t * (y[middle + 1] - 2 * y[middle] + y[middle - 1]) + off;
 }
 
-/* Approximates the terms of a split, in nodes; returns the logarithm of their sum. */
+/* Approximates the terms of a split; returns the logarithm of their sum. */
 static double weigh(const struct samples *samples, double split, double terms[EPS_DIRECTIONS])
 {
-    double last = (double)(samples->nodes - 1);
     terms[EPS_REMOVE] = sample(samples, EPS_REMOVE, split);
-    terms[EPS_ADD] = sample(samples, EPS_ADD, last - split);
-    return eps__log_add(terms[EPS_REMOVE], samples->eps * split / last + terms[EPS_ADD]);
+    terms[EPS_ADD] = sample(samples, EPS_ADD, samples->eps - split);
+    return eps__log_add(terms[EPS_REMOVE], split + terms[EPS_ADD]);
 }
 
-/* The best split on a fine grid, in nodes; the middle if no approximation is known. */
+/* The best split on a fine grid; the middle if no approximation is known. */
 static double choose_split(const struct samples *samples, double terms[EPS_DIRECTIONS], double *value)
 {
-    size_t fine = FINER * (samples->nodes - 1);
-    double best = 0.5 * (double)(samples->nodes - 1);
+    double best = 0.5 * samples->eps;
     *value = INFINITY;
-    for (size_t k = 0; k <= fine; k++) {
-        double split = (double)k / FINER, own = weigh(samples, split, terms);
+    for (int k = 0; k <= SPLITS; k++) {
+        double split = fmin(samples->eps * k / SPLITS, samples->eps), own = weigh(samples, split, terms);
         if (own < *value) {
             best = split;
             *value = own;
@@ -213,23 +265,23 @@ static enum eps_status find_split(struct group_profile *group, enum eps_directio
                                   struct split *found, struct eps_error *error)
 {
     struct samples samples;
-    enum eps_status status = take_samples(&samples, group, direction, eps, NODES_MOST);
+    enum eps_status status = take_samples(&samples, group, direction, eps, FINE);
     if (status != EPS_OK)
         return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
     *found = (struct split){NAN, 0, INFINITY};
     for (int i = 0; i < CORRECTIONS; i++) {
         double value, proven[EPS_DIRECTIONS], terms[EPS_DIRECTIONS], off = 0;
         struct split split = {.eps = eps};
-        split.at = fmin(eps * choose_split(&samples, terms, &value) / (NODES_MOST - 1), eps);
+        split.at = choose_split(&samples, terms, &value);
         status = bound(group, direction, EPS__UPPER, &split, proven, &split.upper, error);
         if (status != EPS_OK)
             return status;
         if (split.upper < found->upper)
             *found = split;
         for (enum eps_direction step = 0; step < EPS_DIRECTIONS; step++) {
-            double own = fmax(proven[step], LEAST_LOG) - terms[step];
-            off = fmax(off, fabs(own));
-            samples.off[step] += own;
+            double more = fmax(proven[step], LEAST_LOG) - terms[step];
+            off = fmax(off, fabs(more));
+            correct(&samples.corrections[step], step == EPS_REMOVE ? split.at : eps - split.at, more);
         }
         if (off < NEAR)
             break;
@@ -256,7 +308,7 @@ static enum eps_status approximate(struct eps__profile *profile, enum eps_direct
 {
     struct samples samples;
     double terms[EPS_DIRECTIONS];
-    enum eps_status status = take_samples(&samples, (struct group_profile *)profile, direction, eps, NODES_FEW);
+    enum eps_status status = take_samples(&samples, (struct group_profile *)profile, direction, eps, COARSE);
     choose_split(&samples, terms, out);
     *out = fmin(*out, 0);
     return status;
@@ -289,6 +341,7 @@ static bool refine(struct eps__profile *profile, enum eps_direction direction, d
     struct group_profile *group = (struct group_profile *)profile;
     bool refined = false;
     group->last[direction].eps = NAN;
+    group->kept[direction][EPS_REMOVE].len = group->kept[direction][EPS_ADD].len = 0;
     for (size_t i = 0; i < group->apart.len; i++)
         for (enum eps_direction step = 0; step < EPS_DIRECTIONS; step++) {
             struct eps__profile *own = group->profiles[direction][i];
@@ -346,7 +399,8 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     struct apart apart;
     take_apart(&apart, setting);
-    *operations = *bytes = 0;
+    *operations = WORK_SPLITS;
+    *bytes = 0;
     for (size_t i = 0; i < apart.len; i++) {
         double own_operations, own_bytes;
         apart.accountants[i]->cost(&apart.setting, &own_operations, &own_bytes);

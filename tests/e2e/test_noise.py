@@ -470,7 +470,7 @@ def test_a_stream_that_was_cut_goes_on(launch, matrix):
     whole = draw(server, **asked, stream=stream, first_row=0)
     assert whole[7:].tobytes() == rest.tobytes()
     assert whole.tobytes()[:len(part) - 128] == part[128:]
-    assert (draw(server, **asked)[:7] == whole[:7]).mean() < 1e-4  # another stream has other noise; float32 may coincide
+    assert (draw(server, **asked)[:7] == whole[:7]).mean() < 1e-4  # another stream; float32 may coincide
     until(lambda: server.metric("epsilond_drawn_bytes") == 0)
 
 

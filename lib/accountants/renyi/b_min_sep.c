@@ -18,7 +18,7 @@
 
 enum {
     OPENED = 4,        /* the number of profiles that a search for a noise multiplier opens, for cost() */
-    RESIDUALS = 10,    /* the number of residuals that any search uses, in both directions together */
+    RESIDUALS = 8,     /* the number of residuals that any search uses, in both directions together */
     MEAN_SETTLING = 7, /* the mean is the same at all steps after about MEAN_SETTLING separations */
     FEW = 4,           /* the orders to which the higher limits LOW apply */
     OF_USE = 3         /* to remove, groups of copies prove more than a residual of fewer moments */
@@ -36,6 +36,7 @@ enum {
 #define PACE 3.0             /* nanoseconds per operation, */
 #define PACE_RESIDUAL 1.3    /* the same for a residual, which is seldom computed anew in quadruple precision, */
 #define PACE_FURTHER 0.3     /* and of an order beyond those that are computed at once, of which not all are */
+#define BOUNDS 3.5e8         /* operations for the polynomials that a search proves, as measured */
 #define EXAMPLES_MOST 100000 /* a cap on the examples per user, which exceeds every limit on operations */
 
 #define ALIKE 1e-12    /* probabilities of waiting that differ by no more than this, relatively, are made equal */
@@ -131,7 +132,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
     double opened = setting->job->query.noise_multiplier > 0 ? 1 : OPENED;
     unsigned max_order = setting->job->query.accountant.max_order;
     struct eps__b_min_sep b_min_sep = b_min_sep_of(setting);
-    *operations = opened * eps__banded_operations(setting, bytes);
+    *operations = BOUNDS + opened * eps__banded_operations(setting, bytes);
     for (enum eps_direction direction = 0; direction < EPS_DIRECTIONS; direction++) {
         double numbers;
         struct eps__b_min_sep_plan plan = plan_of(setting, direction);

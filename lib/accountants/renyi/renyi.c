@@ -22,6 +22,7 @@
 #define GAIN 0.05       /* further orders are computed while the last two lower ln delta by more than this */
 #define LAG 1.5         /* no further orders are computed if other bounds on ln delta are lower by more than this */
 #define CLOSED_UNITS 64 /* the rounding of a closed form of moments, in units of roundoff */
+#define LIKELY 8        /* the most moments of an approximation */
 
 /* One direction, computed on first use; thread-compatible. */
 struct side {
@@ -339,11 +340,12 @@ static void describe(const struct eps__profile *profile, enum eps_direction dire
     }
 }
 
-/* Moments from the approximate orders, as if these were exact. */
+/* Moments from the approximate orders, as if these were exact. More than LIKELY of them make approximations slower than
+ * they save proofs. */
 static enum eps_status likely_moments(struct side *side)
 {
-    unsigned len = side->quick.len < EPS__MOMENTS_MAX ? side->quick.len : EPS__MOMENTS_MAX;
-    eps__quad raw[EPS__MOMENTS_MAX + 1];
+    unsigned len = side->quick.len < LIKELY ? side->quick.len : LIKELY;
+    eps__quad raw[LIKELY + 1];
     if (!(side->variance > 0))
         return EPS_OK;
     enum eps_status status = eps__moments_alloc(&side->likely, len);
