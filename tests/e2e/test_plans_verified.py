@@ -119,7 +119,7 @@ def test_too_little_time_and_too_few_candidates_are_told(server):
 @sanitized
 def test_what_monte_carlo_refuses_keeps_its_proof(launch):
     """By its cost: of two candidates, the limit allows both proofs and the verification of one."""
-    server = launch("--max-operations", "8e8")
+    server = launch("--max-operations", "1.3e9")
     done = ended(server, plan(server, {**TWO, "max_seconds": 3e8}))
     refused, verified = sorted(check(server, done), key=lambda row: row["verified"])
     assert (refused["bands"], verified["bands"], verified["verified"], refused["verified"]) == (4, 2, True, False)
@@ -152,8 +152,7 @@ def test_kills_between_and_within_the_parts(launch):
 @sanitized
 def test_a_plan_is_canceled_in_its_second_part(launch):
     server = launch("--workers", "1")
-    accepted = plan(server, {**ONE, "n": 64, "dataset_size": 160, "delta": 1e-6, "max_seconds": 100,
-                             "max_bands": 4})
+    accepted = plan(server, {**ONE, "n": 64, "dataset_size": 160, "delta": 1e-6, "max_seconds": 100})
     shown = lambda: [row for row in server.get(accepted["links"]["self"]).json()["candidates"] if row["verification"]]
     until(lambda: [row["verification"]["status"] for row in shown()] == ["running"])
     (running,) = shown()
