@@ -23,19 +23,19 @@
 #define WORK 1.6
 #define WORK_SPLITS 1.6e8
 
-#define NEAR 0.1         /* approximations of ln delta that are so near to bounds find the split */
-#define LEAST_LOG (-1e4) /* smaller logarithms count as this one where a split is sought */
-#define LEAST_EPSILON 1e-300
+#define NEAR 0.1             /* approximations of ln delta that are so near to bounds find the split */
+#define LEAST_LOG (-1e4)     /* smaller logarithms count as this one where a split is sought */
+#define LEAST_EPSILON 1e-300 /* smaller ones have the nodes of this one */
 
 #define CLIFF 20 /* a fall of ln delta between two approximations that no parabola follows */
 
 enum {
-    FINE = 4,        /* 2^FINE to 2^(FINE+1) intervals between approximations up to the epsilon asked for, */
-    COARSE = 2,      /* the same where only an approximation is wanted; */
+    FINE = 4,        /* approximations divide the epsilon asked for into 2^FINE to 2^(FINE+1) intervals, */
+    COARSE = 2,      /* or 2^COARSE to 2^(COARSE+1) where no bound is asked for */
     SPLITS = 192,    /* the splits that are compared */
     CORRECTIONS = 6, /* of approximations by bounds */
     NODES_MOST = (2 << FINE) + 2,
-    KEPT = 256
+    KEPT = 256 /* approximations that are kept of a step; then they are dropped */
 };
 
 /* The same job under zero_out. */
@@ -92,7 +92,7 @@ static void take_apart(struct apart *apart, const struct eps__setting *setting)
     for (size_t i = 0; i < apart->len; i++)
         if (apart->accountants[i]->tight && apart->accountants[i]->tight(&apart->setting)) {
             apart->accountants[0] = apart->accountants[i];
-            apart->len = 1; /* the others are no better */
+            apart->len = 1; /* the others are hardly better */
         }
 }
 
@@ -186,6 +186,7 @@ static void correct(struct correction *correction, double eps, double more)
 static enum eps_status take_samples(struct samples *samples, struct group_profile *group, enum eps_direction direction,
                                     double eps, int fine)
 {
+    assert(eps >= 0 && isfinite(eps));
     double distance = ldexp(1, ilogb(fmax(eps, LEAST_EPSILON)) - fine);
     *samples = (struct samples){.eps = eps, .distance = distance};
     samples->nodes = (size_t)fmax(ceil(eps / distance), 2) + 1; /* a parabola needs three */
@@ -259,6 +260,28 @@ static enum eps_status bound(struct group_profile *group, enum eps_direction dir
     return EPS_OK;
 }
 
+/* Proves the split `at`, and keeps it if its bound is the least so far. */
+static enum eps_status try(struct group_profile *group, enum eps_direction direction, struct split *found, double eps,
+                           double at, double proven[EPS_DIRECTIONS], struct eps_error *error)
+{
+    struct split split = {.eps = eps, .at = at};
+    enum eps_status status = bound(group, direction, EPS__UPPER, &split, proven, &split.upper, error);
+    if (status == EPS_OK && split.upper < found->upper)
+        *found = split;
+    return status;
+}
+
+/* If an example may never be drawn, adding it has delta 0 from some epsilon on (S3). Approximations at a distance miss
+ * that place, so the split that leaves exactly this epsilon to add is tried besides. */
+static enum eps_status try_nothing_to_add(struct group_profile *group, enum eps_direction direction,
+                                          struct split *found, double eps, struct eps_error *error)
+{
+    double proven[EPS_DIRECTIONS];
+    double rest = eps__absence_epsilon(&group->apart.setting.absence, EPS_ADD, -INFINITY);
+    double at = eps__lower(eps - rest, 4); /* -INFINITY if there is no such epsilon */
+    return at >= 0 ? try(group, direction, found, eps, at, proven, error) : EPS_OK;
+}
+
 /* Where the bounds are not what was approximated, approximations that are corrected by the difference find a better
  * split. */
 static enum eps_status find_split(struct group_profile *group, enum eps_direction direction, double eps,
@@ -269,24 +292,22 @@ static enum eps_status find_split(struct group_profile *group, enum eps_directio
     if (status != EPS_OK)
         return eps__error(error, status, "", "%s", status == EPS_NO_MEMORY ? "out of memory" : "canceled");
     *found = (struct split){NAN, 0, INFINITY};
-    for (int i = 0; i < CORRECTIONS; i++) {
+    status = try_nothing_to_add(group, direction, found, eps, error);
+    for (int i = 0; i < CORRECTIONS && status == EPS_OK; i++) {
         double value, proven[EPS_DIRECTIONS], terms[EPS_DIRECTIONS], off = 0;
-        struct split split = {.eps = eps};
-        split.at = choose_split(&samples, terms, &value);
-        status = bound(group, direction, EPS__UPPER, &split, proven, &split.upper, error);
+        double at = choose_split(&samples, terms, &value);
+        status = try(group, direction, found, eps, at, proven, error);
         if (status != EPS_OK)
             return status;
-        if (split.upper < found->upper)
-            *found = split;
         for (enum eps_direction step = 0; step < EPS_DIRECTIONS; step++) {
             double more = fmax(proven[step], LEAST_LOG) - terms[step];
             off = fmax(off, fabs(more));
-            correct(&samples.corrections[step], step == EPS_REMOVE ? split.at : eps - split.at, more);
+            correct(&samples.corrections[step], step == EPS_REMOVE ? at : eps - at, more);
         }
         if (off < NEAR)
             break;
     }
-    return EPS_OK;
+    return status;
 }
 
 static enum eps_status log_delta(struct eps__profile *profile, enum eps_direction direction,

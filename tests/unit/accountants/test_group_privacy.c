@@ -80,19 +80,27 @@ TEST(it_is_never_below_the_exact_pair)
         }
 }
 
-/* Adding an example that takes part in one of two steps with p = 0.1 has no loss above -2 ln 0.9: then delta is that of
- * removing alone, up to the distance of the epsilons that are tried. */
+/* Adding an example that may never be drawn in n steps has no loss above -n ln(1 - p) (S3): then delta is that of
+ * removing alone, with what is left of epsilon. */
 TEST(a_step_that_costs_nothing_counts_nothing)
 {
-    static const char form[] = "{'n':2,'sampling':{'scheme':'poisson','p':0.1},'epsilon':1,'noise_multiplier':1,"
+    static const struct {
+        int n;
+        double p, eps;
+    } trials[] = {{2, 0.1, 3}, {64, 0.05, 21.6}};
+    static const char form[] = "{'n':%d,'sampling':{'scheme':'poisson','p':%g},'epsilon':1,'noise_multiplier':1,"
                                "'adjacency':'%s','accountant':'%s'}";
-    const double rest = -2 * log(0.9) * 1.01, eps = 3;
-    double found[EPS_DIRECTIONS], removed[EPS_DIRECTIONS], added[EPS_DIRECTIONS];
-    solved_deltas(found, job_of(form, "replace_one", "group_privacy"), 0.5, eps);
-    solved_deltas(removed, job_of(form, "zero_out", "pld"), 0.5, eps - rest);
-    solved_deltas(added, job_of(form, "zero_out", "pld"), 0.5, rest);
-    assert_true(added[EPS_ADD] < 1e-200);
-    assert_true(found[EPS_REMOVE] <= removed[EPS_REMOVE] * 1.5);
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        const int n = trials[i].n;
+        const double p = trials[i].p, rest = -n * log1p(-p) * (1 + 1e-9);
+        double found[EPS_DIRECTIONS], removed[EPS_DIRECTIONS], added[EPS_DIRECTIONS];
+        solved_deltas(found, job_of(form, n, p, "replace_one", "group_privacy"), 0.5, trials[i].eps);
+        solved_deltas(removed, job_of(form, n, p, "zero_out", "pld"), 0.5, trials[i].eps - rest);
+        solved_deltas(added, job_of(form, n, p, "zero_out", "pld"), 0.5, rest);
+        assert_true(added[EPS_ADD] < 1e-200);
+        for (enum eps_direction d = 0; d < EPS_DIRECTIONS; d++)
+            assert_true(found[d] > 0 && found[d] <= removed[EPS_REMOVE] * 1.01);
+    }
 }
 
 TEST(directions_are_alike)
