@@ -302,7 +302,7 @@ void cells_ask(struct cells *cells, const struct question *question, const struc
         struct asking asking = {
             .cells = cells, .question = question, .context = context, .answer = answer, .stop = STOP_NONE};
         asking.max_n = asker && asker->max_n ? asker->max_n : cells__config(cells)->max_n;
-        asking.cell = cells__take(cells, context, answer);
+        asking.cell = cells__take(cells, pool_prompt(), context, answer);
         if (!asking.cell)
             return;
         waited = asking.cell;
@@ -310,7 +310,7 @@ void cells_ask(struct cells *cells, const struct question *question, const struc
         waited = NULL;
         if (end == CELL_ORDERLY) {
             explain_memory(cells, answer);
-            cells__give(cells, asking.cell);
+            cells__give(cells, asking.cell, answer->compute_seconds);
             continue;
         }
         int pid = (int)asking.cell->pid;

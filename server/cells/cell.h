@@ -11,8 +11,15 @@
 #define CELL_FD 3
 #define CELL_COMMAND "cell"
 
-/* argv: CELL_COMMAND, the limit of its address space in bytes, and the most threads that it may use. Returns the exit
- * status. */
+/*
+ * Two kinds. Patient ones have the scheduling policy SCHED_IDLE: threads of the service and prompt cells interrupt them
+ * at once, and they have the processor time that these leave. Where the system refuses that, all have the same.
+ */
+#define CELL_PROMPT "prompt"
+#define CELL_PATIENT "patient"
+
+/* argv: CELL_COMMAND, the limit of its address space in bytes, the most threads that it may use, and its kind. Returns
+ * the exit status. */
 int command_cell(int argc, char **argv);
 
 #endif

@@ -4,8 +4,11 @@
  * process to start otherwise. The kernel ends a cell with the thread that started it, hence this one, which lives as
  * long as the service.
  *
- * There are as many cells as there have been questions at a time, and one more; of those that are idle, `workers` + 2
- * are kept.
+ * There are as many cells of each kind as there have been questions for it at a time, and one more; of those that are
+ * idle, `workers` + 2 are kept.
+ *
+ * Prompt cells are for short tasks of owners who have no other: see pool_prompt(). They would hold up the patient ones
+ * for as long as they work, so they have an allowance: two thirds of the time of the workers.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -24,11 +27,19 @@
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 
-#define RETRY_SECONDS 0.5 /* after a cell could not be started; twice as long each time, */
-#define RETRY_MOST 8.0    /* up to this */
-#define FAILURES_MOST 6   /* in a row, before questions fail that wait for a cell */
-#define FAILURES_TOLD 3   /* in a row, before the service is not ready, or does not start */
-#define LOOK_SECONDS 0.02 /* between two looks of a question that waits for a cell */
+#define RETRY_SECONDS 0.5      /* after a cell could not be started; twice as long each time, */
+#define RETRY_MOST 8.0         /* up to this */
+#define FAILURES_MOST 6        /* in a row, before questions fail that wait for a cell */
+#define FAILURES_TOLD 3        /* in a row, before the service is not ready, or does not start */
+#define PROMPT_SHARE (2.0 / 3) /* of the workers' time: what prompt cells may use; */
+#define PROMPT_SECONDS 1.0     /* what they have saved at most */
+#define LOOK_SECONDS 0.02      /* between two looks of a question that waits for a cell */
+
+/* Cells without a question, of one kind. */
+struct shelf {
+    struct cell *first;
+    size_t len;
+};
 
 struct cells {
     const struct config *config;
@@ -37,10 +48,13 @@ struct cells {
     pthread_cond_t wanted; /* for the thread: a cell is to be started */
     pthread_cond_t ready;
     pthread_t thread;
-    struct cell *idle;
-    size_t idle_len;
-    size_t waiting;  /* questions */
-    size_t failures; /* in a row */
+    struct shelf prompt;
+    struct shelf patient;
+    bool prompted;    /* a question was prompt, so a prompt cell is ready for the next one */
+    double allowance; /* CPU seconds that prompt cells may use, */
+    double allowed;   /* at this time */
+    size_t waiting;   /* questions */
+    size_t failures;  /* in a row */
     char failure[256];
     bool faulty; /* a cell that was told to end did so in another way */
     bool stopping;
@@ -48,19 +62,25 @@ struct cells {
 
 /* ---------------------------------------------------------------- the thread that starts them */
 
-static void push_locked(struct cells *cells, struct cell *cell)
+static struct shelf *shelf_of(struct cells *cells, const struct cell *cell)
 {
-    cell->next = cells->idle;
-    cells->idle = cell;
-    cells->idle_len++;
+    return cell->prompt ? &cells->prompt : &cells->patient;
 }
 
-static struct cell *pop_locked(struct cells *cells)
+static void push_locked(struct cells *cells, struct cell *cell)
 {
-    struct cell *cell = cells->idle;
+    struct shelf *shelf = shelf_of(cells, cell);
+    cell->next = shelf->first;
+    shelf->first = cell;
+    shelf->len++;
+}
+
+static struct cell *pop(struct shelf *shelf)
+{
+    struct cell *cell = shelf->first;
     if (cell) {
-        cells->idle = cell->next;
-        cells->idle_len--;
+        shelf->first = cell->next;
+        shelf->len--;
     }
     return cell;
 }
@@ -87,15 +107,15 @@ static void end_orderly(struct cells *cells, struct cell *cell)
     pthread_mutex_unlock(&cells->mutex);
 }
 
-static void start_locked(struct cells *cells)
+static void start_locked(struct cells *cells, bool prompt)
 {
     char message[256], quoted[300];
     pthread_mutex_unlock(&cells->mutex);
-    struct cell *cell = cell__start(cells->config, message, sizeof message);
+    struct cell *cell = cell__start(cells->config, prompt, message, sizeof message);
     if (!cell)
         log_event(LOG_LEVEL_ERROR, "cell-not-started", "detail=%s", log_quote(quoted, sizeof quoted, message));
-    metric_add(cell ? METRIC_CELLS : METRIC_CELLS_FAILED, 1);
     pthread_mutex_lock(&cells->mutex);
+    metric_add(cell ? METRIC_CELLS : METRIC_CELLS_FAILED, 1);
     if (cell) {
         cells->failures = 0;
         push_locked(cells, cell);
@@ -113,13 +133,15 @@ static void *cells_main(void *argument)
     struct cells *cells = argument;
     pthread_mutex_lock(&cells->mutex);
     while (!cells->stopping) {
-        if (cells->idle_len <= cells->waiting)
-            start_locked(cells);
+        if (cells->patient.len <= cells->waiting)
+            start_locked(cells, false);
+        else if (cells->prompted && !cells->prompt.len)
+            start_locked(cells, true);
         else
             pthread_cond_wait(&cells->wanted, &cells->mutex);
     }
     struct cell *cell;
-    while ((cell = pop_locked(cells)) != NULL) {
+    while ((cell = pop(cells->prompt.len ? &cells->prompt : &cells->patient)) != NULL) {
         pthread_mutex_unlock(&cells->mutex);
         end_orderly(cells, cell);
         pthread_mutex_lock(&cells->mutex);
@@ -133,13 +155,13 @@ static void *cells_main(void *argument)
 /* Waits for the first cell, and logs how it is confined. Returns false with a message. */
 static bool first_ready(struct cells *cells, char *message, size_t message_size)
 {
-    char why[sizeof cells->idle->why] = "", quoted[200];
+    char why[sizeof cells->patient.first->why] = "", quoted[200];
     pthread_mutex_lock(&cells->mutex);
-    while (!cells->idle && cells->failures < FAILURES_TOLD)
+    while (!cells->patient.len && cells->failures < FAILURES_TOLD)
         pthread_cond_wait(&cells->ready, &cells->mutex);
-    bool ready = cells->idle != NULL;
+    bool ready = cells->patient.len > 0;
     if (ready)
-        memcpy(why, cells->idle->why, sizeof why);
+        memcpy(why, cells->patient.first->why, sizeof why);
     else
         snprintf(message, message_size,
                  "cannot start a process that computes (%.200s); --isolate off computes in this one", cells->failure);
@@ -201,7 +223,7 @@ bool cells_trouble(struct cells *cells, char *message, size_t message_size)
     if (!cells)
         return false;
     pthread_mutex_lock(&cells->mutex);
-    bool trouble = !cells->idle && cells->failures >= FAILURES_TOLD;
+    bool trouble = !cells->patient.len && !cells->prompt.len && cells->failures >= FAILURES_TOLD;
     if (trouble)
         snprintf(message, message_size, "%s", cells->failure);
     pthread_mutex_unlock(&cells->mutex);
@@ -210,7 +232,7 @@ bool cells_trouble(struct cells *cells, char *message, size_t message_size)
 
 bool cells_try(const struct config *config, bool *confined, char *message, size_t message_size)
 {
-    struct cell *cell = cell__start(config, message, message_size);
+    struct cell *cell = cell__start(config, false, message, message_size);
     if (!cell)
         return false;
     *confined = cell->confined == (CONFINED_CALLS | CONFINED_MEMORY);
@@ -240,19 +262,37 @@ static bool ended(const struct eps_context *context, struct answer *answer)
     return answer->error.status != EPS_OK;
 }
 
+/* Whether prompt cells have not used up what they may. */
+static bool allowed_locked(struct cells *cells)
+{
+    double now = clock_monotonic();
+    double more = (now - cells->allowed) * PROMPT_SHARE * (double)cells->config->workers;
+    cells->allowance = fmin(cells->allowance + more, PROMPT_SECONDS);
+    cells->allowed = now;
+    return cells->allowance > 0;
+}
+
+static struct cell *pop_locked(struct cells *cells, bool prompt)
+{
+    struct cell *cell = prompt && allowed_locked(cells) ? pop(&cells->prompt) : NULL;
+    cell = cell ? cell : pop(&cells->patient);
+    return !cell && cells->failures ? pop(&cells->prompt) : cell; /* better than none */
+}
+
 /* An idle cell; NULL if there is none after some time. */
-static struct cell *await_idle(struct cells *cells, struct answer *answer)
+static struct cell *await_idle(struct cells *cells, bool prompt, struct answer *answer)
 {
     pthread_mutex_lock(&cells->mutex);
-    struct cell *cell = pop_locked(cells);
-    if (!cells->idle)
+    cells->prompted = cells->prompted || prompt;
+    struct cell *cell = pop_locked(cells, prompt);
+    if (!cells->prompt.len || !cells->patient.len)
         pthread_cond_signal(&cells->wanted);
     if (!cell) {
         struct timespec until = clock_timespec(clock_monotonic() + LOOK_SECONDS);
         cells->waiting++;
         pthread_cond_timedwait(&cells->ready, &cells->mutex, &until);
         cells->waiting--;
-        cell = pop_locked(cells);
+        cell = pop_locked(cells, prompt);
     }
     if (!cell && cells->failures >= FAILURES_MOST) {
         answer_fail(answer, EPS_NO_MEMORY,
@@ -274,11 +314,11 @@ struct cell_death cells__died(struct cell *cell, enum cell_end end)
     return death;
 }
 
-struct cell *cells__take(struct cells *cells, const struct eps_context *context, struct answer *answer)
+struct cell *cells__take(struct cells *cells, bool prompt, const struct eps_context *context, struct answer *answer)
 {
     struct cell *cell = NULL;
     while (!cell && answer->error.status == EPS_OK && !ended(context, answer)) {
-        cell = await_idle(cells, answer);
+        cell = await_idle(cells, prompt, answer);
         if (cell && !cell__well(cell)) { /* it was killed while it was idle */
             (void)cells__died(cell, CELL_KILLED);
             cell = NULL;
@@ -287,10 +327,12 @@ struct cell *cells__take(struct cells *cells, const struct eps_context *context,
     return cell;
 }
 
-void cells__give(struct cells *cells, struct cell *cell)
+void cells__give(struct cells *cells, struct cell *cell, double seconds)
 {
     pthread_mutex_lock(&cells->mutex);
-    bool kept = cells->idle_len < cells->config->workers + 2;
+    bool kept = shelf_of(cells, cell)->len < cells->config->workers + 2;
+    if (cell->prompt)
+        cells->allowance -= seconds;
     if (kept) {
         push_locked(cells, cell);
         pthread_cond_signal(&cells->ready);

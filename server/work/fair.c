@@ -181,6 +181,12 @@ struct fair_task *fair_take_of(struct fair *fair, unsigned kinds, bool (*may)(co
     return take(fair, &(struct filter){kinds, may, user});
 }
 
+bool fair_has(const struct fair *fair, const char *name, unsigned kinds)
+{
+    const struct fair_owner *owner = find(fair, name);
+    return owner && first(owner, kinds);
+}
+
 uint64_t fair_backlog(const struct fair *fair, const char *name)
 {
     const struct fair_owner *owner = find(fair, name);

@@ -75,6 +75,8 @@ struct fair_task *fair_take(struct fair *fair, unsigned kinds);
 /* The same among the owners that may(), by name. */
 struct fair_task *fair_take_of(struct fair *fair, unsigned kinds, bool (*may)(const void *user, const char *owner),
                                const void *user);
+/* Whether a task of these kinds and this owner waits. */
+bool fair_has(const struct fair *fair, const char *owner, unsigned kinds);
 /* The turns that all waiting tasks of the owner cost. */
 uint64_t fair_backlog(const struct fair *fair, const char *owner);
 

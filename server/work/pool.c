@@ -60,11 +60,12 @@ struct worker {
     struct pool *pool;
     pthread_t thread;
     bool busy;
-    bool paused; /* its task is paused and has no place */
-    bool waits;  /* it only waits, until it is told to continue */
-    bool lost;   /* its task was abandoned */
-    bool background;
-    char owner[FAIR_NAME_SIZE]; /* of its task */
+    bool paused;                /* its task is paused and has no place */
+    bool waits;                 /* it only waits, until it is told to continue */
+    bool lost;                  /* its task was abandoned */
+    enum fair_kind kind;        /* of its task, */
+    char owner[FAIR_NAME_SIZE]; /* and whose it is */
+    bool prompt;
     double started;
     double seconds;
     double alone_seconds;
@@ -134,6 +135,20 @@ static bool has_none_running(const void *user, const char *owner)
     for (size_t i = 0; i < pool->threads_len; i++) {
         const struct worker *worker = &pool->threads[i];
         if (worker->busy && !worker->paused && strcmp(worker->owner, owner) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the task, which is about to start, is prompt: see pool_prompt(). */
+static bool prompt_locked(const struct pool *pool, const struct pool_task *task)
+{
+    if (!(pool->short_seconds > 0) || task->fair.kind != FAIR_SHORT ||
+        fair_has(&pool->queue, task->owner, FAIR_ONLY(FAIR_SHORT)))
+        return false;
+    for (size_t i = 0; i < pool->threads_len; i++) {
+        const struct worker *worker = &pool->threads[i];
+        if (worker->busy && worker->kind == FAIR_SHORT && strcmp(worker->owner, task->owner) == 0)
             return false;
     }
     return true;
@@ -295,20 +310,25 @@ static void count_busy(const struct pool *pool, int amount)
         metric_add(pool->busy, amount);
 }
 
+static size_t most_running(const struct pool *pool)
+{
+    return pool->workers + (pool->short_seconds > 0);
+}
+
 static void take_place_locked(const struct worker *worker)
 {
     struct pool *pool = worker->pool;
     pool->running++;
-    pool->background += worker->background;
+    pool->background += worker->kind == FAIR_BACKGROUND;
     count_busy(pool, 1);
-    assert(pool->running <= pool->workers + (pool->short_seconds > 0));
+    assert(pool->running <= most_running(pool));
 }
 
 static void give_place_locked(const struct worker *worker)
 {
     struct pool *pool = worker->pool;
     pool->running--;
-    pool->background -= worker->background;
+    pool->background -= worker->kind == FAIR_BACKGROUND;
     count_busy(pool, -1);
     if (pool->resuming || pool->yielding)
         pthread_cond_broadcast(&pool->place);
@@ -329,16 +349,17 @@ static void leave_locked(struct worker *worker)
 static void run_locked(struct worker *worker, struct pool_task *task, double now)
 {
     struct pool *pool = worker->pool;
+    worker->prompt = prompt_locked(pool, task);
     worker->busy = true;
     worker->waits = false;
-    worker->background = task->background;
+    worker->kind = task->fair.kind;
     memcpy(worker->owner, task->owner, sizeof worker->owner);
     worker->started = now;
     worker->seconds = task->seconds;
     worker->alone_seconds = task->alone_seconds;
     take_place_locked(worker);
     pool->fresh_last = true;
-    if (waiting_locked(pool)) /* the next one may be able to start too */
+    if (waiting_locked(pool) && pool->running < most_running(pool)) /* the next one may be able to start too */
         pthread_cond_signal(&pool->work);
     if (pool->yielding)
         pthread_cond_broadcast(&pool->place);
@@ -493,12 +514,11 @@ void pool_submit(struct pool *pool, struct pool_task *task)
     double arrived = task->arrived > 0 ? task->arrived : clock_monotonic();
     double rank = arrived + fmin(task->seconds, OVERTAKEN_MAX) + (task->background ? BACKGROUND_SECONDS : 0);
     task->waits_alone = task->alone_seconds > 0;
-    if (task->waits_alone) {
+    task->fair.kind = kind_of(pool, task);
+    if (task->waits_alone)
         heap_insert(&pool->alone, &task->fair.node, rank);
-    } else {
-        task->fair.kind = kind_of(pool, task);
+    else
         fair_add(&pool->queue, &task->fair, task->owner, rank, task->seconds);
-    }
     atomic_fetch_add(&pool->arrivals, 1);
     pthread_cond_signal(&pool->work);
     if (pool->yielding)
@@ -586,7 +606,7 @@ static bool wanted_locked(struct pool *pool)
 
 void pool_yield(void)
 {
-    if (!duty || !duty->background)
+    if (!duty || duty->kind != FAIR_BACKGROUND)
         return;
     struct pool *pool = duty->pool;
     pthread_mutex_lock(&pool->mutex);
@@ -621,6 +641,11 @@ void pool_yield(void)
 struct worker *pool_worker(void)
 {
     return duty;
+}
+
+bool pool_prompt(void)
+{
+    return duty && duty->prompt;
 }
 
 bool pool_waits(struct worker *worker)
@@ -667,8 +692,9 @@ void pool_help_at_most(struct pool *pool, size_t helpers)
     pthread_mutex_lock(&pool->mutex);
     if (helpers < pool->helpers_most)
         atomic_fetch_add(&pool->arrivals, 1); /* those that help look again */
+    if (helpers > pool->helpers_most && pool->loans)
+        pthread_cond_broadcast(&pool->work);
     pool->helpers_most = helpers;
-    pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -682,7 +708,8 @@ void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, 
         (void)threads_add_locked(pool); /* if this fails, there is less help */
         loan.next = pool->loans;
         pool->loans = &loan;
-        size_t wanted = count - 1;
+        size_t free = pool->helpers < pool->helpers_most ? pool->helpers_most - pool->helpers : 0;
+        size_t wanted = count - 1 < free ? count - 1 : free;
         for (size_t i = 0; i < pool->idle && i < wanted; i++)
             pthread_cond_signal(&pool->work);
         pthread_mutex_unlock(&pool->mutex);

@@ -69,6 +69,9 @@ enum pool_loss {
 
 /* The calling thread if it runs a task; otherwise NULL. */
 struct worker *pool_worker(void);
+/* Whether the task of the calling thread is short, and its owner had no other short task, waiting or running, when it
+ * started. It asks for no more than its owner's part of the workers, and may delay tasks that queue up. */
+bool pool_prompt(void);
 /* Whether the task of that thread waits in pool_pause() or pool_yield(). NULL: it does not. */
 bool pool_waits(struct worker *worker);
 /* Abandons the task of that thread, which must not end during the call: a new thread gets its place. If the task ends

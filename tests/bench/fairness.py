@@ -93,8 +93,12 @@ def one_more(client, job):
 
 
 def pour(port, key, job, first, full, over):
-    """Keeps the part of the queue full that this key may have, and empties it in the end."""
+    """Keeps the part of the queue full that this key may have, and empties it in the end.
+
+    Clients are on other machines, so this one takes only the processor time that nobody else wants.
+    """
     global serial
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     client, posted, serial = Client(port, key), [], itertools.count(first)
     while not over.is_set():
         status, document = one_more(client, job)

@@ -119,11 +119,13 @@ class Server:
         itself, until the returned bytes are written back."""
         return self.overwrite(function, b"\xeb\xfe" if X86 else b"\x00\x00\x00\x14")
 
-    def cells(self):
-        """The processes that compute for the server."""
+    def cells(self, kind=""):
+        """The processes that compute for the server; kind: "prompt" or "patient" ones."""
         pid = self.process.pid
-        return {int(child) for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-                for child in task.read_text().split()}
+        cells = {int(child) for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+                 for child in task.read_text().split()}
+        return {cell for cell in cells
+                if pathlib.Path(f"/proc/{cell}/cmdline").read_bytes().rstrip(b"\0").endswith(kind.encode())}
 
     def overwrite(self, function, code, pid=None):
         """Overwrites the first instructions of the function, in the server or in that cell; returns the previous

@@ -85,6 +85,15 @@ def ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
+def nanoseconds(pid):
+    """The processor time of a process."""
+    return sum(int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def used_by(server, kind):
+    return sum(nanoseconds(cell) for cell in server.cells(kind))
+
+
 def busy(server):
     """The cell that has used the most processor time."""
     return max(server.cells(), key=ticks)
@@ -132,8 +141,9 @@ def test_the_same_answers(launch):
 def test_the_option():
     done = subprocess.run([BINARY, "serve", "--isolate", "maybe"], capture_output=True, text=True)
     assert done.returncode == 2 and "--isolate must be off, on or strict, not \"maybe\"" in done.stderr
-    done = subprocess.run([BINARY, "cell", "1", "1"], capture_output=True, text=True)
-    assert done.returncode == 2 and "serve starts" in done.stderr
+    for arguments in (["1", "1"], ["1", "1", "prompt"], ["1", "0", "patient"], ["1", "1", "other"]):
+        done = subprocess.run([BINARY, "cell", *arguments], capture_output=True, text=True)
+        assert done.returncode == 2 and "serve starts" in done.stderr
 
 
 def test_a_cell_is_confined(launch):
@@ -295,6 +305,42 @@ def test_too_little_memory(launch):
     assert document["error"]["type"] in ("/problems/internal", "/problems/crashed"), document
     assert "nothing else was affected" in document["error"]["detail"]
     well(server)
+
+
+def test_prompt_and_patient_cells(launch):
+    """A short job that is alone is computed at the usual priority; those that queue up have what is left."""
+    settling = 2e6  # what a cell does when its answer has arrived, in nanoseconds; a job takes longer
+    server = launch(*ON, "--workers", "1")
+
+    def used(kind):
+        return used_by(server, kind)
+
+    assert server.cells() == server.cells("patient")
+    server.solve(dict(DP_SGD, noise_multiplier=2))  # from now on, one is ready for such jobs
+    until(lambda: server.metric("epsilond_cells") == 3)
+    before = used("patient")
+    for i in range(5):
+        server.solve(dict(DP_SGD, noise_multiplier=3 + i / 16))
+    assert used("patient") < before + settling
+    until(lambda: server.metric("epsilond_cells") == 4)  # one is in reserve
+    before = used("prompt")
+    ended(server, "/v1/sweeps", {"base": DP_SGD, "grid": {"/noise_multiplier": [4 + i / 16 for i in range(20)]}})
+    assert used("prompt") < before + settling
+    assert {os.sched_getscheduler(cell) for cell in server.cells("prompt")} == {os.SCHED_OTHER}
+    assert {os.sched_getscheduler(cell) for cell in server.cells("patient")} == {os.SCHED_IDLE}
+
+
+def test_the_allowance_of_prompt_cells(launch):
+    """A second that was saved, two thirds of the time since then, and the job under way."""
+    server = launch(*ON, "--workers", "1")
+    job = dict(DP_SGD, n=50000, accountant={"method": "pld", "tolerance": 1e-6})
+    server.solve(dict(job, noise_multiplier=2))
+    until(lambda: server.metric("epsilond_cells") == 3)
+    start, before, last = time.monotonic(), used_by(server, "prompt"), 0
+    for i in range(130):
+        last = max(last, server.solve(dict(job, noise_multiplier=3 + i / 128))["result"]["compute_seconds"])
+    prompt = (used_by(server, "prompt") - before) * 1e-9
+    assert last < prompt < 1.1 + 2 / 3 * (time.monotonic() - start) + last
 
 
 @pytest.mark.sanitized

@@ -357,6 +357,9 @@ TEST(the_backlog_is_what_waits)
     fair_remove(&fair, &items[0].task);
     assert_int_equal(fair_backlog(&fair, "a"), 1);
     assert_null(items[0].task.owner);
+    assert_true(fair_has(&fair, "a", FAIR_ALL) && fair_has(&fair, "b", FAIR_ONLY(items[2].task.kind)));
+    assert_false(fair_has(&fair, "a", FAIR_ALL & ~FAIR_ONLY(items[1].task.kind)) || fair_has(&fair, "c", FAIR_ALL));
     while (take(&fair, FAIR_ALL)) {}
     assert_int_equal(fair_backlog(&fair, "a"), 0);
+    assert_false(fair_has(&fair, "a", FAIR_ALL));
 }

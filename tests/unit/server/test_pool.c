@@ -688,6 +688,75 @@ static void blocker_alone(struct pool *pool, struct blocker *blocker, double sec
     pool_submit(pool, &blocker->task);
 }
 
+/* A task that keeps whether it was prompt. */
+struct asked {
+    struct blocker blocker;
+    bool prompt;
+};
+
+static void ask_and_block(struct pool_task *task)
+{
+    struct asked *asked = (struct asked *)task; /* the first member of its first member */
+    asked->prompt = pool_prompt();
+    block(task);
+}
+
+/* Short, and the only short one of its owner that waits or runs. */
+TEST(what_is_prompt)
+{
+    enum { FIRST, SECOND, THIRD, LONG, CHILD, BACKGROUND, BESIDE, LAST, CASES };
+    static const struct {
+        const char *owner;
+        double seconds;
+        bool child, background, prompt;
+    } cases[CASES] = {
+        [FIRST] = {"a", 0.5, false, false, true},  [SECOND] = {"a", 0.5, false, false, false}, /* the first one runs */
+        [THIRD] = {"a", 0.5, false, false, false}, [LONG] = {"b", 5, false, false, false},
+        [CHILD] = {"c", 0.5, true, false, false},  [BACKGROUND] = {"d", 0, false, true, false},
+        [BESIDE] = {"b", 0.5, false, false, true}, [LAST] = {"c", 0.5, false, false, true},
+    };
+    struct asked tasks[CASES];
+    struct pool *pool = pool_create(CASES, 1, METRIC_COUNT);
+    assert_false(pool_prompt()); /* no task */
+    for (int i = 0; i < CASES; i++) {
+        tasks[i] = (struct asked){.blocker.task = {.run = ask_and_block,
+                                                   .seconds = cases[i].seconds,
+                                                   .child = cases[i].child,
+                                                   .background = cases[i].background}};
+        strcpy(tasks[i].blocker.task.owner, cases[i].owner);
+        sem_init(&tasks[i].blocker.started, 0, 0);
+        sem_init(&tasks[i].blocker.go, 0, 0);
+        pool_submit(pool, &tasks[i].blocker.task);
+        assert_true(started_within(&tasks[i].blocker, SOON));
+    }
+    for (int i = 0; i < CASES; i++) {
+        sem_post(&tasks[i].blocker.go);
+        if (tasks[i].prompt != cases[i].prompt)
+            fail_msg("task %d", i);
+    }
+    pool_destroy(pool);
+}
+
+/* Those that wait while another one of the owner runs are not prompt, but the last one is. */
+TEST(a_flood_is_not_prompt)
+{
+    struct asked tasks[4];
+    struct pool *pool = pool_create(1, 1, METRIC_COUNT);
+    for (int i = 0; i < 4; i++) {
+        tasks[i] = (struct asked){.blocker.task = {.run = ask_and_block}};
+        sem_init(&tasks[i].blocker.started, 0, 0);
+        sem_init(&tasks[i].blocker.go, 0, 0);
+        pool_submit(pool, &tasks[i].blocker.task);
+        assert_true(i > 0 || started_within(&tasks[i].blocker, SOON));
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_true(i == 0 || started_within(&tasks[i].blocker, SOON));
+        assert_int_equal(tasks[i].prompt, i == 0 || i == 3);
+        sem_post(&tasks[i].blocker.go);
+    }
+    pool_destroy(pool);
+}
+
 /* One after the other, each until it ends or its time alone is over; then all waiting tasks start at once. */
 TEST(nothing_starts_beside_one_that_is_alone)
 {
