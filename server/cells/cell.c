@@ -316,6 +316,22 @@ static bool next_question(struct cell_process *cell, struct unpack *payload)
     }
 }
 
+const char *cell_kind_name(enum cell_kind kind)
+{
+    static const char *const names[CELL_KINDS] = {
+        [CELL_USUAL] = "usual", [CELL_PROMPT] = "prompt", [CELL_PATIENT] = "patient"};
+    return names[kind];
+}
+
+/* CELL_KINDS: there is none. */
+static enum cell_kind kind_named(const char *name)
+{
+    enum cell_kind kind = CELL_USUAL;
+    while (kind < CELL_KINDS && strcmp(cell_kind_name(kind), name) != 0)
+        kind++;
+    return kind;
+}
+
 /* The policy is inherited by threads that start later. */
 static void be_patient(void)
 {
@@ -361,16 +377,15 @@ int command_cell(int argc, char **argv)
                                        .pooling = PTHREAD_MUTEX_INITIALIZER};
     int type = 0;
     socklen_t type_size = sizeof type;
-    bool patient = argc == 4 && strcmp(argv[3], CELL_PATIENT) == 0;
-    bool kind = patient || (argc == 4 && strcmp(argv[3], CELL_PROMPT) == 0);
-    unsigned long threads = kind ? strtoul(argv[2], NULL, 10) : 0;
-    if (!threads || getsockopt(CELL_FD, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0) {
+    unsigned long threads = argc == 4 ? strtoul(argv[2], NULL, 10) : 0;
+    enum cell_kind kind = argc == 4 ? kind_named(argv[3]) : CELL_KINDS;
+    if (!threads || kind == CELL_KINDS || getsockopt(CELL_FD, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0) {
         fprintf(stderr, "epsilond: the command " CELL_COMMAND " is for processes that serve starts\n");
         return 2;
     }
     cell.threads_most = threads;
     atomic_init(&cell.threads, 1);
-    if (patient)
+    if (kind == CELL_PATIENT)
         be_patient();
     rehearse(&cell);
     say_hello(&cell, strtoull(argv[1], NULL, 10));

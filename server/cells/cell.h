@@ -12,11 +12,14 @@
 #define CELL_COMMAND "cell"
 
 /*
- * Two kinds. Patient ones have the scheduling policy SCHED_IDLE: threads of the service and prompt cells interrupt them
- * at once, and they have the processor time that these leave. Where the system refuses that, all have the same.
+ * Where tasks may be prompt (see pool_prompt()), cells for these are prompt and all others patient; elsewhere all are
+ * usual. Patient ones have the scheduling policy SCHED_IDLE: threads of the service and prompt cells interrupt them,
+ * and they have the processor time that these leave. Where the system refuses that, all are equal.
  */
-#define CELL_PROMPT "prompt"
-#define CELL_PATIENT "patient"
+enum cell_kind { CELL_USUAL, CELL_PROMPT, CELL_PATIENT, CELL_KINDS };
+
+/* Static text. */
+const char *cell_kind_name(enum cell_kind kind);
 
 /* argv: CELL_COMMAND, the limit of its address space in bytes, the most threads that it may use, and its kind. Returns
  * the exit status. */

@@ -7,7 +7,7 @@
  * There are as many cells of each kind as there have been questions for it at a time, and one more; of those that are
  * idle, `workers` + 2 are kept.
  *
- * Prompt cells are for short tasks of owners who have no other: see pool_prompt(). They would hold up the patient ones
+ * Prompt cells are for short tasks of owners who have no other: see pool_prompt(). They would hold up the others
  * for as long as they work, so they have an allowance: two thirds of the time of the workers.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
@@ -49,7 +49,7 @@ struct cells {
     pthread_cond_t ready;
     pthread_t thread;
     struct shelf prompt;
-    struct shelf patient;
+    struct shelf others;
     bool prompted;    /* a question was prompt, so a prompt cell is ready for the next one */
     double allowance; /* CPU seconds that prompt cells may use, */
     double allowed;   /* at this time */
@@ -64,7 +64,7 @@ struct cells {
 
 static struct shelf *shelf_of(struct cells *cells, const struct cell *cell)
 {
-    return cell->prompt ? &cells->prompt : &cells->patient;
+    return cell->kind == CELL_PROMPT ? &cells->prompt : &cells->others;
 }
 
 static void push_locked(struct cells *cells, struct cell *cell)
@@ -107,11 +107,11 @@ static void end_orderly(struct cells *cells, struct cell *cell)
     pthread_mutex_unlock(&cells->mutex);
 }
 
-static void start_locked(struct cells *cells, bool prompt)
+static void start_locked(struct cells *cells, enum cell_kind kind)
 {
     char message[256], quoted[300];
     pthread_mutex_unlock(&cells->mutex);
-    struct cell *cell = cell__start(cells->config, prompt, message, sizeof message);
+    struct cell *cell = cell__start(cells->config, kind, message, sizeof message);
     if (!cell)
         log_event(LOG_LEVEL_ERROR, "cell-not-started", "detail=%s", log_quote(quoted, sizeof quoted, message));
     pthread_mutex_lock(&cells->mutex);
@@ -128,20 +128,30 @@ static void start_locked(struct cells *cells, bool prompt)
     }
 }
 
+static bool other_wanted(const struct cells *cells)
+{
+    return cells->others.len <= cells->waiting;
+}
+
+static bool prompt_wanted(const struct cells *cells)
+{
+    return cells->prompted && !cells->prompt.len;
+}
+
 static void *cells_main(void *argument)
 {
     struct cells *cells = argument;
     pthread_mutex_lock(&cells->mutex);
     while (!cells->stopping) {
-        if (cells->patient.len <= cells->waiting)
-            start_locked(cells, false);
-        else if (cells->prompted && !cells->prompt.len)
-            start_locked(cells, true);
+        if (other_wanted(cells))
+            start_locked(cells, pool_has_prompt(cells->pool) ? CELL_PATIENT : CELL_USUAL);
+        else if (prompt_wanted(cells))
+            start_locked(cells, CELL_PROMPT);
         else
             pthread_cond_wait(&cells->wanted, &cells->mutex);
     }
     struct cell *cell;
-    while ((cell = pop(cells->prompt.len ? &cells->prompt : &cells->patient)) != NULL) {
+    while ((cell = pop(cells->prompt.len ? &cells->prompt : &cells->others)) != NULL) {
         pthread_mutex_unlock(&cells->mutex);
         end_orderly(cells, cell);
         pthread_mutex_lock(&cells->mutex);
@@ -155,13 +165,13 @@ static void *cells_main(void *argument)
 /* Waits for the first cell, and logs how it is confined. Returns false with a message. */
 static bool first_ready(struct cells *cells, char *message, size_t message_size)
 {
-    char why[sizeof cells->patient.first->why] = "", quoted[200];
+    char why[sizeof cells->others.first->why] = "", quoted[200];
     pthread_mutex_lock(&cells->mutex);
-    while (!cells->patient.len && cells->failures < FAILURES_TOLD)
+    while (!cells->others.len && cells->failures < FAILURES_TOLD)
         pthread_cond_wait(&cells->ready, &cells->mutex);
-    bool ready = cells->patient.len > 0;
+    bool ready = cells->others.len > 0;
     if (ready)
-        memcpy(why, cells->patient.first->why, sizeof why);
+        memcpy(why, cells->others.first->why, sizeof why);
     else
         snprintf(message, message_size,
                  "cannot start a process that computes (%.200s); --isolate off computes in this one", cells->failure);
@@ -223,7 +233,7 @@ bool cells_trouble(struct cells *cells, char *message, size_t message_size)
     if (!cells)
         return false;
     pthread_mutex_lock(&cells->mutex);
-    bool trouble = !cells->patient.len && !cells->prompt.len && cells->failures >= FAILURES_TOLD;
+    bool trouble = !cells->others.len && !cells->prompt.len && cells->failures >= FAILURES_TOLD;
     if (trouble)
         snprintf(message, message_size, "%s", cells->failure);
     pthread_mutex_unlock(&cells->mutex);
@@ -232,7 +242,7 @@ bool cells_trouble(struct cells *cells, char *message, size_t message_size)
 
 bool cells_try(const struct config *config, bool *confined, char *message, size_t message_size)
 {
-    struct cell *cell = cell__start(config, false, message, message_size);
+    struct cell *cell = cell__start(config, CELL_USUAL, message, message_size);
     if (!cell)
         return false;
     *confined = cell->confined == (CONFINED_CALLS | CONFINED_MEMORY);
@@ -275,7 +285,7 @@ static bool allowed_locked(struct cells *cells)
 static struct cell *pop_locked(struct cells *cells, bool prompt)
 {
     struct cell *cell = prompt && allowed_locked(cells) ? pop(&cells->prompt) : NULL;
-    cell = cell ? cell : pop(&cells->patient);
+    cell = cell ? cell : pop(&cells->others);
     return !cell && cells->failures ? pop(&cells->prompt) : cell; /* better than none */
 }
 
@@ -285,7 +295,7 @@ static struct cell *await_idle(struct cells *cells, bool prompt, struct answer *
     pthread_mutex_lock(&cells->mutex);
     cells->prompted = cells->prompted || prompt;
     struct cell *cell = pop_locked(cells, prompt);
-    if (!cells->prompt.len || !cells->patient.len)
+    if (other_wanted(cells) || prompt_wanted(cells))
         pthread_cond_signal(&cells->wanted);
     if (!cell) {
         struct timespec until = clock_timespec(clock_monotonic() + LOOK_SECONDS);
@@ -331,7 +341,7 @@ void cells__give(struct cells *cells, struct cell *cell, double seconds)
 {
     pthread_mutex_lock(&cells->mutex);
     bool kept = shelf_of(cells, cell)->len < cells->config->workers + 2;
-    if (cell->prompt)
+    if (cell->kind == CELL_PROMPT)
         cells->allowance -= seconds;
     if (kept) {
         push_locked(cells, cell);

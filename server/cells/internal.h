@@ -8,13 +8,14 @@
 
 #include <sys/types.h>
 
+#include "server/cells/cell.h"
 #include "server/cells/cells.h"
 #include "server/cells/message.h"
 
 /* A process, and the connection with it. */
 struct cell {
-    pid_t pid;   /* 0: there is none, or it was reaped */
-    bool prompt; /* runs before the others: see cell.h */
+    pid_t pid; /* 0: there is none, or it was reaped */
+    enum cell_kind kind;
     int fd;
     struct intake intake;
     struct packet packet; /* for sending */
@@ -40,7 +41,7 @@ struct cell_death {
 };
 
 /* Starts a process, and waits for its hello. NULL with a message. */
-struct cell *cell__start(const struct config *config, bool prompt, char *message, size_t message_size);
+struct cell *cell__start(const struct config *config, enum cell_kind kind, char *message, size_t message_size);
 /* Ends it: end CELL_ORDERLY closes the connection and waits, CELL_OVERDUE and CELL_MALFORMED kill it, and any other one
  * finds out how it died. Frees it. */
 struct cell_death cell__end(struct cell *cell, enum cell_end end);
@@ -53,7 +54,7 @@ bool cell__receive(struct cell *cell, int milliseconds);
 /* Whether an idle cell is alive and silent, as it should be. */
 bool cell__well(struct cell *cell);
 
-/* A cell that has no question; prompt: one that runs before the others, if there is one. NULL: the answer says why there is none. */
+/* A cell that has no question; prompt: a prompt one, if it may have one. NULL: the answer says why there is none. */
 struct cell *cells__take(struct cells *cells, bool prompt, const struct eps_context *context, struct answer *answer);
 /* Returns it, after so many CPU seconds. */
 void cells__give(struct cells *cells, struct cell *cell, double seconds);

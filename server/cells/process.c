@@ -77,18 +77,17 @@ static int spawn(pid_t *pid, int fd, char *const *argv)
     return code;
 }
 
-static bool start(struct cell *cell, const struct config *config, bool prompt, char *message, size_t message_size)
+static bool start(struct cell *cell, const struct config *config, char *message, size_t message_size)
 {
     char memory[24], threads[24];
     int ends[2];
     snprintf(memory, sizeof memory, "%" PRIu64, confine_address_space(config->max_bytes, config->workers));
     snprintf(threads, sizeof threads, "%" PRIu64, config->workers);
-    cell->prompt = prompt;
     char *const argv[] = {(char *)(uintptr_t) "epsilond",
                           (char *)(uintptr_t)CELL_COMMAND,
                           memory,
                           threads,
-                          (char *)(uintptr_t)(prompt ? CELL_PROMPT : CELL_PATIENT),
+                          (char *)(uintptr_t)cell_kind_name(cell->kind),
                           NULL};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         snprintf(message, message_size, "no connection: %s", strerror(errno));
@@ -129,7 +128,7 @@ static bool greet(struct cell *cell, char *message, size_t message_size)
     return true;
 }
 
-struct cell *cell__start(const struct config *config, bool prompt, char *message, size_t message_size)
+struct cell *cell__start(const struct config *config, enum cell_kind kind, char *message, size_t message_size)
 {
     struct cell *cell = calloc(1, sizeof *cell);
     if (!cell) {
@@ -137,7 +136,8 @@ struct cell *cell__start(const struct config *config, bool prompt, char *message
         return NULL;
     }
     cell->fd = -1;
-    if (start(cell, config, prompt, message, message_size) && greet(cell, message, message_size))
+    cell->kind = kind;
+    if (start(cell, config, message, message_size) && greet(cell, message, message_size))
         return cell;
     cell__end(cell, CELL_MALFORMED);
     return NULL;

@@ -143,7 +143,7 @@ static bool has_none_running(const void *user, const char *owner)
 /* Whether the task, which is about to start, is prompt: see pool_prompt(). */
 static bool prompt_locked(const struct pool *pool, const struct pool_task *task)
 {
-    if (!(pool->short_seconds > 0) || task->fair.kind != FAIR_SHORT ||
+    if (!pool_has_prompt(pool) || task->fair.kind != FAIR_SHORT ||
         fair_has(&pool->queue, task->owner, FAIR_ONLY(FAIR_SHORT)))
         return false;
     for (size_t i = 0; i < pool->threads_len; i++) {
@@ -641,6 +641,11 @@ void pool_yield(void)
 struct worker *pool_worker(void)
 {
     return duty;
+}
+
+bool pool_has_prompt(const struct pool *pool)
+{
+    return pool->short_seconds > 0;
 }
 
 bool pool_prompt(void)

@@ -69,8 +69,10 @@ enum pool_loss {
 
 /* The calling thread if it runs a task; otherwise NULL. */
 struct worker *pool_worker(void);
-/* Whether the task of the calling thread is short, and its owner had no other short task, waiting or running, when it
- * started. It asks for no more than its owner's part of the workers, and may delay tasks that queue up. */
+/* Whether a task of this pool may be prompt: one short task may run in addition to `workers`. */
+bool pool_has_prompt(const struct pool *pool);
+/* Whether the task of the calling thread is prompt: it is short, and when it started its owner had no other short task,
+ * waiting or running. It asks for no more than its owner's part of the workers, and may delay tasks that queue up. */
 bool pool_prompt(void);
 /* Whether the task of that thread waits in pool_pause() or pool_yield(). NULL: it does not. */
 bool pool_waits(struct worker *worker);

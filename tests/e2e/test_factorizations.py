@@ -170,11 +170,12 @@ def test_who_waits_for_an_optimum_can_be_canceled(launch):
 def test_who_waits_for_an_optimum_lends_its_worker(launch):
     """Two workers: one optimises, one job waits for that, and a third job finishes meanwhile."""
     server = launch("--workers", "2", "--express", "0", "--max-operations", "1e18")
-    matrix = {"family": "banded", "bands": 64, "gap": 1e-12}
+    matrix = {"family": "banded", "bands": 1024, "gap": 1e-12}
     need(server, matrix)
     ids = [server.post(job_of(matrix, n=200000, delta=delta)).json()["id"] for delta in (1e-4, 1e-5)]
     for job_id in ids:
         server.until(job_id, "running")
+    until(lambda: server.metric("epsilond_workers_busy") == 1)
     assert server.solve(job_of({"family": "square_root", "bands": 4}))["status"] == "succeeded"
     assert [server.get(f"/v1/jobs/{job_id}").json()["status"] for job_id in ids] == ["running"] * 2
     for job_id in reversed(ids):  # the one that waits comes first

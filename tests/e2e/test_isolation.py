@@ -141,7 +141,7 @@ def test_the_same_answers(launch):
 def test_the_option():
     done = subprocess.run([BINARY, "serve", "--isolate", "maybe"], capture_output=True, text=True)
     assert done.returncode == 2 and "--isolate must be off, on or strict, not \"maybe\"" in done.stderr
-    for arguments in (["1", "1"], ["1", "1", "prompt"], ["1", "0", "patient"], ["1", "1", "other"]):
+    for arguments in (["1", "1"], ["1", "1", "prompt"], ["1", "0", "usual"], ["1", "1", "other"]):
         done = subprocess.run([BINARY, "cell", *arguments], capture_output=True, text=True)
         assert done.returncode == 2 and "serve starts" in done.stderr
 
@@ -316,6 +316,7 @@ def test_prompt_and_patient_cells(launch):
         return used_by(server, kind)
 
     assert server.cells() == server.cells("patient")
+    assert not launch(*ON, "--express", "0").cells("patient")  # no job is prompt, so none need wait for one
     server.solve(dict(DP_SGD, noise_multiplier=2))  # from now on, one is ready for such jobs
     until(lambda: server.metric("epsilond_cells") == 3)
     before = used("patient")

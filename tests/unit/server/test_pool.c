@@ -718,6 +718,7 @@ TEST(what_is_prompt)
     struct asked tasks[CASES];
     struct pool *pool = pool_create(CASES, 1, METRIC_COUNT);
     assert_false(pool_prompt()); /* no task */
+    assert_true(pool_has_prompt(pool));
     for (int i = 0; i < CASES; i++) {
         tasks[i] = (struct asked){.blocker.task = {.run = ask_and_block,
                                                    .seconds = cases[i].seconds,
