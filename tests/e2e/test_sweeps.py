@@ -458,7 +458,8 @@ def test_a_damaged_state_is_counted_anew(launch, state):
 def interrupted(launch):
     """A sweep during which the server was killed."""
     server = launch("--workers", "2")
-    base = {"n": 20000, "sampling": {"scheme": "poisson", "p": 0.01}, "delta": 1e-8}
+    base = {"n": 50000, "sampling": {"scheme": "poisson", "p": 0.01}, "delta": 1e-8,
+            "accountant": {"method": "pld", "tolerance": 1e-6}}
     document = sweep(server, {"/noise_multiplier": [1 + i / 32 for i in range(20)]}, base)
     until(lambda: server.get(document["links"]["self"]).json()["done"] >= 5)
     server.kill()
