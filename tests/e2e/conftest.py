@@ -62,12 +62,11 @@ class Server:
         self.folder = folder
         self.database = str(folder / "test.db")
         self.options = options
-        self.process_options = {"start_new_session": True, **process}
+        self.process_options = process
         self.process = None
         self.start()
 
     def start(self, *options):
-        """In a session of its own: the scheduler treats that as a group, so patient cells wait for no other server."""
         self.log = open(self.folder / "log", "ab")
         self.process = subprocess.Popen(
             [BINARY, "serve", "--listen", "127.0.0.1:0", "--db", self.database, *self.options, *options],
