@@ -124,8 +124,8 @@ class Server:
         pid = self.process.pid
         cells = {int(child) for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
                  for child in task.read_text().split()}
-        return {cell for cell in cells
-                if pathlib.Path(f"/proc/{cell}/cmdline").read_bytes().rstrip(b"\0").endswith(kind.encode())}
+        return {cell for cell in cells if not kind or
+                pathlib.Path(f"/proc/{cell}/cmdline").read_bytes().rstrip(b"\0").endswith(kind.encode())}
 
     def overwrite(self, function, code, pid=None):
         """Overwrites the first instructions of the function, in the server or in that cell; returns the previous
