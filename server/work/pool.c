@@ -65,7 +65,7 @@ struct worker {
     bool lost;                  /* its task was abandoned */
     enum fair_kind kind;        /* of its task, */
     char owner[FAIR_NAME_SIZE]; /* and whose it is */
-    bool prompt;
+    bool prompt;                /* see pool_prompt() */
     double started;
     double seconds;
     double alone_seconds;
@@ -312,7 +312,7 @@ static void count_busy(const struct pool *pool, int amount)
 
 static size_t most_running(const struct pool *pool)
 {
-    return pool->workers + (pool->short_seconds > 0);
+    return pool->workers + pool_has_prompt(pool);
 }
 
 static void take_place_locked(const struct worker *worker)
@@ -713,8 +713,8 @@ void pool_parallel_for(struct pool *pool, size_t count, void (*body)(void *arg, 
         (void)threads_add_locked(pool); /* if this fails, there is less help */
         loan.next = pool->loans;
         pool->loans = &loan;
-        size_t free = pool->helpers < pool->helpers_most ? pool->helpers_most - pool->helpers : 0;
-        size_t wanted = count - 1 < free ? count - 1 : free;
+        size_t room = pool->helpers < pool->helpers_most ? pool->helpers_most - pool->helpers : 0;
+        size_t wanted = count - 1 < room ? count - 1 : room;
         for (size_t i = 0; i < pool->idle && i < wanted; i++)
             pthread_cond_signal(&pool->work);
         pthread_mutex_unlock(&pool->mutex);

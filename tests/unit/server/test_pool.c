@@ -742,7 +742,7 @@ TEST(what_is_prompt)
 TEST(a_flood_is_not_prompt)
 {
     struct asked tasks[4];
-    struct pool *pool = pool_create(1, 1, METRIC_COUNT);
+    struct pool *pool = pool_create(1, 3600, METRIC_COUNT);
     for (int i = 0; i < 4; i++) {
         tasks[i] = (struct asked){.blocker.task = {.run = ask_and_block}};
         sem_init(&tasks[i].blocker.started, 0, 0);
