@@ -171,9 +171,9 @@ def calls_of_plans(server):
         yield "GET", plan + "/events", path + "/events", {"headers": headers}
     for path in (first, nobody):
         yield "POST", plan + "/cancel", path + "/cancel", {}
-    yield *post, {"json": endless}
-    [running] = [item["links"]["self"] for item in server.get(plans).json()["items"]
-                 if item["status"] in ("queued", "running")]
+    endless = {"json": endless, "headers": {"Idempotency-Key": "plan"}}
+    yield *post, endless
+    running = server.request("POST", plans, **endless).json()["links"]["self"]
     yield "DELETE", plan, running, {}
     yield "POST", plan + "/cancel", running + "/cancel", {}
     yield "DELETE", plan, other, {}
