@@ -275,7 +275,7 @@ static enum verdict check_address(struct visit *visit)
     close(fd);
     if (!proxies)
         return say(visit, VERDICT_FAILED, "%s", message);
-    if (!local && !config->keys && !config->key_lines.len && !config->insecure) {
+    if (!local && !config_keyed(config) && !config->insecure) {
         return say(visit, VERDICT_FAILED,
                    "%.200s can be reached from other machines, and serve refuses that without --keys or --insecure",
                    listen);

@@ -13,7 +13,8 @@
 # All but pytest is one pool, the longest first, whose results are printed in the order of the suites. pytest has half
 # of the processes, as its servers and browsers are processes too, but two if there are two, as its tests wait much of
 # the time. It starts first and runs in parallel with the pool, which yields to it, because its tests have deadlines,
-# and runs one more at a time when it ends.
+# and runs one more at a time when it ends. The pool has SCHED_IDLE, as the patient cells of the servers have: beside
+# any other policy they have next to no time.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u
@@ -114,8 +115,10 @@ start_pool() {
         printf '%s\n' "$@" | grep -vxF "$(printf '%s\n' $long)"
     } >"$log/pool"
     [ ! -e "$log/e2e.status" ] || JOBS=$all
+    idle="chrt --idle 0"
+    $idle true 2>/dev/null || idle=nice
     (
-        nice xargs -P "$JOBS" -I{} sh "$0" run-one {} <"$log/pool" &
+        $idle xargs -P "$JOBS" -I{} sh "$0" run-one {} <"$log/pool" &
         echo $! >"$log/pool.pid"
         wait $!
         rm -f "$log/pool.pid"

@@ -12,9 +12,10 @@
 #define CELL_COMMAND "cell"
 
 /*
- * Where tasks may be prompt (see pool_prompt()), cells for these are prompt and all others patient; elsewhere all are
- * usual. Patient ones have the scheduling policy SCHED_IDLE: threads of the service and prompt cells interrupt them,
- * and they have the processor time that these leave. Where the system refuses that, all are equal.
+ * Where clients have keys and tasks may be prompt (see pool_prompt()), cells for these are prompt and all others
+ * patient; elsewhere all are usual. Patient ones have the scheduling policy SCHED_IDLE: threads of the service and
+ * prompt cells interrupt them, and they have the processor time that these leave. Where the system refuses that, all
+ * are equal.
  */
 enum cell_kind { CELL_USUAL, CELL_PROMPT, CELL_PATIENT, CELL_KINDS };
 

@@ -7,8 +7,8 @@
  * There are as many cells of each kind as there have been questions for it at a time, and one more; of those that are
  * idle, `workers` + 2 are kept.
  *
- * Prompt cells are for short tasks of owners who have no other: see pool_prompt(). They would hold up the others
- * for as long as they work, so they have an allowance: two thirds of the time of the workers.
+ * Prompt cells are for short tasks of keys that have no other: see pool_prompt(). They would hold up the others for as
+ * long as they work, so they have an allowance: two thirds of the time of the workers. Without keys there are none.
  *
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
@@ -50,6 +50,7 @@ struct cells {
     pthread_t thread;
     struct shelf prompt;
     struct shelf others;
+    bool ranked;      /* cells are prompt or patient: keys share the workers */
     bool prompted;    /* a question was prompt, so a prompt cell is ready for the next one */
     double allowance; /* CPU seconds that prompt cells may use, */
     double allowed;   /* at this time */
@@ -144,7 +145,7 @@ static void *cells_main(void *argument)
     pthread_mutex_lock(&cells->mutex);
     while (!cells->stopping) {
         if (other_wanted(cells))
-            start_locked(cells, pool_has_prompt(cells->pool) ? CELL_PATIENT : CELL_USUAL);
+            start_locked(cells, cells->ranked ? CELL_PATIENT : CELL_USUAL);
         else if (prompt_wanted(cells))
             start_locked(cells, CELL_PROMPT);
         else
@@ -196,6 +197,7 @@ struct cells *cells_create(const struct config *config, struct pool *pool, char 
     }
     cells->config = config;
     cells->pool = pool;
+    cells->ranked = config_keyed(config) && pool_has_prompt(pool);
     signal(SIGCHLD, SIG_DFL); /* ignored, as by some parents, there is no status to wait for */
     pthread_mutex_init(&cells->mutex, NULL);
     clock_condition(&cells->wanted);
@@ -293,6 +295,7 @@ static struct cell *pop_locked(struct cells *cells, bool prompt)
 static struct cell *await_idle(struct cells *cells, bool prompt, struct answer *answer)
 {
     pthread_mutex_lock(&cells->mutex);
+    prompt = prompt && cells->ranked;
     cells->prompted = cells->prompted || prompt;
     struct cell *cell = pop_locked(cells, prompt);
     if (other_wanted(cells) || prompt_wanted(cells))

@@ -246,7 +246,7 @@ static bool read_keys(struct table *table, const struct config *config, char *me
         good = text && add_lines(table, text, ",\n", "--key-lines", message, message_size);
         free(text);
     }
-    if (good && table->len == 0 && (config->keys || config->key_lines.len > 0)) {
+    if (good && table->len == 0 && config_keyed(config)) {
         snprintf(message, message_size, "%s has no key: epsilond key new prints one, and its line",
                  config->keys ? config->keys : "--key-lines");
         good = false;
@@ -299,7 +299,7 @@ bool access_reload(struct access *access, char *message, size_t message_size)
 
 bool access_required(const struct access *access)
 {
-    return access->config->keys || access->config->key_lines.len > 0;
+    return config_keyed(access->config);
 }
 
 size_t access_count(struct access *access)

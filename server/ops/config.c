@@ -288,6 +288,11 @@ static bool set_environment(struct config *config, enum config_command command, 
     return true;
 }
 
+bool config_keyed(const struct config *config)
+{
+    return config->keys || config->key_lines.len > 0;
+}
+
 int config_read(struct config *config, enum config_command command, int argc, char **argv, char *message,
                 size_t message_size)
 {

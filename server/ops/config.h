@@ -93,6 +93,8 @@ struct config {
  */
 int config_read(struct config *config, enum config_command command, int argc, char **argv, char *message,
                 size_t message_size);
+/* Whether clients need a key. */
+bool config_keyed(const struct config *config);
 /* Prints the options of a command, one line each, with defaults and environment variables. */
 void config_help(FILE *out, enum config_command command);
 

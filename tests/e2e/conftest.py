@@ -120,7 +120,7 @@ class Server:
         return self.overwrite(function, b"\xeb\xfe" if X86 else b"\x00\x00\x00\x14")
 
     def cells(self, kind=""):
-        """The processes that compute for the server; kind: "prompt" or "patient" ones."""
+        """The processes that compute for the server; kind: "usual", "prompt" or "patient" ones."""
         pid = self.process.pid
         cells = {int(child) for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
                  for child in task.read_text().split()}

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, INSTRUMENTED, X86, check_problem, until
+from conftest import BINARY, DP_SGD, ENDLESS, GAUSSIAN, ONE_BY_ONE, INSTRUMENTED, X86, check_problem, draw_key, until
 
 ON = ("--isolate", "on")
 DEATHS = 'epsilond_cell_deaths_total{reason="%s"}'
@@ -307,16 +307,23 @@ def test_too_little_memory(launch):
     well(server)
 
 
+def keyed(launch):
+    """One worker, and a key, which the server's own methods use."""
+    key, line = draw_key("--scope", "admin")
+    server = launch(*ON, "--workers", "1", "--key-lines", line)
+    server.session.headers["Authorization"] = f"Bearer {key}"
+    return server
+
+
 def test_prompt_and_patient_cells(launch):
     """A short job that is alone is computed at the usual priority; those that queue up have what is left."""
     settling = 2e6  # what a cell does when its answer has arrived, in nanoseconds; a job takes longer
-    server = launch(*ON, "--workers", "1")
+    server = keyed(launch)
 
     def used(kind):
         return used_by(server, kind)
 
     assert server.cells() == server.cells("patient")
-    assert not launch(*ON, "--express", "0").cells("patient")  # no job is prompt, so none need wait for one
     server.solve(dict(DP_SGD, noise_multiplier=2))  # from now on, one is ready for such jobs
     until(lambda: server.metric("epsilond_cells") == 3)
     before = used("patient")
@@ -331,9 +338,19 @@ def test_prompt_and_patient_cells(launch):
     assert {os.sched_getscheduler(cell) for cell in server.cells("patient")} == {os.SCHED_IDLE}
 
 
+def test_cells_are_equal_without_keys(launch):
+    """Nobody's jobs wait for those of another, so none give way to other programs either; nor where no job is short."""
+    server = launch(*ON)
+    server.solve(DP_SGD)
+    assert server.cells() == server.cells("usual")
+    _, line = draw_key()
+    server = launch(*ON, "--express", "0", "--key-lines", line)
+    assert server.cells() == server.cells("usual")
+
+
 def test_the_allowance_of_prompt_cells(launch):
     """A second that was saved, two thirds of the time since then, and the job under way."""
-    server = launch(*ON, "--workers", "1")
+    server = keyed(launch)
     job = dict(DP_SGD, n=50000, accountant={"method": "pld", "tolerance": 1e-6})
     server.solve(dict(job, noise_multiplier=2))
     until(lambda: server.metric("epsilond_cells") == 3)
