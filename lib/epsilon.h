@@ -32,7 +32,7 @@ extern "C" {
 #define EPS_VERSION "0.1.0"
 
 /* Raised with every change that can alter a result. Part of every cache key. */
-#define EPS_ACCOUNTING_VERSION 23
+#define EPS_ACCOUNTING_VERSION 24
 
 #if defined(__GNUC__)
 #define EPS_API __attribute__((visibility("default")))

@@ -8,17 +8,15 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "lib/accountants/quadrature/lines.h"
 #include "lib/base/error.h"
 #include "lib/numerics/normal.h"
 
-enum { MOST = EPS__BIN_POINTS_MOST, AXES = EPS__BIN_AXES_MOST };
+enum { MOST = EPS__BIN_POINTS_MOST, AXES = EPS__BIN_AXES_MOST, LINES = EPS__LINES };
 
-#define RESIDUAL 1e-10       /* how far ln X is from its target where an integral is cut, about */
-#define FARTHEST 40.0        /* beyond it the standard normal law has no mass */
-#define UNDERFLOW 1e4        /* beyond it every term of a line is 0 */
 #define BEND 4.0             /* about how many standard deviations away most of a small delta is */
-#define NEWTON 60            /* the most steps */
 #define MARGIN 1e-6          /* of the farthest cut: far more than rounding */
 #define CORRECTION_UNITS 1e6 /* of a correction's rounding: 1e-10 */
 
@@ -93,132 +91,13 @@ bool eps__bin_grid_make(struct eps__bin_grid *grid, const struct eps__bin_points
     return true;
 }
 
-/* ------------------------------------------------------------ along the first coordinate */
-
-/* A line along the first coordinate s. On it X(s) = sum_i e^(y_i + along_i s). */
-struct line {
-    const struct eps__bin_points *points;
-    double y[MOST];
-    double log_weight; /* of the line */
-    double error;      /* of the y_i, beyond their rounding */
-    double sizes;      /* the largest sum of sizes in a y_i */
-};
-
-/* ln X(s), and its slope. */
-static double log_ratio(const struct line *line, double s, double *slope)
-{
-    double exponents[MOST], largest = -INFINITY, sum = 0, moment = 0;
-    for (size_t i = 0; i < line->points->len; i++) {
-        exponents[i] = line->y[i] + line->points->along[i] * s;
-        largest = fmax(largest, exponents[i]);
-    }
-    for (size_t i = 0; i < line->points->len; i++) {
-        double power = exp(exponents[i] - largest);
-        sum += power;
-        moment += power * line->points->along[i];
-    }
-    *slope = moment / sum;
-    return largest + log(sum);
-}
-
-/* Where a line is cut. */
-struct cut {
-    double at, slope; /* the slope of ln X there */
-    double missed;    /* a bound on the distance of ln X from its target; INFINITY: on the wrong side */
-};
-
-/* A place at which ln X is a little below `target`, or a little above it. ln X is convex and rises, so Newton's method
- * from the right stays on the right. */
-static struct cut crossing(const struct line *line, double target, bool below)
-{
-    struct cut cut = {.at = INFINITY};
-    for (size_t i = 0; i < line->points->len; i++)
-        if (line->points->along[i] > 0)
-            cut.at = fmin(cut.at, (target - line->y[i]) / line->points->along[i]);
-    assert(isfinite(cut.at)); /* not all are 0 */
-    for (int step = 0; step < NEWTON; step++) {
-        double excess = log_ratio(line, cut.at, &cut.slope) - target;
-        if (fabs(excess) <= RESIDUAL || !(cut.slope > 0))
-            break;
-        cut.at -= excess / cut.slope;
-    }
-    if (cut.slope > 0)
-        cut.at += (below ? -2 : 2) * RESIDUAL / cut.slope;
-    double excess = log_ratio(line, cut.at, &cut.slope) - target;
-    cut.missed = (below ? -excess : excess) > RESIDUAL / 2 ? fabs(excess) : INFINITY;
-    return cut;
-}
-
-/* Sums of positive and of negative terms of a line's integral, weight included. */
-struct parts {
-    double plus, minus, rounding;
-};
-
-/* The relative error of the terms of a line that is cut at s. Where |s| is larger than UNDERFLOW, they are 0. */
-static double rounding_of(const struct line *line, double eps, double s)
-{
-    double most = 0, far = fmin(fabs(s), UNDERFLOW);
-    for (size_t i = 0; i < line->points->len; i++)
-        most = fmax(most, line->points->along[i]);
-    double size = line->sizes + fabs(line->log_weight) + eps + most * most + (far + most) * (far + most);
-    return line->error + EPS__UNIT_ROUNDOFF * (128 + 16 * size);
-}
-
-/* Remove: the integral of (X - e^eps) phi over s > cut. Add: that of (1 - e^eps X) phi over s < cut. */
-static struct parts cut_at(const struct line *line, enum eps_direction direction, double eps, double cut)
-{
-    bool remove = direction == EPS_REMOVE;
-    double sign = remove ? 1 : -1, ratio = 0;
-    for (size_t i = 0; i < line->points->len; i++) {
-        double along = line->points->along[i];
-        ratio += exp(line->log_weight + line->y[i] + along * along / 2 + (remove ? 0 : eps) +
-                     eps__log_normal_tail(sign * (cut - along)));
-    }
-    double one = exp(line->log_weight + (remove ? eps : 0) + eps__log_normal_tail(sign * cut));
-    return (struct parts){remove ? ratio : one, remove ? one : ratio, rounding_of(line, eps, cut)};
-}
-
-/* The integral of X phi (remove) or phi (add) along a line, weight included, rounded up. */
-static double at_most(const struct line *line, enum eps_direction direction)
-{
-    double sum = direction == EPS_REMOVE ? 0 : exp(line->log_weight);
-    for (size_t i = 0; i < line->points->len && direction == EPS_REMOVE; i++) {
-        double along = line->points->along[i];
-        sum += exp(line->log_weight + line->y[i] + along * along / 2);
-    }
-    return sum * (1 + rounding_of(line, 0, 0));
-}
-
-/* The cut, but no farther out than the standard normal law has mass. */
-static double within_reach(const struct cut *cut, enum eps_direction direction)
-{
-    double at = fmax(cut->at, -FARTHEST);
-    return direction == EPS_REMOVE ? at : fmin(at, FARTHEST);
-}
-
-/* Whether the cut is proven to be where an upper bound needs it. */
-static bool is_placed(const struct line *line, enum eps_direction direction, double eps, const struct cut *cut)
-{
-    return isfinite(cut->missed) && rounding_of(line, eps, within_reach(cut, direction)) < RESIDUAL / 4;
-}
-
-/* A bound on the integral of (X - e^eps)_+ phi (remove) or (1 - e^eps X)_+ phi (add) along a line, weight included.
- * Any cut gives a lower bound. NAN stays NAN where it would be an upper bound. */
-static double along_line(const struct line *line, enum eps_direction direction, enum eps__estimate estimate, double eps,
-                         const struct cut *cut)
-{
-    bool remove = direction == EPS_REMOVE;
-    struct parts parts = cut_at(line, direction, eps, within_reach(cut, direction));
-    if (estimate == EPS__LOWER)
-        return fmax(parts.plus * (1 - parts.rounding) - parts.minus * (1 + parts.rounding), 0);
-    if (!is_placed(line, direction, eps, cut))
-        return at_most(line, direction);
-    double value = parts.plus * (1 + parts.rounding) - parts.minus * (1 - parts.rounding);
-    double lost = expm1(cut->missed + RESIDUAL) * (remove ? parts.minus : parts.plus);
-    return (value < 0 ? 0 : value) + lost;
-}
-
 /* ------------------------------------------------------------ the sum over the grid */
+
+/* Lines that are not added yet, and their places on the axes. */
+struct batch {
+    struct eps__lines lines;
+    size_t at[LINES][AXES], len;
+};
 
 struct summation {
     const struct eps__bin_points *points;
@@ -228,8 +107,17 @@ struct summation {
     double eps;
     struct eps__axis_mean
         *means[AXES]; /* add: points x cells; what an exponential of one coordinate adds in each cell */
+    struct eps__normal_tails tails;
+    struct batch batch;
     struct eps__work *work;
     double sum;
+};
+
+/* A line in the making: its places on the axes so far, and what they add to its numbers. */
+struct place {
+    size_t at[AXES];
+    double y[MOST];
+    double log_weight, sizes, error;
 };
 
 static const struct eps__axis_points *points_of(const struct summation *summation, size_t axis)
@@ -238,98 +126,167 @@ static const struct eps__axis_points *points_of(const struct summation *summatio
     return summation->estimate == EPS__UPPER ? &found->ends : &found->means;
 }
 
-/* The farthest that the cut of add may be in a cell: the cut is a concave function of the other coordinates, so it is
- * below its tangent. INFINITY if the tangent is not known. */
-static double farthest_cut(const struct summation *summation, const struct line *line, const struct cut *cut,
-                           const size_t *cell)
+/* The cell of a line on an axis: the one that begins there, or the last one. */
+static size_t cell_of(const struct summation *summation, size_t line, size_t axis)
 {
-    const struct eps__bin_points *points = summation->points;
-    double weights[MOST], total = 0, rise = 0, sizes = 1 + fabs(cut->at);
-    if (!is_placed(line, EPS_ADD, summation->eps, cut))
-        return INFINITY;
-    for (size_t i = 0; i < points->len; i++) {
-        weights[i] = exp(line->y[i] + points->along[i] * cut->at + summation->eps);
-        total += weights[i];
-    }
-    for (size_t k = 0; k < points->axes; k++) {
-        const struct eps__axis *axis = &summation->grid->items[k];
-        double gradient = 0, width = axis->ends.at[cell[k] + 1] - axis->ends.at[cell[k]];
-        for (size_t i = 0; i < points->len; i++) {
-            double term = weights[i] / total * points->across[i][k] / cut->slope;
-            gradient -= term;
-            sizes += width * fabs(term);
-        }
-        rise += width * (summation->estimate == EPS__UPPER ? fmax(gradient, 0) : fabs(gradient));
-    }
-    return cut->at + rise + MARGIN * sizes;
+    size_t at = summation->batch.at[line][axis], last = summation->grid->items[axis].cells - 1;
+    return at < last ? at : last;
 }
 
-/* Add: what the sum is off by in a cell, because what is convex there is the integrand with e^eps X added. */
-static double correction(const struct summation *summation, const struct line *line, const struct cut *cut,
-                         const size_t *cell)
+/* The farthest that the cut of add may be in the cell of each line: the cut is a concave function of the other
+ * coordinates, so it is below its tangent. INFINITY if the tangent is not known. */
+static void farthest_cuts(const struct summation *summation, const struct eps__cuts *cuts, double *out)
 {
     const struct eps__bin_points *points = summation->points;
-    double farthest = farthest_cut(summation, line, cut, cell), sum = 0;
-    if (!(farthest > -FARTHEST)) /* also NAN */
-        return isnan(farthest) ? INFINITY : 0;
-    for (size_t i = 0; i < points->len; i++) {
-        double larger = 1, smaller = 1;
+    const struct eps__lines *lines = &summation->batch.lines;
+    double weights[MOST][LINES];
+    for (size_t i = 0; i < points->len; i++)
+        for (int line = 0; line < LINES; line++)
+            weights[i][line] = lines->y[i][line] + points->along[i] * cuts->at[line] + summation->eps;
+    eps__exp_lanes(weights[0], points->len);
+    for (size_t line = 0; line < LINES; line++) {
+        double total = 0, rise = 0, sizes = 1 + fabs(cuts->at[line]);
+        for (size_t i = 0; i < points->len; i++)
+            total += weights[i][line];
         for (size_t k = 0; k < points->axes; k++) {
-            const struct eps__axis_mean *mean = &summation->means[k][i * summation->grid->items[k].cells + cell[k]];
-            larger = eps__multiply_up(larger, mean->larger);
-            smaller = eps__multiply_down(smaller, mean->smaller);
+            const struct eps__axis *axis = &summation->grid->items[k];
+            size_t cell = cell_of(summation, line, k);
+            double gradient = 0, width = axis->ends.at[cell + 1] - axis->ends.at[cell];
+            for (size_t i = 0; i < points->len; i++) {
+                double term = weights[i][line] / (total * cuts->slope[line]) * points->across[i][k];
+                gradient -= term;
+                sizes += width * fabs(term);
+            }
+            rise += width * (summation->estimate == EPS__UPPER ? fmax(gradient, 0) : fabs(gradient));
         }
-        sum += (larger < smaller ? 0 : larger - smaller) *
-               exp(eps__log_normal_tail(points->along[i] - farthest) + summation->eps);
+        bool placed = eps__line_is_placed(lines, line, EPS_ADD, summation->eps, cuts);
+        out[line] = placed ? cuts->at[line] + rise + MARGIN * sizes : INFINITY;
     }
-    return eps__raise(sum / (double)points->len, CORRECTION_UNITS + 8 * summation->eps);
 }
 
-/* Adds a line whose coordinates are all set. */
-static void add_line(struct summation *summation, const struct line *line, const size_t *at)
+/* Add: what the sum is off by in the cell of each line, because what is convex there is the integrand with e^eps X
+ * added. */
+static void corrections(const struct summation *summation, const struct eps__cuts *cuts, double *out)
 {
-    bool upper = summation->estimate == EPS__UPPER, remove = summation->direction == EPS_REMOVE, cell = !remove;
-    double most = remove ? at_most(line, EPS_REMOVE) : INFINITY;
-    if (most < summation->grid->negligible) {
-        summation->sum += upper ? most : 0;
-        return;
+    const struct eps__bin_points *points = summation->points;
+    double farthest[LINES], factor[LINES], x[LINES], tail[LINES];
+    farthest_cuts(summation, cuts, farthest);
+    for (size_t line = 0; line < LINES; line++) {
+        factor[line] = summation->eps;
+        out[line] = 0;
     }
-    struct cut cut = crossing(line, remove ? summation->eps : -summation->eps, remove);
-    double value = along_line(line, summation->direction, summation->estimate, summation->eps, &cut);
-    for (size_t k = 0; k < line->points->axes; k++)
-        cell = cell && at[k] < summation->grid->items[k].cells;
-    if (cell)
-        value += (upper ? 1 : -1) * correction(summation, line, &cut, at);
-    summation->sum += upper ? value : value > 0 ? value : 0; /* NAN stays, where it would be a bound */
+    for (size_t i = 0; i < points->len; i++) {
+        for (size_t line = 0; line < LINES; line++)
+            x[line] = points->along[i] - farthest[line];
+        eps__normal_tails(&summation->tails, tail, factor, x);
+        for (size_t line = 0; line < LINES; line++) {
+            double larger = 1, smaller = 1;
+            for (size_t k = 0; k < points->axes; k++) {
+                size_t cell = cell_of(summation, line, k);
+                const struct eps__axis_mean *mean = &summation->means[k][i * summation->grid->items[k].cells + cell];
+                larger *= mean->larger;
+                smaller *= mean->smaller;
+            }
+            larger = eps__raise(larger, 2 + AXES) + DBL_MIN;
+            smaller = fmax(eps__lower(smaller, 2 + AXES) - DBL_MIN, 0);
+            out[line] += (larger < smaller ? 0 : larger - smaller) * tail[line];
+        }
+    }
+    for (size_t line = 0; line < LINES; line++) {
+        if (farthest[line] > -EPS__LINE_FARTHEST)
+            out[line] = eps__raise(out[line] / (double)points->len, CORRECTION_UNITS + 8 * summation->eps);
+        else /* also NAN */
+            out[line] = isnan(farthest[line]) ? INFINITY : 0;
+    }
+}
+
+/* Adds the lines of the batch. */
+static void add_lines(struct summation *summation)
+{
+    const struct batch *batch = &summation->batch;
+    const struct eps__bin_grid *grid = summation->grid;
+    bool upper = summation->estimate == EPS__UPPER, remove = summation->direction == EPS_REMOVE, negligible = remove;
+    double most[LINES], values[LINES], off[LINES];
+    struct eps__cuts cuts;
+    if (remove)
+        eps__lines_at_most(&batch->lines, EPS_REMOVE, most);
+    for (size_t line = 0; line < batch->len && negligible; line++)
+        negligible = most[line] < grid->negligible;
+    if (!negligible) {
+        eps__lines_cut(&batch->lines, remove ? summation->eps : -summation->eps, remove, &cuts);
+        eps__lines_integrals(&batch->lines, summation->direction, summation->estimate, summation->eps, &cuts, values);
+        if (!remove)
+            corrections(summation, &cuts, off);
+    }
+    for (size_t line = 0; line < batch->len; line++) {
+        if (remove && most[line] < grid->negligible) {
+            summation->sum += upper ? most[line] : 0;
+            continue;
+        }
+        double value = values[line];
+        bool cell = !remove; /* whether a cell begins here */
+        for (size_t k = 0; k < grid->axes; k++)
+            cell = cell && batch->at[line][k] < grid->items[k].cells;
+        if (cell)
+            value += (upper ? 1 : -1) * off[line];
+        summation->sum += upper ? value : value > 0 ? value : 0; /* NAN stays, where it would be a bound */
+    }
+}
+
+/* Adds the lines that are left, and empties the batch. */
+static void add_batch(struct summation *summation)
+{
+    struct batch *batch = &summation->batch;
+    if (batch->len == 0)
+        return;
+    for (size_t line = batch->len; line < LINES; line++) { /* repeats the first one, which does not count */
+        for (size_t i = 0; i < summation->points->len; i++)
+            batch->lines.y[i][line] = batch->lines.y[i][0];
+        batch->lines.log_weight[line] = batch->lines.log_weight[0];
+        batch->lines.sizes[line] = batch->lines.sizes[0];
+        memcpy(batch->at[line], batch->at[0], sizeof batch->at[0]);
+    }
+    add_lines(summation);
+    batch->len = 0;
 }
 
 /* Adds all lines with these coordinates on the axes before `axis`. */
-static void add_lines(struct summation *summation, const struct line *line, size_t *at, size_t axis)
+static void add_places(struct summation *summation, const struct place *place, size_t axis)
 {
     const struct eps__bin_points *points = summation->points;
     if (axis == points->axes) {
-        add_line(summation, line, at);
+        struct batch *batch = &summation->batch;
+        size_t line = batch->len++;
+        for (size_t i = 0; i < points->len; i++)
+            batch->lines.y[i][line] = place->y[i];
+        batch->lines.log_weight[line] = place->log_weight;
+        batch->lines.sizes[line] = place->sizes;
+        batch->lines.error = place->error; /* that of all lines */
+        memcpy(batch->at[line], place->at, sizeof place->at);
+        if (batch->len == LINES)
+            add_batch(summation);
         return;
     }
     const struct eps__axis_points *places = points_of(summation, axis);
-    for (at[axis] = 0; at[axis] < places->len; at[axis]++) {
-        struct line next = *line;
-        double z = places->at[at[axis]], size = 0;
-        if (places->log_weight[at[axis]] == -INFINITY) {
+    double widest = 0;
+    for (size_t i = 0; i < points->len; i++)
+        widest = fmax(widest, fabs(points->across[i][axis]));
+    for (size_t at = 0; at < places->len; at++) {
+        struct place next = *place;
+        double z = places->at[at];
+        if (places->log_weight[at] == -INFINITY) {
             assert(summation->estimate == EPS__LOWER);
             continue;
         }
         if (axis + 1 < points->axes && !eps__goes_on(summation->work))
             return;
-        next.log_weight += places->log_weight[at[axis]];
-        for (size_t i = 0; i < points->len; i++) {
-            double term = points->across[i][axis] * z;
-            next.y[i] += term;
-            size = fmax(size, fabs(term));
-            next.error = fmax(next.error, line->error + fabs(points->across[i][axis]) * places->error);
-        }
-        next.sizes += size + fabs(places->log_weight[at[axis]]);
-        add_lines(summation, &next, at, axis + 1);
+        next.at[axis] = at;
+        next.log_weight += places->log_weight[at];
+        for (size_t i = 0; i < points->len; i++)
+            next.y[i] += points->across[i][axis] * z;
+        next.sizes += widest * fabs(z) + fabs(places->log_weight[at]);
+        next.error += widest * places->error;
+        add_places(summation, &next, axis + 1);
     }
 }
 
@@ -356,19 +313,24 @@ double eps__bin_integral(const struct eps__bin_points *points, const struct eps_
     assert(points->axes == grid->axes && eps >= 0);
     struct summation summation = {
         .points = points, .grid = grid, .direction = direction, .estimate = estimate, .eps = eps, .work = work};
-    struct line line = {.points = points};
-    size_t at[AXES] = {0};
+    struct place first = {.log_weight = 0};
+    summation.batch.lines.points = points;
+    summation.batch.lines.tails = &summation.tails;
+    eps__normal_tails_make(&summation.tails);
     for (size_t i = 0; i < points->len; i++) {
         double square = points->along[i] * points->along[i];
         for (size_t k = 0; k < points->axes; k++)
             square += points->across[i][k] * points->across[i][k];
-        line.y[i] = -square / 2 - log((double)points->len);
-        line.sizes = fmax(line.sizes, square + 2);
+        summation.batch.lines.most = fmax(summation.batch.lines.most, points->along[i]);
+        first.y[i] = -square / 2 - log((double)points->len);
+        first.sizes = fmax(first.sizes, square + 2);
     }
     bool prepared = prepare(&summation);
-    if (prepared && eps__goes_on(work))
-        add_lines(&summation, &line, at, 0);
-    for (size_t k = 0; k < points->axes; k++)
+    if (prepared && eps__goes_on(work)) {
+        add_places(&summation, &first, 0);
+        add_batch(&summation);
+    }
+    for (size_t k = 0; k < AXES; k++)
         free(summation.means[k]);
     if (!prepared && work)
         work->status = EPS_NO_MEMORY;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "lib/numerics/normal.h"
+#include "lib/numerics/normal_tails.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/patience.h"
@@ -46,6 +47,34 @@ TEST(log_tails_are_within_their_error)
     }
     assert_true(eps__log_normal_tail(INFINITY) == -INFINITY);
     assert_true(eps__log_normal_tail(-INFINITY) == 0);
+}
+
+/* N10. Also at the ends of what the table covers, and that lanes do not mix. */
+TEST(tails_side_by_side_are_within_their_error)
+{
+    uint64_t state = seed + 1;
+    struct eps__normal_tails tails;
+    eps__normal_tails_make(&tails);
+    for (int c = 0; c < CASES; c++) {
+        double x[EPS__LANES], log_factor[EPS__LANES], found[EPS__LANES];
+        for (int lane = 0; lane < EPS__LANES; lane++) {
+            x[lane] = c % 3 ? draw_between(&state, -10, 25) : draw_between(&state, -140, 36);
+            log_factor[lane] = draw_between(&state, -30, 30);
+        }
+        x[c % EPS__LANES] = c % 2 ? 20 : draw_between(&state, -0.1, 0.1);
+        if (c % 7 == 0)
+            x[3] = (double)(c % 641) / 32;
+        eps__normal_tails(&tails, found, log_factor, x);
+        for (int lane = 0; lane < EPS__LANES; lane++) {
+            double miss = fabs((double)(found[lane] / (expq(log_factor[lane]) * exact_normal_tail(x[lane])) - 1));
+            double units = 64 + 4 * fabs(log_factor[lane]) + 4 * x[lane] * x[lane];
+            if (!(miss <= units * EPS__UNIT_ROUNDOFF))
+                fail_msg("the tail at %.17g is off by %.3g", x[lane], miss);
+        }
+    }
+    double ends[EPS__LANES] = {INFINITY, -INFINITY, NAN}, none[EPS__LANES] = {0}, found[EPS__LANES];
+    eps__normal_tails(&tails, found, none, ends);
+    assert_true(found[0] == 0 && found[1] == 1 && isnan(found[2]) && found[3] == 0.5);
 }
 
 TEST(quantiles_invert_tails)
