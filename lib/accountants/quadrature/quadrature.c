@@ -243,7 +243,7 @@ static void cost(const struct eps__setting *setting, double *operations, double 
 {
     /* By dimensions of the grid, as measured (tests/bench/bench_costs.c): operations for each of its cells if epsilon
      * is unknown, and if it is given. */
-    static const double unknown[] = {0, 3e4, 1.2e4, 7e4}, given[] = {0, 3.5e3, 1.1e3, 1.1e4};
+    static const double unknown[] = {0, 1.8e4, 1.1e4, 1.9e5}, given[] = {0, 5.5e3, 1.1e3, 3.3e4};
     const struct eps_query *query = &setting->job->query;
     size_t axes = axes_of(setting);
     double n = (double)setting->job->mechanism.n, sigma = query->noise_multiplier;
