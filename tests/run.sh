@@ -13,8 +13,8 @@
 # All but pytest is one pool, the longest first, whose results are printed in the order of the suites. pytest has half
 # of the processes, as its servers and browsers are processes too, but two if there are two, as its tests wait much of
 # the time. It starts first and runs in parallel with the pool, which yields to it, because its tests have deadlines,
-# and runs one more at a time when it ends. The pool has SCHED_IDLE, as the patient cells of the servers have: beside
-# any other policy they have next to no time.
+# and runs one more at a time when it ends. The pool has the policy SCHED_IDLE, because patient cells of the servers
+# have it, too, and get next to no time beside any other policy.
 #
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -u

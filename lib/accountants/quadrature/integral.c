@@ -16,9 +16,10 @@
 
 enum { MOST = EPS__BIN_POINTS_MOST, AXES = EPS__BIN_AXES_MOST, LINES = EPS__LINES };
 
-#define BEND 4.0             /* about how many standard deviations away most of a small delta is */
-#define MARGIN 1e-6          /* of the farthest cut: far more than rounding */
-#define CORRECTION_UNITS 1e6 /* of a correction's rounding: 1e-10 */
+#define BEND 4.0                 /* about how many standard deviations away most of a small delta is */
+#define MARGIN 1e-6              /* of the farthest cut: far more than rounding */
+#define CORRECTION_UNITS 1e6     /* of a correction's rounding: 1e-10 */
+#define UNDERFLOWN (2 * DBL_MIN) /* more than a term loses by underflow */
 
 /* ------------------------------------------------------------ the grid */
 
@@ -110,6 +111,7 @@ struct summation {
     struct eps__normal_tails tails;
     struct batch batch;
     struct eps__work *work;
+    size_t added; /* lines */
     double sum;
 };
 
@@ -189,7 +191,7 @@ static void corrections(const struct summation *summation, const struct eps__cut
             }
             larger = eps__raise(larger, 2 + AXES) + DBL_MIN;
             smaller = fmax(eps__lower(smaller, 2 + AXES) - DBL_MIN, 0);
-            out[line] += (larger < smaller ? 0 : larger - smaller) * tail[line];
+            out[line] += (larger < smaller ? 0 : larger - smaller) * (tail[line] + UNDERFLOWN);
         }
     }
     for (size_t line = 0; line < LINES; line++) {
@@ -247,6 +249,7 @@ static void add_batch(struct summation *summation)
         memcpy(batch->at[line], batch->at[0], sizeof batch->at[0]);
     }
     add_lines(summation);
+    summation->added += batch->len;
     batch->len = 0;
 }
 
@@ -307,6 +310,15 @@ static bool prepare(struct summation *summation)
     return true;
 }
 
+/* The number of lines of an upper sum. */
+static double upper_lines(const struct eps__bin_grid *grid)
+{
+    double lines = 1;
+    for (size_t k = 0; k < grid->axes; k++)
+        lines *= (double)grid->items[k].ends.len;
+    return lines;
+}
+
 double eps__bin_integral(const struct eps__bin_points *points, const struct eps__bin_grid *grid,
                          enum eps_direction direction, enum eps__estimate estimate, double eps, struct eps__work *work)
 {
@@ -329,6 +341,7 @@ double eps__bin_integral(const struct eps__bin_points *points, const struct eps_
     if (prepared && eps__goes_on(work)) {
         add_places(&summation, &first, 0);
         add_batch(&summation);
+        assert(estimate == EPS__LOWER || !eps__goes_on(work) || (double)summation.added == upper_lines(grid));
     }
     for (size_t k = 0; k < AXES; k++)
         free(summation.means[k]);
@@ -337,6 +350,7 @@ double eps__bin_integral(const struct eps__bin_points *points, const struct eps_
     if (isnan(summation.sum))
         return estimate == EPS__UPPER ? INFINITY : 0;
     double units = 4 * eps__bin_grid_cells(grid) * (1 << AXES) + 8;
-    return estimate == EPS__UPPER ? eps__raise(summation.sum + grid->outside, units) + units * DBL_MIN
-                                  : eps__lower(summation.sum, units);
+    double lost = (MOST + 2) * upper_lines(grid) * UNDERFLOWN; /* a line has at most MOST + 1 terms */
+    return estimate == EPS__UPPER ? eps__raise(summation.sum + grid->outside, units) + lost
+                                  : fmax(eps__lower(summation.sum, units) - lost, 0);
 }
