@@ -323,7 +323,8 @@ def test_prompt_and_patient_cells(launch):
     def used(kind):
         return used_by(server, kind)
 
-    assert server.cells() == server.cells("patient")
+    until(lambda: server.cells() == server.cells("patient"))  # one may be about to start
+    assert server.cells("patient")
     server.solve(dict(DP_SGD, noise_multiplier=2))  # from now on, one is ready for such jobs
     until(lambda: server.metric("epsilond_cells") == 3)
     before = used("patient")
@@ -342,10 +343,12 @@ def test_cells_are_equal_without_keys(launch):
     """Nobody's jobs wait for those of another, so none give way to other programs either; nor where no job is short."""
     server = launch(*ON)
     server.solve(DP_SGD)
-    assert server.cells() == server.cells("usual")
+    until(lambda: server.cells() == server.cells("usual"))  # one may be about to start
+    assert server.cells("usual")
     _, line = draw_key()
     server = launch(*ON, "--express", "0", "--key-lines", line)
-    assert server.cells() == server.cells("usual")
+    until(lambda: server.cells() == server.cells("usual"))
+    assert server.cells("usual")
 
 
 def test_the_allowance_of_prompt_cells(launch):
